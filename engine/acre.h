@@ -1,0 +1,177 @@
+/* acre.h - the public interface of libacre, the engine that translates.
+ *
+ * An engine owns worker threads and models. A caller submits a text with acre_submit() from any
+ * thread; workers batch the sentences of all callers and call `done` when the whole text is
+ * translated. acre_translate() is the same, waiting for the answer.
+ *
+ * Fallible functions return 0 or a negative ACRE_E... code and explain it in `err`, which may be
+ * NULL. Pointers passed in are borrowed for the call; pointers handed out say who owns them.
+ * A sentence's translation and score do not depend on what else is translated at the same time.
+ *
+ * This header is all that the server and other programs may use of the engine.
+ */
+#ifndef ACRE_H
+#define ACRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ACRE_VERSION "0.1.0"
+
+/* X(symbol, number, name for programs, HTTP status, text for people) */
+#define ACRE_ERRORS(X)                                                                             \
+    X(ACRE_ENOMEM, -1, "out_of_memory", 503, "out of memory")                                      \
+    X(ACRE_EIO, -2, "io_error", 500, "a file cannot be read")                                      \
+    X(ACRE_EMODEL, -3, "bad_model", 500, "the model directory is not valid")                       \
+    X(ACRE_EINPUT, -4, "bad_input", 400, "the input is not valid")                                 \
+    X(ACRE_EOPTION, -5, "bad_option", 400, "an option is out of range")                            \
+    X(ACRE_EUNSUPPORTED, -6, "unsupported", 500, "this build or machine cannot do that")           \
+    X(ACRE_EBUSY, -7, "queue_full", 429, "too much work is waiting")                               \
+    X(ACRE_ECANCELLED, -8, "cancelled", 503, "the request was cancelled")                          \
+    X(ACRE_ECLOSED, -9, "shutting_down", 503, "the engine is shutting down")
+
+enum acre_status {
+    ACRE_OK = 0,
+#define X(symbol, number, name, http, text) symbol = number,
+    ACRE_ERRORS(X)
+#undef X
+};
+
+/* What went wrong: a code above and one line for people, e.g. "config.json: d_model: expected ..." */
+struct acre_err {
+    int code;
+    char text[512];
+};
+
+const char *acre_status_name(int status); /* "queue_full"; "ok" for 0. Static. */
+const char *acre_status_text(int status); /* Static. */
+int acre_status_http(int status);         /* HTTP status a server should answer with; 200 for 0. */
+
+/* ---- Engine ---------------------------------------------------------------------------------- */
+
+struct acre_engine;
+struct acre_model;
+struct acre_job;
+
+enum acre_log_level { ACRE_LOG_INFO, ACRE_LOG_WARNING };
+typedef void acre_log_fn(void *user, enum acre_log_level level, const char *line);
+
+/* Zero in any field means its default. */
+struct acre_options {
+    const char *device;       /* "auto" (default), "cpu" */
+    const char *compute_type; /* "auto" (default), "f32" */
+    int n_threads;            /* worker threads; default: the CPUs this process may use */
+    int batch_size;           /* most sentences one worker decodes together; default 32 */
+    int max_beam_size;        /* largest beam a request may ask for; default 8 */
+    size_t max_queued_tokens; /* source tokens waiting before ACRE_EBUSY; default 1,000,000 */
+    acre_log_fn *log;         /* called from any thread; default: silent */
+    void *log_user;
+};
+
+/* Starts the workers. *engine is owned by the caller, until acre_engine_close(). */
+int acre_engine_open(const struct acre_options *options, struct acre_engine **engine,
+                     struct acre_err *err);
+
+/* Stops the workers; unfinished jobs end with ACRE_ECLOSED. Closes its models. NULL is allowed. */
+void acre_engine_close(struct acre_engine *engine);
+
+/* What the engine runs with, e.g. "cpu avx2 f32"; lives as long as the engine. */
+const char *acre_engine_backend(const struct acre_engine *engine);
+int acre_engine_threads(const struct acre_engine *engine);
+
+/* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
+size_t acre_engine_queued_tokens(struct acre_engine *engine);
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+struct acre_decoding {
+    int beam_size;    /* 1 = greedy */
+    int n_hypotheses; /* at most beam_size */
+    int min_length;   /* target tokens without the end token */
+    int max_length;   /* likewise; there the end token is forced and adds 0 to the score */
+    float length_penalty;
+};
+
+/* Strings live as long as the model. */
+struct acre_model_info {
+    const char *name;   /* last part of the directory's path, e.g. "en-de-token" */
+    const char *source; /* language code, "" if the directory does not tell */
+    const char *target;
+    const char *level; /* "token" or "char" */
+    const char *model_type;
+    uint64_t parameters;
+    int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
+    int max_area_width;      /* 1 = regular attention everywhere */
+    int max_source_tokens;   /* longer sentences are split */
+    struct acre_decoding decoding; /* the model's own defaults */
+};
+
+/* Loads a model directory (Hugging Face layout). *model is owned by the engine. */
+int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **model,
+                    struct acre_err *err);
+
+const struct acre_model_info *acre_model_info(const struct acre_model *model);
+
+/* ---- Translating ----------------------------------------------------------------------------- */
+
+typedef void acre_done_fn(void *user);
+
+struct acre_request {
+    struct acre_model *model;
+    const char *text; /* UTF-8, [text_bytes], no terminator needed */
+    size_t text_bytes;
+    bool is_tokens; /* text is the vocabulary's own tokens separated by spaces, one sentence */
+    struct acre_decoding decoding; /* start from acre_model_info()->decoding */
+    acre_done_fn *done; /* called once, not if submitting failed: from a worker thread, or from
+                         * acre_submit() itself where the text has nothing to translate */
+    void *user;
+};
+
+/* score: sum of the natural logarithms of the token probabilities, end tokens included.
+ * normalized_score: score / (number of tokens with end tokens)^length_penalty, the ranking.
+ * A text of several sentences has the sums over its sentences. */
+struct acre_hypothesis {
+    const char *text; /* UTF-8, NUL-terminated; tokens separated by spaces if is_tokens */
+    const char *const *tokens;
+    size_t n_tokens; /* without end tokens */
+    double score;
+    double normalized_score;
+};
+
+struct acre_result {
+    int status; /* 0 or ACRE_E..., then err says more and there are no hypotheses */
+    struct acre_err err;
+    const struct acre_hypothesis *hypotheses; /* [n_hypotheses], best first */
+    size_t n_hypotheses;
+    size_t n_sentences;
+    size_t n_source_tokens; /* without end tokens */
+};
+
+/* Queues a text. *job is owned by the caller, until acre_job_close() after `done` was called. */
+int acre_submit(struct acre_engine *engine, const struct acre_request *request,
+                struct acre_job **job, struct acre_err *err);
+
+/* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread. */
+void acre_job_cancel(struct acre_job *job);
+
+/* The result, once `done` was called; lives as long as the job. */
+const struct acre_result *acre_job_result(const struct acre_job *job);
+
+/* Frees job and result; only after `done` was called. NULL is allowed. */
+void acre_job_close(struct acre_job *job);
+
+/* Submits `request` (its done and user are not used) and waits. On success the caller owns *job;
+ * its result may still be an error of the translation. */
+int acre_translate(struct acre_engine *engine, const struct acre_request *request,
+                   struct acre_job **job, struct acre_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

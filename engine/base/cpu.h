@@ -1,0 +1,20 @@
+/* cpu.h - what this process may use of the machine: instruction sets and processors.
+ *
+ * ACRE_CPU=scalar|avx2|avx512|amx caps the instruction sets, each level including those before it;
+ * an unknown word is an error. Pure look-ups, any thread.
+ */
+#ifndef BASE_CPU_H
+#define BASE_CPU_H
+
+#include "acre.h"
+
+enum cpu_level { CPU_SCALAR, CPU_SSE2, CPU_AVX2, CPU_AVX512 };
+
+/* The best level that hardware and ACRE_CPU allow. */
+int cpu_detect(enum cpu_level *level, struct acre_err *err);
+const char *cpu_level_name(enum cpu_level level);
+
+/* Processors in this process's affinity mask, capped by the cgroup's CPU quota; at least 1. */
+int cpu_count(void);
+
+#endif

@@ -1,0 +1,69 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int err_set(struct acre_err *err, int code, const char *format, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, format);
+        err->code = code;
+        vsnprintf(err->text, sizeof(err->text), format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+void err_prefix(struct acre_err *err, const char *format, ...)
+{
+    if (!err)
+        return;
+    struct acre_err inner = *err;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof(err->text) - used, "%s", inner.text);
+}
+
+const char *acre_status_name(int status)
+{
+    switch (status) {
+#define X(symbol, number, name, http, text) \
+    case symbol:                            \
+        return name;
+        ACRE_ERRORS(X)
+#undef X
+    default:
+        return status == 0 ? "ok" : "internal_error";
+    }
+}
+
+const char *acre_status_text(int status)
+{
+    switch (status) {
+#define X(symbol, number, name, http, text) \
+    case symbol:                            \
+        return text;
+        ACRE_ERRORS(X)
+#undef X
+    default:
+        return status == 0 ? "done" : "internal error";
+    }
+}
+
+int acre_status_http(int status)
+{
+    switch (status) {
+#define X(symbol, number, name, http, text) \
+    case symbol:                            \
+        return http;
+        ACRE_ERRORS(X)
+#undef X
+    default:
+        return status == 0 ? 200 : 500;
+    }
+}

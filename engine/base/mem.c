@@ -1,0 +1,82 @@
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acre.h" /* ACRE_ENOMEM */
+
+static atomic_long allowed = -1;
+static atomic_ulong count;
+
+static bool refused(void)
+{
+    atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&allowed, memory_order_relaxed) < 0)
+        return false;
+    if (atomic_fetch_sub(&allowed, 1) > 0)
+        return false;
+    atomic_store(&allowed, 0);
+    return true;
+}
+
+void *mem_alloc(size_t bytes)
+{
+    return refused() ? NULL : malloc(bytes ? bytes : 1);
+}
+
+void *mem_calloc(size_t n, size_t bytes)
+{
+    return refused() ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);
+}
+
+void *mem_realloc(void *old, size_t bytes)
+{
+    return refused() ? NULL : realloc(old, bytes ? bytes : 1);
+}
+
+char *mem_copy_text(const char *text, size_t bytes)
+{
+    char *copy = mem_alloc(bytes + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    return copy;
+}
+
+void mem_free(void *memory)
+{
+    free(memory);
+}
+
+int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)
+{
+    if (wanted <= *capacity)
+        return 0;
+    size_t grown = *capacity + *capacity / 2;
+    if (grown < wanted)
+        grown = wanted;
+    if (grown > SIZE_MAX / item_bytes)
+        return ACRE_ENOMEM;
+    void *old;
+    memcpy(&old, items, sizeof(old)); /* items is a pointer to a pointer of any type */
+    void *moved = mem_realloc(old, grown * item_bytes);
+    if (!moved)
+        return ACRE_ENOMEM;
+    memcpy(items, &moved, sizeof(moved));
+    *capacity = grown;
+    return 0;
+}
+
+void mem_fail_after(long n)
+{
+    atomic_store(&allowed, n);
+}
+
+unsigned long mem_count(void)
+{
+    return atomic_load_explicit(&count, memory_order_relaxed);
+}

@@ -1,0 +1,27 @@
+/* mem.h - the one gate through which the engine allocates.
+ *
+ * Tests set mem_fail_after to make the n-th allocation fail and to count allocations; outside
+ * tests it stays negative and costs one relaxed load. Memory that a library allocates for itself
+ * (jansson, ICU, SentencePiece) does not pass here.
+ */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stddef.h>
+
+void *mem_alloc(size_t bytes);  /* uninitialised; NULL if there is none */
+void *mem_calloc(size_t n, size_t bytes);
+void *mem_realloc(void *old, size_t bytes);
+char *mem_copy_text(const char *text, size_t bytes); /* adds a NUL */
+void mem_free(void *memory);
+
+/* Makes room for `wanted` items of `item_bytes` in *items; grows *capacity at least by half.
+ * Returns 0 or ACRE_ENOMEM with *items untouched. */
+int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes);
+
+/* Tests: after n more allocations every further one fails; -1 = never. */
+void mem_fail_after(long n);
+/* Tests: allocations since the process began. */
+unsigned long mem_count(void);
+
+#endif
