@@ -1,0 +1,69 @@
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+const struct kernels *kernels_find(enum cpu_level level)
+{
+#if defined(__x86_64__)
+    static const struct kernels *const tables[] = {
+        [CPU_SCALAR] = &kernels_scalar,
+        [CPU_SSE2] = &kernels_sse2,
+        [CPU_AVX2] = &kernels_avx2,
+        [CPU_AVX512] = &kernels_avx512,
+    };
+    return tables[level];
+#else
+    (void)level;
+    return &kernels_scalar;
+#endif
+}
+
+size_t area_scratch(size_t l)
+{
+    return (size_t)(2 * MAX_AREA_WIDTH) * (kernel_padded(l) + KERNEL_PAD);
+}
+
+void kernels_pack(size_t n, size_t k, const float *w, size_t w_stride, float *panels)
+{
+    for (size_t first = 0; first < n; first += KERNEL_PANEL, panels += KERNEL_PANEL * k) {
+        size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
+        for (size_t column = 0; column < columns; column++)
+            for (size_t i = 0; i < k; i++)
+                panels[i * KERNEL_PANEL + column] = w[(first + column) * w_stride + i];
+        for (size_t column = columns; column < KERNEL_PANEL; column++)
+            for (size_t i = 0; i < k; i++)
+                panels[i * KERNEL_PANEL + column] = 0.0f;
+    }
+}
+
+void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride, float *panels)
+{
+    for (size_t first = 0; first < n; first += KERNEL_PANEL) {
+        size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
+        for (size_t i = 0; i < k; i++, panels += KERNEL_PANEL) {
+            memcpy(panels, w + i * w_stride + first, columns * sizeof(*panels));
+            memset(panels + columns, 0, (KERNEL_PANEL - columns) * sizeof(*panels));
+        }
+    }
+}
+
+static bool is_better(const struct candidate *a, const struct candidate *b)
+{
+    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
+}
+
+void kernels_offer(struct logit_scan *scan, int32_t id, float logit)
+{
+    struct candidate candidate = {.id = id, .logit = logit};
+    if (scan->allowed && !(scan->allowed[id / 32] >> (id % 32) & 1))
+        return;
+    if (scan->n == scan->k) {
+        if (!is_better(&candidate, &scan->best[scan->k - 1]))
+            return;
+        scan->n--;
+    }
+    int i = scan->n++;
+    for (; i > 0 && is_better(&candidate, &scan->best[i - 1]); i--)
+        scan->best[i] = scan->best[i - 1];
+    scan->best[i] = candidate;
+}

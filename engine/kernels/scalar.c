@@ -1,0 +1,124 @@
+/* The oracle: every kernel as the loop its equation says. Also what ACRE_CPU=scalar runs. */
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+static float activate(enum kernel_activation activation, float x)
+{
+    switch (activation) {
+    case KERNEL_RELU:
+        return x > 0.0f ? x : 0.0f;
+    case KERNEL_SWISH:
+        return x / (1.0f + expf(-x));
+    case KERNEL_GELU:
+        return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+    case KERNEL_NONE:
+        break;
+    }
+    return x;
+}
+
+static void linear(const struct product *p)
+{
+    for (size_t row = 0; row < p->m; row++) {
+        for (size_t column = 0; column < p->n; column++) {
+            const float *w =
+                p->panels + column / KERNEL_PANEL * KERNEL_PANEL * p->k + column % KERNEL_PANEL;
+            float sum = p->bias ? p->bias[column] : 0.0f;
+            for (size_t i = 0; i < p->k; i++)
+                sum += p->x[row * p->x_stride + i] * w[i * KERNEL_PANEL];
+            sum = activate(p->activation, sum);
+            if (p->residual)
+                sum += p->residual[row * p->residual_stride + column];
+            p->y[row * p->y_stride + column] = sum;
+        }
+    }
+}
+
+static void layer_norm(size_t m, size_t c, const float *x, const float *gain, const float *bias,
+                       float epsilon, float *y)
+{
+    for (size_t row = 0; row < m; row++, x += c, y += c) {
+        double mean = 0.0, variance = 0.0;
+        for (size_t i = 0; i < c; i++)
+            mean += (double)x[i] / (double)c;
+        for (size_t i = 0; i < c; i++)
+            variance += (x[i] - mean) * (x[i] - mean) / (double)c;
+        double scale = 1.0 / sqrt(variance + (double)epsilon);
+        for (size_t i = 0; i < c; i++)
+            y[i] = (float)((x[i] - mean) * scale) * gain[i] + bias[i];
+    }
+}
+
+static void scores_rows(size_t l, size_t dp, const float *query, const float *cache,
+                        const int32_t *rows, size_t stride, float *out)
+{
+    for (size_t m = 0; m < l; m++) {
+        const float *key = cache + (size_t)rows[m] * stride;
+        out[m] = 0.0f;
+        for (size_t i = 0; i < dp; i++)
+            out[m] += query[i] * key[i];
+    }
+}
+
+/* Sections 1 and 2 of the design as they are written: one exponential per area. */
+static void area_coverage(size_t l, int a, bool mean_value, float *row, float *scratch)
+{
+    float *s = scratch;
+    float maximum = row[0];
+    for (size_t m = 0; m < l; m++) {
+        s[m] = row[m];
+        maximum = fmaxf(maximum, s[m]);
+    }
+    memset(row, 0, kernel_padded(l) * sizeof(*row));
+    double total = 0.0;
+    for (size_t width = 1; width <= (size_t)a; width++) {
+        for (size_t j = 0; j + width <= l; j++) {
+            float sum = 0.0f;
+            for (size_t m = j; m < j + width; m++)
+                sum += s[m] - maximum;
+            float p = expf(sum / (float)width);
+            total += (double)p;
+            for (size_t m = j; m < j + width; m++)
+                row[m] += mean_value ? p / (float)width : p;
+        }
+    }
+    for (size_t m = 0; m < l; m++)
+        row[m] = (float)((double)row[m] / total);
+}
+
+static void context_rows(size_t l, size_t dp, const float *coverage, const float *cache,
+                         const int32_t *rows, size_t stride, float *out)
+{
+    memset(out, 0, dp * sizeof(*out));
+    for (size_t m = 0; m < l; m++)
+        for (size_t i = 0; i < dp; i++)
+            out[i] += coverage[m] * cache[(size_t)rows[m] * stride + i];
+}
+
+static void scan_logits(size_t n, int32_t first_id, float *logits, struct logit_scan *scan)
+{
+    float maximum = scan->maximum;
+    for (size_t i = 0; i < n; i++)
+        maximum = fmaxf(maximum, logits[i]);
+    if (maximum == -INFINITY)
+        return;
+    scan->sum *= expf(scan->maximum - maximum);
+    scan->maximum = maximum;
+    for (size_t i = 0; i < n; i++) {
+        scan->sum += expf(logits[i] - maximum);
+        if (logits[i] > -INFINITY)
+            kernels_offer(scan, first_id + (int32_t)i, logits[i]);
+    }
+}
+
+const struct kernels kernels_scalar = {
+    .name = "scalar",
+    .linear = linear,
+    .layer_norm = layer_norm,
+    .scores_rows = scores_rows,
+    .area_coverage = area_coverage,
+    .context_rows = context_rows,
+    .scan_logits = scan_logits,
+};
