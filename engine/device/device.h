@@ -1,0 +1,144 @@
+/* device.h - the coarse operations that model mathematics is written over.
+ *
+ * A device owns packed weights; a stream is one worker's place on it, with the scratch memory its
+ * operations need. The operations of one stream run in order. Nothing above this folder knows
+ * what hardware runs them. Operations cannot fail: everything they need is allocated when weights,
+ * caches and streams are opened.
+ *
+ * `struct device` is shared by all workers and immutable after loading; a stream belongs to one
+ * thread. Letters as in shapes.h.
+ */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acre.h"
+#include "kernels/kernels.h" /* enum kernel_activation, struct logit_scan */
+#include "tensor/tensor.h"
+
+struct device;
+struct stream;
+struct weight;    /* W[N,K] with bias[N], packed */
+struct norm;      /* gain[C], bias[C] */
+struct embedding; /* table[V,C], positions[P,C] */
+
+/* One of the matrices that are joined, one below the other, into a weight. */
+struct weight_part {
+    struct tensor weight; /* [n, K] */
+    struct tensor bias;   /* n elements; data == NULL: zeros */
+    float scale;          /* multiplies weight and bias */
+};
+
+/* The attention of one layer. C = n_heads * head_width. */
+struct attention {
+    size_t n_heads, head_width;
+    int area_width;  /* A; 1 = regular attention */
+    bool mean_value; /* the value of an area is the mean of its items, not the sum */
+};
+
+/* Self-attention cache of one layer: rows of keys and values, one per token and hypothesis, found
+ * by their number. Sentences own ranges of rows; see decode/batch.h. */
+struct step_rows {
+    size_t n_rows;
+    const int32_t *const *paths; /* [n_rows]: cache rows of positions 0 ... lengths[r] - 1; the
+                                  * last is the row's own, written by the step */
+    const int32_t *lengths;      /* [n_rows] */
+};
+
+/* Encoder memory of one sentence for one layer, and the rows that attend to it: rows first_row ...
+ * first_row + n_rows - 1 of the query. */
+struct memory_rows {
+    const float *memory; /* written by store_memory */
+    size_t length;       /* L */
+    size_t first_row, n_rows;
+};
+
+struct stream_limits {
+    size_t max_memory;     /* longest attention memory, L */
+    size_t max_head_width; /* D */
+    size_t max_rows;       /* most rows of one search_output */
+};
+
+struct device_ops {
+    void (*close)(struct device *device);
+
+    /* Loading. The tensors stay mapped at least as long as what is made of them. Handles are owned
+     * by the caller, freed with the close below; 0, ACRE_ENOMEM. */
+    int (*weight_open)(struct device *device, const struct weight_part *parts, size_t n_parts,
+                       struct weight **weight);
+    int (*norm_open)(struct device *device, const struct tensor *gain, const struct tensor *bias,
+                     struct norm **norm);
+    int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
+                          size_t n_positions, struct embedding **embedding);
+    void (*weight_close)(struct weight *weight);
+    void (*norm_close)(struct norm *norm);
+    void (*embedding_close)(struct embedding *embedding);
+
+    int (*stream_open)(struct device *device, const struct stream_limits *limits,
+                       struct stream **stream);
+    void (*stream_close)(struct stream *stream);
+
+    /* Zeroed memory for activations and caches; pages not yet written cost nothing. */
+    float *(*alloc)(struct device *device, size_t n_floats);
+    void (*free)(struct device *device, float *memory, size_t n_floats);
+
+    size_t (*cache_row_floats)(const struct attention *attention);
+    size_t (*memory_floats)(const struct attention *attention, size_t length);
+
+    /* out[M,C] = scale * table[ids[m]] + position(positions[m]). Positions are MarianMT's: sines
+     * in the first half of the vector, cosines in the second. */
+    void (*embed)(struct stream *stream, const struct embedding *embedding, size_t m,
+                  const int32_t *ids, const int32_t *positions, float *out);
+
+    /* y[M,N] = activation(x[M,K]·Wᵀ + bias) + residual[M,N]; residual may be NULL or y. */
+    void (*linear)(struct stream *stream, const struct weight *weight, size_t m, const float *x,
+                   enum kernel_activation activation, const float *residual, float *y);
+
+    /* y[M,C] = layer norm of x[M,C], epsilon 1e-5; y may be x. */
+    void (*layer_norm)(struct stream *stream, const struct norm *norm, size_t m, const float *x,
+                       float *y);
+
+    /* Self-attention of whole sentences: qkv[R,3C], queries scaled; sentence b has the rows
+     * first[b] ... first[b+1] - 1. causal: row t sees rows up to t. context[R,C]. */
+    void (*attend)(struct stream *stream, const struct attention *attention, bool causal,
+                   size_t n_sentences, const size_t *first, const float *qkv, float *context);
+
+    /* Self-attention of one new token per row over the cache. Stores the row's key and value
+     * first. qkv[R,3C], context[R,C]. */
+    void (*attend_step)(struct stream *stream, const struct attention *attention,
+                        const struct step_rows *rows, float *cache, const float *qkv,
+                        float *context);
+
+    /* Lays out the encoder memory of one sentence for attend_memory: keys_values[L,2C] into
+     * memory[memory_floats(L)]. */
+    void (*store_memory)(struct stream *stream, const struct attention *attention, size_t length,
+                         const float *keys_values, float *memory);
+
+    /* Cross-attention: query[R,C], scaled; context[R,C]. */
+    void (*attend_memory)(struct stream *stream, const struct attention *attention,
+                          size_t n_sentences, const struct memory_rows *rows, const float *query,
+                          float *context);
+
+    /* Output layer with the search's top-k: the logits x[M,C]·Wᵀ + bias go block by block through
+     * scans[m] and are never all in memory. */
+    void (*search_output)(struct stream *stream, const struct weight *output, size_t m,
+                          const float *x, struct logit_scan *scans);
+};
+
+struct device {
+    const struct device_ops *ops;
+    const char *name; /* "cpu avx2 f32" */
+};
+
+/* "auto" or "cpu"; the compute type "auto" or "f32". Errors name what this build has. */
+int device_open(const char *name, const char *compute_type, struct device **device,
+                struct acre_err *err);
+void device_close(struct device *device); /* NULL is allowed */
+
+/* The CPU backend; device_open() chooses. */
+int device_cpu_open(enum cpu_level level, struct device **device, struct acre_err *err);
+
+#endif
