@@ -1,0 +1,155 @@
+#include "nn/layer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum { MAX_PARTS = 3 };
+
+static int find_tensor(const struct layer_source *source, const char *name, int n_dims, size_t n,
+                       size_t k, struct tensor *tensor, struct acre_err *err)
+{
+    char full[192];
+    size_t shape[2] = {n, k};
+    snprintf(full, sizeof(full), "%s%s", source->prefix, name);
+    return safetensors_get(source->weights, full, n_dims, shape, tensor, err);
+}
+
+static int find_part(const struct layer_source *source, const char *name, size_t n, size_t k,
+                     float scale, struct weight_part *part, struct acre_err *err)
+{
+    char full[128];
+    snprintf(full, sizeof(full), "%s.weight", name);
+    int status = find_tensor(source, full, 2, n, k, &part->weight, err);
+    if (status != 0)
+        return status;
+    snprintf(full, sizeof(full), "%s.bias", name);
+    part->scale = scale;
+    return find_tensor(source, full, 1, n, 0, &part->bias, err);
+}
+
+static int open_parts(const struct layer_source *source, const struct weight_part *parts,
+                      size_t n_parts, struct weight **weight, struct acre_err *err)
+{
+    if (source->device->ops->weight_open(source->device, parts, n_parts, weight) != 0)
+        return err_set(err, ACRE_ENOMEM, "%s: no memory for the packed weights", source->prefix);
+    return 0;
+}
+
+static int bind_weight(const struct layer_source *source, const char *name, size_t n, size_t k,
+                       struct weight **weight, struct acre_err *err)
+{
+    struct weight_part part;
+    int status = find_part(source, name, n, k, 1.0f, &part, err);
+    return status != 0 ? status : open_parts(source, &part, 1, weight, err);
+}
+
+static int bind_norm(const struct layer_source *source, const char *name, struct norm **norm,
+                     struct acre_err *err)
+{
+    char full[128];
+    struct tensor gain, bias;
+    snprintf(full, sizeof(full), "%s.weight", name);
+    int status = find_tensor(source, full, 1, source->c, 0, &gain, err);
+    if (status != 0)
+        return status;
+    snprintf(full, sizeof(full), "%s.bias", name);
+    status = find_tensor(source, full, 1, source->c, 0, &bias, err);
+    if (status != 0)
+        return status;
+    if (source->device->ops->norm_open(source->device, &gain, &bias, norm) != 0)
+        return err_set(err, ACRE_ENOMEM, "%s: no memory for a layer norm", source->prefix);
+    return 0;
+}
+
+/* Joins the projections of `attention` named by the letters of `which`, e.g. "qkv". */
+static int bind_projections(const struct layer_source *source, const char *attention,
+                            const char *which, size_t head_width, struct weight **weight,
+                            struct acre_err *err)
+{
+    struct weight_part parts[MAX_PARTS];
+    size_t n = 0;
+    for (; which[n]; n++) {
+        char name[64];
+        float scale = which[n] == 'q' ? 1.0f / sqrtf((float)head_width) : 1.0f;
+        snprintf(name, sizeof(name), "%s.%c_proj", attention, which[n]);
+        int status = find_part(source, name, source->c, source->c, scale, &parts[n], err);
+        if (status != 0)
+            return status;
+    }
+    return open_parts(source, parts, n, weight, err);
+}
+
+static int bind_self_attention(struct layer *layer, const struct layer_source *source,
+                               struct acre_err *err)
+{
+    size_t head_width = layer->self_attention.head_width;
+    int status = bind_projections(source, "self_attn", "qkv", head_width, &layer->self_qkv, err);
+    if (status == 0)
+        status = bind_weight(source, "self_attn.out_proj", source->c, source->c, &layer->self_out,
+                             err);
+    if (status == 0)
+        status = bind_norm(source, "self_attn_layer_norm", &layer->self_norm, err);
+    return status;
+}
+
+static int bind_cross_attention(struct layer *layer, const struct layer_source *source,
+                                struct acre_err *err)
+{
+    size_t head_width = layer->cross_attention.head_width;
+    int status =
+        bind_projections(source, "encoder_attn", "q", head_width, &layer->cross_query, err);
+    if (status == 0)
+        status =
+            bind_projections(source, "encoder_attn", "kv", head_width, &layer->cross_memory, err);
+    if (status == 0)
+        status = bind_weight(source, "encoder_attn.out_proj", source->c, source->c,
+                             &layer->cross_out, err);
+    if (status == 0)
+        status = bind_norm(source, "encoder_attn_layer_norm", &layer->cross_norm, err);
+    return status;
+}
+
+static int bind_feed_forward(struct layer *layer, const struct layer_source *source,
+                             struct acre_err *err)
+{
+    int status = bind_weight(source, "fc1", source->f, source->c, &layer->inner, err);
+    if (status == 0)
+        status = bind_weight(source, "fc2", source->c, source->f, &layer->outer, err);
+    if (status == 0)
+        status = bind_norm(source, "final_layer_norm", &layer->final_norm, err);
+    return status;
+}
+
+int layer_bind_encoder(struct layer *layer, const struct layer_source *source,
+                       struct acre_err *err)
+{
+    int status = bind_self_attention(layer, source, err);
+    return status != 0 ? status : bind_feed_forward(layer, source, err);
+}
+
+int layer_bind_decoder(struct layer *layer, const struct layer_source *source,
+                       struct acre_err *err)
+{
+    int status = bind_self_attention(layer, source, err);
+    if (status == 0)
+        status = bind_cross_attention(layer, source, err);
+    return status != 0 ? status : bind_feed_forward(layer, source, err);
+}
+
+void layer_fini(struct layer *layer, struct device *device)
+{
+    const struct device_ops *ops = device->ops;
+    ops->weight_close(layer->self_qkv);
+    ops->weight_close(layer->self_out);
+    ops->weight_close(layer->cross_query);
+    ops->weight_close(layer->cross_memory);
+    ops->weight_close(layer->cross_out);
+    ops->weight_close(layer->inner);
+    ops->weight_close(layer->outer);
+    ops->norm_close(layer->self_norm);
+    ops->norm_close(layer->cross_norm);
+    ops->norm_close(layer->final_norm);
+}

@@ -1,0 +1,33 @@
+/* layer.h - one encoder or decoder layer: its weights and their binding. Private to nn/. */
+#ifndef NN_LAYER_H
+#define NN_LAYER_H
+
+#include "device/device.h"
+#include "model/config.h"
+#include "model/safetensors.h"
+
+struct layer {
+    struct attention self_attention, cross_attention;
+    struct weight *self_qkv, *self_out;                   /* [3C,C], [C,C] */
+    struct weight *cross_query, *cross_memory, *cross_out; /* decoder: [C,C], [2C,C], [C,C] */
+    struct weight *inner, *outer;                         /* [F,C], [C,F] */
+    struct norm *self_norm, *cross_norm, *final_norm;
+};
+
+/* Where a layer's tensors are: "model.encoder.layers.3." and what they must look like. */
+struct layer_source {
+    struct device *device;
+    const struct safetensors *weights;
+    const char *prefix;
+    size_t c, f;
+};
+
+/* The attention weights "PREFIXself_attn" or "PREFIXencoder_attn"; queries are scaled by
+ * D^-0.5 once, here. */
+int layer_bind_encoder(struct layer *layer, const struct layer_source *source,
+                       struct acre_err *err);
+int layer_bind_decoder(struct layer *layer, const struct layer_source *source,
+                       struct acre_err *err);
+void layer_fini(struct layer *layer, struct device *device);
+
+#endif

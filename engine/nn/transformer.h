@@ -1,0 +1,87 @@
+/* transformer.h - the weights of a MarianMT Transformer, bound to a device, and its passes.
+ *
+ * The mathematics is MarianMT's (post-norm, sinusoidal positions, tied output) with area attention
+ * per layer and attention; width 1 is regular attention by the same code. Rows are packed without
+ * padding. The weights are immutable and shared by all workers; a workspace and the caches belong
+ * to one stream. Letters as in shapes.h.
+ */
+#ifndef NN_TRANSFORMER_H
+#define NN_TRANSFORMER_H
+
+#include "acre.h"
+#include "device/device.h"
+#include "model/config.h"
+#include "model/safetensors.h"
+
+struct transformer;
+
+/* Binds every tensor with its expected shape. `weights` and `config` must live longer than the
+ * transformer, which the caller owns. */
+int transformer_open(struct device *device, const struct config *config,
+                     const struct safetensors *weights, struct transformer **transformer,
+                     struct acre_err *err);
+void transformer_close(struct transformer *transformer); /* NULL is allowed */
+
+/* Activations of up to max_rows rows, on the device. */
+struct workspace {
+    size_t max_rows;
+    float *hidden;  /* [R,C]: the result of every pass */
+    float *joined;  /* [R,3C] */
+    float *context; /* [R,C] */
+    float *inner;   /* [R,F] */
+    float *memory;  /* all of it, n_floats */
+    size_t n_floats;
+};
+
+int workspace_init(struct workspace *workspace, const struct transformer *transformer,
+                   size_t max_rows);
+void workspace_fini(struct workspace *workspace, const struct transformer *transformer);
+
+/* Encoder over whole sentences: ids[R], positions[R]; sentence b has the rows first[b] ...
+ * first[b+1] - 1. Result in workspace->hidden. */
+void transformer_encode(const struct transformer *transformer, struct stream *stream,
+                        struct workspace *workspace, size_t n_sentences, const size_t *first,
+                        const int32_t *ids, const int32_t *positions);
+
+/* Floats of one sentence's encoder memory: all decoder layers, one after the other. */
+size_t transformer_memory_floats(const struct transformer *transformer, size_t length);
+
+/* After transformer_encode(): computes the cross-attention keys and values of every decoder layer
+ * and lays those of sentence b out in memories[b]. */
+void transformer_store_memory(const struct transformer *transformer, struct stream *stream,
+                              struct workspace *workspace, size_t n_sentences,
+                              const size_t *first, float *const *memories);
+
+/* Floats of one row of the self-attention cache, all decoder layers together. */
+size_t transformer_cache_floats(const struct transformer *transformer);
+
+/* One decoder step for all live rows. */
+struct decoder_step {
+    struct step_rows rows;     /* paths into the cache */
+    const int32_t *ids;        /* [R] token each row reads */
+    const int32_t *positions;  /* [R] */
+    size_t n_sentences;        /* rows of a sentence stand together */
+    struct memory_rows *groups; /* [n_sentences]; memory of layer 0, the rest follows from it */
+    float *cache;              /* [decoder layers][cache_rows][row floats] */
+    size_t cache_rows;
+};
+
+/* Result in workspace->hidden. Moves the groups' memory pointers from layer to layer. */
+void transformer_step(const struct transformer *transformer, struct stream *stream,
+                      struct workspace *workspace, struct decoder_step *step);
+
+/* The same for whole target sentences with all tokens known (teacher forcing): ids[R] begin with
+ * the start token; groups[b] has the rows and the encoder memory of sentence b. */
+void transformer_decode(const struct transformer *transformer, struct stream *stream,
+                        struct workspace *workspace, size_t n_sentences, const size_t *first,
+                        const int32_t *ids, const int32_t *positions, struct memory_rows *groups);
+
+/* The scans of workspace->hidden[n_rows] through the output layer. */
+void transformer_search_output(const struct transformer *transformer, struct stream *stream,
+                               struct workspace *workspace, size_t n_rows,
+                               struct logit_scan *scans);
+
+/* Positions the model can number; sentences and hypotheses are at most that long. */
+size_t transformer_positions(const struct transformer *transformer);
+
+#endif
