@@ -1,0 +1,370 @@
+#include "decode/batch.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "decode/search.h"
+
+enum { ADMIT_ROWS = 1024 }; /* bounds how long newcomers keep the running sentences waiting */
+
+struct slot {
+    struct sentence *sentence; /* NULL: free */
+    struct search search;
+    struct search_node *nodes; /* [T * K] of the largest search */
+    float *memory;             /* encoder memory of all decoder layers */
+    size_t source_length;      /* end token included */
+    int32_t *paths[2];         /* [K][T] cache rows: now, and being built */
+};
+
+struct batch {
+    struct batch_model model;
+    size_t max_sentences, max_beam, positions;
+    struct stream *stream;
+    struct workspace workspace;
+    float *cache, *memories; /* on the device */
+    size_t cache_floats, memory_floats;
+    size_t n_running;
+
+    struct slot *slots; /* [max_sentences] */
+    struct search_node *nodes;
+    int32_t *paths;
+
+    /* of the pass that is being put together */
+    int32_t *ids, *positions_of; /* [max_rows] */
+    size_t *first;               /* [max_sentences + 1] */
+    float **newcomer_memories;   /* [max_sentences] */
+    const int32_t **row_paths;   /* [max_rows] */
+    int32_t *lengths;            /* [max_rows] */
+    struct memory_rows *groups;  /* [max_sentences] */
+    struct logit_scan *scans;    /* [max_rows] */
+    struct candidate *best;      /* [max_rows][2K] */
+};
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static size_t max_rows(const struct batch *batch)
+{
+    size_t step = batch->max_sentences * batch->max_beam;
+    size_t admit = batch->positions > ADMIT_ROWS ? batch->positions : ADMIT_ROWS;
+    return step > admit ? step : admit;
+}
+
+static size_t slot_rows(const struct batch *batch)
+{
+    return batch->positions * batch->max_beam;
+}
+
+static int alloc_host(struct batch *batch)
+{
+    size_t n = batch->max_sentences, rows = max_rows(batch), step = n * batch->max_beam;
+    batch->slots = mem_calloc(n, sizeof(*batch->slots));
+    batch->nodes = mem_alloc(n * slot_rows(batch) * sizeof(*batch->nodes));
+    batch->paths = mem_alloc(2 * n * slot_rows(batch) * sizeof(*batch->paths));
+    batch->ids = mem_alloc(rows * sizeof(*batch->ids));
+    batch->positions_of = mem_alloc(rows * sizeof(*batch->positions_of));
+    batch->first = mem_alloc((n + 1) * sizeof(*batch->first));
+    batch->newcomer_memories = mem_alloc(n * sizeof(*batch->newcomer_memories));
+    batch->row_paths = mem_alloc(step * sizeof(*batch->row_paths));
+    batch->lengths = mem_alloc(step * sizeof(*batch->lengths));
+    batch->groups = mem_alloc(n * sizeof(*batch->groups));
+    batch->scans = mem_alloc(step * sizeof(*batch->scans));
+    batch->best = mem_alloc(step * 2 * batch->max_beam * sizeof(*batch->best));
+    bool all = batch->slots && batch->nodes && batch->paths && batch->ids &&
+               batch->positions_of && batch->first && batch->newcomer_memories &&
+               batch->row_paths && batch->lengths && batch->groups && batch->scans && batch->best;
+    return all ? 0 : ACRE_ENOMEM;
+}
+
+static int alloc_device(struct batch *batch)
+{
+    const struct transformer *transformer = batch->model.transformer;
+    struct device *device = batch->model.device;
+    size_t slots = batch->max_sentences, rows = slots * slot_rows(batch);
+    batch->memory_floats = slots * transformer_memory_floats(transformer, batch->positions);
+    batch->cache_floats = rows * transformer_cache_floats(transformer);
+    batch->memories = device->ops->alloc(device, batch->memory_floats);
+    batch->cache = device->ops->alloc(device, batch->cache_floats);
+    struct stream_limits limits = {
+        .max_memory = batch->positions,
+        .max_head_width = batch->model.head_width,
+        .max_rows = slots * batch->max_beam,
+    };
+    if (!batch->memories || !batch->cache ||
+        workspace_init(&batch->workspace, transformer, max_rows(batch)) != 0)
+        return ACRE_ENOMEM;
+    return device->ops->stream_open(device, &limits, &batch->stream);
+}
+
+static void place_slots(struct batch *batch)
+{
+    size_t rows = slot_rows(batch);
+    size_t memory = transformer_memory_floats(batch->model.transformer, batch->positions);
+    for (size_t i = 0; i < batch->max_sentences; i++) {
+        struct slot *slot = &batch->slots[i];
+        slot->nodes = batch->nodes + i * rows;
+        slot->memory = batch->memories + i * memory;
+        slot->paths[0] = batch->paths + 2 * i * rows;
+        slot->paths[1] = slot->paths[0] + rows;
+    }
+}
+
+int batch_open(const struct batch_model *model, const struct batch_limits *limits,
+               struct batch **out, struct acre_err *err)
+{
+    struct batch *batch = mem_calloc(1, sizeof(*batch));
+    if (!batch)
+        return err_set(err, ACRE_ENOMEM, "no memory for a batch");
+    batch->model = *model;
+    batch->max_sentences = limits->max_sentences;
+    batch->max_beam = limits->max_beam_size;
+    batch->positions = transformer_positions(model->transformer);
+    if (alloc_host(batch) != 0 || alloc_device(batch) != 0) {
+        batch_close(batch);
+        return err_set(err, ACRE_ENOMEM, "no memory for batches of %zu sentences and beam %zu",
+                       limits->max_sentences, limits->max_beam_size);
+    }
+    place_slots(batch);
+    *out = batch;
+    return 0;
+}
+
+void batch_close(struct batch *batch)
+{
+    if (!batch)
+        return;
+    struct device *device = batch->model.device;
+    device->ops->stream_close(batch->stream);
+    workspace_fini(&batch->workspace, batch->model.transformer);
+    device->ops->free(device, batch->cache, batch->cache_floats);
+    device->ops->free(device, batch->memories, batch->memory_floats);
+    mem_free(batch->slots);
+    mem_free(batch->nodes);
+    mem_free(batch->paths);
+    mem_free(batch->ids);
+    mem_free(batch->positions_of);
+    mem_free(batch->first);
+    mem_free(batch->newcomer_memories);
+    mem_free(batch->row_paths);
+    mem_free(batch->lengths);
+    mem_free(batch->groups);
+    mem_free(batch->scans);
+    mem_free(batch->best);
+    mem_free(batch);
+}
+
+size_t batch_free_slots(const struct batch *batch)
+{
+    return batch->max_sentences - batch->n_running;
+}
+
+size_t batch_running(const struct batch *batch)
+{
+    return batch->n_running;
+}
+
+size_t batch_admit_rows(const struct batch *batch)
+{
+    return batch->workspace.max_rows;
+}
+
+/* ---- Admitting ------------------------------------------------------------------------------- */
+
+/* The cache row of node (t, b). */
+static int32_t cache_row(const struct batch *batch, const struct slot *slot, int t, int b)
+{
+    size_t first = (size_t)(slot - batch->slots) * slot_rows(batch);
+    return (int32_t)(first + (size_t)t * (size_t)slot->search.decoding.beam_size + (size_t)b);
+}
+
+static int32_t *path_of(const struct batch *batch, const struct slot *slot, int which, int b)
+{
+    return slot->paths[which] + (size_t)b * batch->positions;
+}
+
+static struct slot *take_slot(struct batch *batch, struct sentence *sentence)
+{
+    struct slot *slot = batch->slots;
+    while (slot->sentence)
+        slot++;
+    slot->sentence = sentence;
+    slot->source_length = sentence->n_source + 1;
+    search_init(&slot->search, &sentence->decoding, batch->model.constraint,
+                batch->model.start_token, batch->model.end_token, batch->model.renormalize,
+                slot->nodes);
+    path_of(batch, slot, 0, 0)[0] = cache_row(batch, slot, 0, 0);
+    batch->n_running++;
+    return slot;
+}
+
+/* Appends the sentence's tokens and the end token to the rows of the pass. */
+static size_t put_source(struct batch *batch, const struct sentence *sentence, size_t row)
+{
+    for (size_t i = 0; i <= sentence->n_source; i++, row++) {
+        batch->ids[row] =
+            i < sentence->n_source ? sentence->source[i] : batch->model.end_token;
+        batch->positions_of[row] = (int32_t)i;
+    }
+    return row;
+}
+
+void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t n)
+{
+    const struct transformer *transformer = batch->model.transformer;
+    size_t row = 0;
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        batch->newcomer_memories[i] = take_slot(batch, sentences[i])->memory;
+        batch->first[i] = row;
+        row = put_source(batch, sentences[i], row);
+    }
+    batch->first[n] = row;
+    transformer_encode(transformer, batch->stream, &batch->workspace, n, batch->first, batch->ids,
+                       batch->positions_of);
+    transformer_store_memory(transformer, batch->stream, &batch->workspace, n, batch->first,
+                             batch->newcomer_memories);
+}
+
+/* ---- Stepping -------------------------------------------------------------------------------- */
+
+static void put_slot(struct batch *batch, struct slot *slot, size_t group, size_t row)
+{
+    const struct search *search = &slot->search;
+    batch->groups[group] = (struct memory_rows){
+        .memory = slot->memory,
+        .length = slot->source_length,
+        .first_row = row,
+        .n_rows = (size_t)search->n_live,
+    };
+    for (int b = 0; b < search->n_live; b++, row++) {
+        batch->ids[row] = search_at(search, search->t, b)->token;
+        batch->positions_of[row] = search->t;
+        batch->lengths[row] = search->t + 1;
+        batch->row_paths[row] = path_of(batch, slot, 0, b);
+        search_scan(search, b, batch->best + row * 2 * batch->max_beam, &batch->scans[row]);
+    }
+}
+
+/* Returns the number of rows of the step. */
+static size_t put_rows(struct batch *batch)
+{
+    size_t row = 0, group = 0;
+    for (size_t i = 0; i < batch->max_sentences; i++) {
+        if (!batch->slots[i].sentence)
+            continue;
+        put_slot(batch, &batch->slots[i], group++, row);
+        row += (size_t)batch->slots[i].search.n_live;
+    }
+    return row;
+}
+
+static void run_step(struct batch *batch, size_t n_rows)
+{
+    struct decoder_step step = {
+        .rows = {.n_rows = n_rows, .paths = batch->row_paths, .lengths = batch->lengths},
+        .ids = batch->ids,
+        .positions = batch->positions_of,
+        .n_sentences = batch->n_running,
+        .groups = batch->groups,
+        .cache = batch->cache,
+        .cache_rows = batch->max_sentences * slot_rows(batch),
+    };
+    const struct transformer *transformer = batch->model.transformer;
+    transformer_step(transformer, batch->stream, &batch->workspace, &step);
+    transformer_search_output(transformer, batch->stream, &batch->workspace, n_rows, batch->scans);
+}
+
+/* The paths of the new live hypotheses: their parents', and their own row. */
+static void extend_paths(struct batch *batch, struct slot *slot)
+{
+    const struct search *search = &slot->search;
+    size_t length = (size_t)search->t;
+    for (int b = 0; b < search->n_live; b++) {
+        int32_t *path = path_of(batch, slot, 1, b);
+        int parent = search_at(search, search->t, b)->parent;
+        memcpy(path, path_of(batch, slot, 0, parent), length * sizeof(*path));
+        path[length] = cache_row(batch, slot, search->t, b);
+    }
+    int32_t *swap = slot->paths[0];
+    slot->paths[0] = slot->paths[1];
+    slot->paths[1] = swap;
+}
+
+static int copy_results(const struct search *search, struct sentence *sentence)
+{
+    size_t n = (size_t)sentence->decoding.n_hypotheses, n_tokens = 0;
+    if (n > (size_t)search->n_results)
+        n = (size_t)search->n_results;
+    for (size_t i = 0; i < n; i++)
+        n_tokens += (size_t)search->results[i].n_tokens;
+    sentence->hypotheses = mem_alloc(n * sizeof(*sentence->hypotheses));
+    sentence->tokens = mem_alloc(n_tokens * sizeof(*sentence->tokens));
+    if (!sentence->hypotheses || !sentence->tokens)
+        return ACRE_ENOMEM;
+    int32_t *tokens = sentence->tokens;
+    for (size_t i = 0; i < n; i++) {
+        const struct search_result *result = &search->results[i];
+        search_tokens(search, result, tokens);
+        sentence->hypotheses[i] = (struct sentence_hypothesis){
+            .tokens = tokens,
+            .n_tokens = (size_t)result->n_tokens,
+            .score = result->score,
+            .normalized_score = result->normalized_score,
+        };
+        tokens += result->n_tokens;
+    }
+    sentence->n_hypotheses = n;
+    return 0;
+}
+
+static struct sentence *release(struct batch *batch, struct slot *slot, int status)
+{
+    struct sentence *sentence = slot->sentence;
+    sentence->status = status;
+    slot->sentence = NULL;
+    batch->n_running--;
+    return sentence;
+}
+
+static size_t drop_cancelled(struct batch *batch, struct sentence **finished)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < batch->max_sentences; i++) {
+        struct slot *slot = &batch->slots[i];
+        if (slot->sentence && atomic_load(slot->sentence->cancelled))
+            finished[n++] = release(batch, slot, ACRE_ECANCELLED);
+    }
+    return n;
+}
+
+size_t batch_step(struct batch *batch, struct sentence **finished)
+{
+    size_t n_finished = drop_cancelled(batch, finished);
+    size_t n_rows = put_rows(batch), row = 0;
+    if (n_rows == 0)
+        return n_finished;
+    run_step(batch, n_rows);
+    for (size_t i = 0; i < batch->max_sentences; i++) {
+        struct slot *slot = &batch->slots[i];
+        if (!slot->sentence)
+            continue;
+        const struct logit_scan *scans = batch->scans + row;
+        row += (size_t)slot->search.n_live;
+        if (search_advance(&slot->search, scans))
+            extend_paths(batch, slot);
+        else
+            finished[n_finished++] =
+                release(batch, slot, copy_results(&slot->search, slot->sentence));
+    }
+    return n_finished;
+}
+
+size_t batch_drop(struct batch *batch, int status, struct sentence **finished)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < batch->max_sentences; i++)
+        if (batch->slots[i].sentence)
+            finished[n++] = release(batch, &batch->slots[i], status);
+    return n;
+}
