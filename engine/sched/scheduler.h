@@ -1,0 +1,51 @@
+/* scheduler.h - worker threads that take waiting sentences into their batches and decode them.
+ *
+ * A lane is one model: its queue and one batch per worker. A worker goes round: take newcomers
+ * into every lane with free slots, run one step of every lane with live sentences, hand finished
+ * sentences to `finished`, which is called on the worker's thread without the lock. Newcomers
+ * join a running batch between steps, so a short sentence does not wait for a long one.
+ *
+ * The scheduler's one mutex guards the queues, the list of lanes and the flags; batches belong to
+ * their worker alone.
+ */
+#ifndef SCHED_SCHEDULER_H
+#define SCHED_SCHEDULER_H
+
+#include <stddef.h>
+
+#include "acre.h"
+#include "decode/batch.h"
+#include "decode/sentence.h"
+
+struct scheduler;
+struct lane;
+
+typedef void sentence_finished_fn(struct sentence *sentence);
+
+struct scheduler_options {
+    int n_workers;
+    size_t max_queued_tokens; /* of all lanes together */
+    sentence_finished_fn *finished;
+};
+
+/* Starts the workers. *scheduler is owned by the caller. */
+int scheduler_open(const struct scheduler_options *options, struct scheduler **scheduler,
+                   struct acre_err *err);
+
+/* Stops and joins the workers after their current step; every sentence still inside is finished
+ * with ACRE_ECLOSED. Frees the lanes. NULL is allowed. */
+void scheduler_close(struct scheduler *scheduler);
+
+/* Adds a model; opens its batches. *lane lives as long as the scheduler. */
+int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
+                       const struct batch_limits *limits, struct lane **lane,
+                       struct acre_err *err);
+
+/* Queues all sentences or none: ACRE_EBUSY when too many tokens wait already, ACRE_ECLOSED. */
+int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,
+                     size_t n, struct acre_err *err);
+
+/* Source tokens that wait in all queues. */
+size_t scheduler_queued_tokens(struct scheduler *scheduler);
+
+#endif
