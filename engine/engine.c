@@ -1,0 +1,262 @@
+#include "engine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/mem.h"
+
+enum {
+    DEFAULT_BATCH_SIZE = 32,
+    MAX_BATCH_SIZE = 1024,
+    DEFAULT_MAX_BEAM = 8,
+    DEFAULT_QUEUED_TOKENS = 1000000,
+    MAX_THREADS = 1024,
+};
+
+static void say(const struct acre_options *options, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(const struct acre_options *options, const char *format, ...)
+{
+    if (!options->log)
+        return;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    options->log(options->log_user, ACRE_LOG_INFO, line);
+}
+
+/* ---- Engine ---------------------------------------------------------------------------------- */
+
+static int check_range(const char *name, int value, int max, struct acre_err *err)
+{
+    if (value >= 1 && value <= max)
+        return 0;
+    return err_set(err, ACRE_EOPTION, "%s: expected an integer from 1 to %d, found %d", name, max,
+                   value);
+}
+
+static int fill_options(struct acre_options *options, struct acre_err *err)
+{
+    if (!options->device)
+        options->device = "auto";
+    if (!options->compute_type)
+        options->compute_type = "auto";
+    if (options->n_threads == 0)
+        options->n_threads = cpu_count();
+    if (options->batch_size == 0)
+        options->batch_size = DEFAULT_BATCH_SIZE;
+    if (options->max_beam_size == 0)
+        options->max_beam_size = DEFAULT_MAX_BEAM;
+    if (options->max_queued_tokens == 0)
+        options->max_queued_tokens = DEFAULT_QUEUED_TOKENS;
+    int status = check_range("threads", options->n_threads, MAX_THREADS, err);
+    if (status == 0)
+        status = check_range("batch_size", options->batch_size, MAX_BATCH_SIZE, err);
+    if (status == 0)
+        status = check_range("max_beam_size", options->max_beam_size, MAX_BEAM, err);
+    return status;
+}
+
+int acre_engine_open(const struct acre_options *options, struct acre_engine **out,
+                     struct acre_err *err)
+{
+    struct acre_engine *engine = mem_calloc(1, sizeof(*engine));
+    if (!engine)
+        return err_set(err, ACRE_ENOMEM, "no memory for the engine");
+    engine->options = *options;
+    int status = fill_options(&engine->options, err);
+    if (status == 0)
+        status = device_open(engine->options.device, engine->options.compute_type,
+                             &engine->device, err);
+    if (status == 0) {
+        struct scheduler_options scheduling = {
+            .n_workers = engine->options.n_threads,
+            .max_queued_tokens = engine->options.max_queued_tokens,
+            .finished = job_sentence_finished,
+        };
+        status = scheduler_open(&scheduling, &engine->scheduler, err);
+    }
+    if (status != 0) {
+        acre_engine_close(engine);
+        return status;
+    }
+    say(&engine->options, "engine: %s, %d worker thread%s", engine->device->name,
+        engine->options.n_threads, engine->options.n_threads == 1 ? "" : "s");
+    *out = engine;
+    return 0;
+}
+
+static void model_close(struct acre_model *model)
+{
+    constraint_close(model->constraint);
+    transformer_close(model->transformer);
+    tokenizer_close(model->tokenizer);
+    safetensors_close(model->weights);
+    config_fini(&model->config);
+    mem_free(model->name);
+    mem_free(model);
+}
+
+void acre_engine_close(struct acre_engine *engine)
+{
+    if (!engine)
+        return;
+    scheduler_close(engine->scheduler);
+    for (struct acre_model *model = engine->models, *next; model; model = next) {
+        next = model->next;
+        model_close(model);
+    }
+    device_close(engine->device);
+    mem_free(engine);
+}
+
+const char *acre_engine_backend(const struct acre_engine *engine)
+{
+    return engine->device->name;
+}
+
+int acre_engine_threads(const struct acre_engine *engine)
+{
+    return engine->options.n_threads;
+}
+
+size_t acre_engine_queued_tokens(struct acre_engine *engine)
+{
+    return scheduler_queued_tokens(engine->scheduler);
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* The last part of a path, without slashes at its end. */
+static char *base_name(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    return mem_copy_text(path + start, end - start);
+}
+
+static void fill_info(struct acre_model *model)
+{
+    const struct config *config = &model->config;
+    model->info = (struct acre_model_info){
+        .name = model->name,
+        .source = config->source,
+        .target = config->target,
+        .level = tokenizer_is_bytes(model->tokenizer) ? "char" : "token",
+        .model_type = config->model_type,
+        .parameters = safetensors_parameters(model->weights),
+        .d_model = config->d_model,
+        .encoder_layers = config->encoder_layers,
+        .decoder_layers = config->decoder_layers,
+        .attention_heads = config->encoder_heads,
+        .vocab_size = config->decoder_vocab_size,
+        .max_area_width = config_max_area_width(config),
+        .max_source_tokens = config->max_positions - 1, /* and the end token */
+        .decoding = config->decoding,
+    };
+    struct acre_decoding *decoding = &model->info.decoding;
+    if (decoding->max_length > config->max_positions - 1)
+        decoding->max_length = config->max_positions - 1;
+    if (decoding->min_length > decoding->max_length)
+        decoding->min_length = decoding->max_length;
+}
+
+static int add_lane(struct acre_engine *engine, struct acre_model *model, struct acre_err *err)
+{
+    const struct config *config = &model->config;
+    int heads = config->encoder_heads < config->decoder_heads ? config->encoder_heads
+                                                              : config->decoder_heads;
+    struct batch_model batch_model = {
+        .device = engine->device,
+        .transformer = model->transformer,
+        .constraint = model->constraint,
+        .head_width = (size_t)(config->d_model / heads),
+        .start_token = config->start_token,
+        .end_token = config->end_token,
+        .renormalize = config->renormalize,
+    };
+    struct batch_limits limits = {
+        .max_sentences = (size_t)engine->options.batch_size,
+        .max_beam_size = (size_t)engine->options.max_beam_size,
+    };
+    return scheduler_add_lane(engine->scheduler, &batch_model, &limits, &model->lane, err);
+}
+
+static int load(struct acre_engine *engine, const char *directory, struct acre_model *model,
+                struct acre_err *err)
+{
+    struct config *config = &model->config;
+    int status = config_load(directory, config, err);
+    if (status == 0)
+        status = safetensors_open(directory, &model->weights, err);
+    if (status == 0)
+        status = tokenizer_open(directory, config->vocab_size, &model->tokenizer, err);
+    if (status == 0)
+        status = transformer_open(engine->device, config, model->weights, &model->transformer, err);
+    if (status != 0)
+        return status;
+    struct constraint_options constraint = {
+        .vocab_size = config->decoder_vocab_size,
+        .end_token = config->end_token,
+        .forbidden = config->forbidden,
+        .n_forbidden = config->n_forbidden,
+        .bytes = tokenizer_is_bytes(model->tokenizer),
+    };
+    if (constraint_open(&constraint, &model->constraint) != 0)
+        return err_set(err, ACRE_ENOMEM, "no memory for the constraints");
+    fill_info(model);
+    return add_lane(engine, model, err);
+}
+
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+}
+
+int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **out,
+                    struct acre_err *err)
+{
+    struct timespec start;
+    struct stat stat_of;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    if (stat(directory, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
+        return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,
+                       stat(directory, &stat_of) == 0 ? "a file" : "nothing");
+    struct acre_model *model = mem_calloc(1, sizeof(*model));
+    if (!model)
+        return err_set(err, ACRE_ENOMEM, "%s: no memory for the model", directory);
+    model->name = base_name(directory);
+    int status = model->name ? load(engine, directory, model, err)
+                             : err_set(err, ACRE_ENOMEM, "no memory for the model");
+    if (status != 0) {
+        err_prefix(err, "%s/", directory);
+        model_close(model);
+        return status;
+    }
+    model->next = engine->models;
+    engine->models = model;
+    say(&engine->options, "model %s: %.1f M parameters, areas up to %d wide, loaded in %.0f ms",
+        model->name, 1e-6 * (double)model->info.parameters, model->info.max_area_width,
+        1e3 * seconds_since(&start));
+    *out = model;
+    return 0;
+}
+
+const struct acre_model_info *acre_model_info(const struct acre_model *model)
+{
+    return &model->info;
+}

@@ -1,0 +1,40 @@
+/* engine.h - what an engine and a model are made of. Private to engine.c and job.c.
+ *
+ * The list of models is changed by the thread that opens models; everything in a model is
+ * immutable once it is open, except its lane, which the scheduler's lock guards.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "acre.h"
+#include "decode/constraint.h"
+#include "device/device.h"
+#include "model/config.h"
+#include "model/safetensors.h"
+#include "nn/transformer.h"
+#include "sched/scheduler.h"
+#include "text/tokenizer.h"
+
+struct acre_engine {
+    struct acre_options options; /* defaults filled in */
+    struct device *device;
+    struct scheduler *scheduler;
+    struct acre_model *models;
+};
+
+struct acre_model {
+    struct acre_model *next;
+    char *name;
+    struct config config;
+    struct safetensors *weights; /* mapped: embeddings are read from there */
+    struct tokenizer *tokenizer;
+    struct transformer *transformer;
+    struct constraint *constraint;
+    struct lane *lane;
+    struct acre_model_info info;
+};
+
+/* The scheduler's callback: the sentence's job counts it and ends with its last one. */
+void job_sentence_finished(struct sentence *sentence);
+
+#endif

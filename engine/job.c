@@ -1,0 +1,318 @@
+/* A job is one submitted text: its sentences go to the scheduler, and the worker that finishes the
+ * last one puts the results together and calls `done`. Until then the job belongs to the
+ * scheduler; `cancelled` and `n_left` are the only parts that several threads touch. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "engine.h"
+#include "text/document.h"
+
+struct acre_job {
+    struct acre_model *model;
+    acre_done_fn *done;
+    void *user;
+    bool is_tokens;
+    struct document document;
+    struct sentence *sentences; /* owned, [document.n_sentences] */
+    atomic_size_t n_left;
+    atomic_bool cancelled;
+    struct acre_result result;
+    struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
+};
+
+/* ---- Putting results together ---------------------------------------------------------------- */
+
+/* The i-th hypothesis of a sentence, or its last where it has fewer. */
+static const struct sentence_hypothesis *pick(const struct sentence *sentence, size_t i)
+{
+    return &sentence->hypotheses[i < sentence->n_hypotheses ? i : sentence->n_hypotheses - 1];
+}
+
+static int fill_tokens(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis)
+{
+    size_t n = 0, n_scored = 0;
+    double score = 0.0;
+    for (size_t s = 0; s < job->document.n_sentences; s++) {
+        const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
+        n += part->n_tokens;
+        n_scored += part->n_tokens + 1;
+        score += (double)part->score;
+    }
+    const char **tokens = mem_alloc(n * sizeof(*tokens));
+    if (!tokens)
+        return ACRE_ENOMEM;
+    hypothesis->tokens = tokens;
+    for (size_t s = 0; s < job->document.n_sentences; s++) {
+        const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
+        for (size_t t = 0; t < part->n_tokens; t++)
+            *tokens++ = tokenizer_token(job->model->tokenizer, part->tokens[t]);
+    }
+    double penalty = n_scored == 0 ? 0.0 : (double)job->sentences[0].decoding.length_penalty;
+    hypothesis->n_tokens = n;
+    hypothesis->score = score;
+    hypothesis->normalized_score = score / pow((double)n_scored, penalty);
+    return 0;
+}
+
+/* Vocabulary tokens separated by spaces. */
+static char *join_tokens(const struct acre_hypothesis *hypothesis)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < hypothesis->n_tokens; i++)
+        bytes += strlen(hypothesis->tokens[i]) + 1;
+    char *text = mem_alloc(bytes + 1), *end = text;
+    if (!text)
+        return NULL;
+    for (size_t i = 0; i < hypothesis->n_tokens; i++)
+        end += sprintf(end, "%s%s", i > 0 ? " " : "", hypothesis->tokens[i]);
+    *end = '\0';
+    return text;
+}
+
+static int decode_sentences(const struct acre_job *job, size_t i, char **texts,
+                            struct acre_err *err)
+{
+    for (size_t s = 0; s < job->document.n_sentences; s++) {
+        const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
+        int status = tokenizer_decode(job->model->tokenizer, part->tokens, part->n_tokens,
+                                      &texts[s], err);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+/* The i-th translation of the whole text. *text is owned by the caller. */
+static int join_sentences(const struct acre_job *job, size_t i, char **text, struct acre_err *err)
+{
+    char **texts = mem_calloc(job->document.n_sentences, sizeof(*texts));
+    if (!texts)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    int status = decode_sentences(job, i, texts, err);
+    if (status == 0)
+        status = document_join(&job->document, (const char *const *)texts, text, err);
+    for (size_t s = 0; s < job->document.n_sentences; s++)
+        mem_free(texts[s]);
+    mem_free(texts);
+    return status;
+}
+
+static int fill_hypothesis(const struct acre_job *job, size_t i,
+                           struct acre_hypothesis *hypothesis, struct acre_err *err)
+{
+    char *text = NULL;
+    if (fill_tokens(job, i, hypothesis) != 0)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    if (!job->is_tokens) {
+        int status = join_sentences(job, i, &text, err);
+        hypothesis->text = text;
+        return status;
+    }
+    hypothesis->text = join_tokens(hypothesis);
+    return hypothesis->text ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the translation");
+}
+
+static int first_error(const struct acre_job *job)
+{
+    for (size_t s = 0; s < job->document.n_sentences; s++)
+        if (job->sentences[s].status != 0)
+            return job->sentences[s].status;
+    return 0;
+}
+
+static int fill_result(struct acre_job *job, struct acre_err *err)
+{
+    int status = first_error(job);
+    if (status != 0)
+        return err_set(err, status, "%s", acre_status_text(status));
+    size_t n = 1;
+    for (size_t s = 0; s < job->document.n_sentences; s++)
+        if (job->sentences[s].n_hypotheses > n)
+            n = job->sentences[s].n_hypotheses;
+    job->hypotheses = mem_calloc(n, sizeof(*job->hypotheses));
+    if (!job->hypotheses)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    job->result.hypotheses = job->hypotheses;
+    job->result.n_hypotheses = n;
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = fill_hypothesis(job, i, &job->hypotheses[i], err);
+    return status;
+}
+
+static void finish(struct acre_job *job)
+{
+    struct acre_result *result = &job->result;
+    result->n_sentences = job->document.n_sentences;
+    for (size_t s = 0; s < job->document.n_sentences; s++)
+        result->n_source_tokens += job->sentences[s].n_source;
+    result->status = fill_result(job, &result->err);
+    job->done(job->user);
+}
+
+void job_sentence_finished(struct sentence *sentence)
+{
+    struct acre_job *job = sentence->job;
+    if (atomic_fetch_sub(&job->n_left, 1) == 1)
+        finish(job);
+}
+
+/* ---- Submitting ------------------------------------------------------------------------------ */
+
+static int check_int(const char *name, int value, int min, int max, struct acre_err *err)
+{
+    if (value >= min && value <= max)
+        return 0;
+    return err_set(err, ACRE_EOPTION, "%s: expected an integer from %d to %d, found %d", name, min,
+                   max, value);
+}
+
+static int check_decoding(const struct acre_engine *engine, const struct acre_model *model,
+                          const struct acre_decoding *decoding, struct acre_err *err)
+{
+    int longest = model->config.max_positions - 1; /* the start token has a position too */
+    int status =
+        check_int("beam_size", decoding->beam_size, 1, engine->options.max_beam_size, err);
+    if (status == 0)
+        status = check_int("num_hypotheses", decoding->n_hypotheses, 1, decoding->beam_size, err);
+    if (status == 0)
+        status = check_int("max_length", decoding->max_length, 1, longest, err);
+    if (status == 0)
+        status = check_int("min_length", decoding->min_length, 0, decoding->max_length, err);
+    if (status == 0 && !(fabsf(decoding->length_penalty) <= 100.0f))
+        status = err_set(err, ACRE_EOPTION,
+                         "length_penalty: expected a number from -100 to 100, found %g",
+                         (double)decoding->length_penalty);
+    return status;
+}
+
+static int split_text(struct acre_job *job, const struct acre_request *request,
+                      struct acre_err *err)
+{
+    const struct acre_model *model = job->model;
+    size_t max_tokens = (size_t)model->info.max_source_tokens;
+    if (request->is_tokens)
+        return document_init_tokens(&job->document, request->text, request->text_bytes,
+                                    model->tokenizer, max_tokens, err);
+    return document_init(&job->document, request->text, request->text_bytes, model->tokenizer,
+                         model->config.source, max_tokens, err);
+}
+
+static int make_sentences(struct acre_job *job, const struct acre_decoding *decoding,
+                          struct acre_err *err)
+{
+    size_t n = job->document.n_sentences;
+    job->sentences = mem_calloc(n, sizeof(*job->sentences));
+    if (!job->sentences)
+        return err_set(err, ACRE_ENOMEM, "no memory for %zu sentences", n);
+    for (size_t s = 0; s < n; s++) {
+        struct sentence *sentence = &job->sentences[s];
+        sentence->source = job->document.sentences[s].source.ids;
+        sentence->n_source = job->document.sentences[s].source.n;
+        sentence->decoding = *decoding;
+        sentence->cancelled = &job->cancelled;
+        sentence->job = job;
+    }
+    atomic_init(&job->n_left, n);
+    return 0;
+}
+
+static int send(struct acre_engine *engine, struct acre_job *job, struct acre_err *err)
+{
+    if (job->document.n_sentences > 0)
+        return scheduler_submit(engine->scheduler, job->model->lane, job->sentences,
+                                job->document.n_sentences, err);
+    finish(job);
+    return 0;
+}
+
+int acre_submit(struct acre_engine *engine, const struct acre_request *request,
+                struct acre_job **out, struct acre_err *err)
+{
+    int status = check_decoding(engine, request->model, &request->decoding, err);
+    if (status != 0)
+        return status;
+    struct acre_job *job = mem_calloc(1, sizeof(*job));
+    if (!job)
+        return err_set(err, ACRE_ENOMEM, "no memory for a request");
+    job->model = request->model;
+    job->done = request->done;
+    job->user = request->user;
+    job->is_tokens = request->is_tokens;
+    *out = job; /* before sending: `done` may be called at once */
+    status = split_text(job, request, err);
+    if (status == 0)
+        status = make_sentences(job, &request->decoding, err);
+    if (status == 0)
+        status = send(engine, job, err);
+    if (status != 0) {
+        *out = NULL;
+        acre_job_close(job);
+    }
+    return status;
+}
+
+void acre_job_cancel(struct acre_job *job)
+{
+    atomic_store(&job->cancelled, true);
+}
+
+const struct acre_result *acre_job_result(const struct acre_job *job)
+{
+    return &job->result;
+}
+
+void acre_job_close(struct acre_job *job)
+{
+    if (!job)
+        return;
+    for (size_t i = 0; i < job->result.n_hypotheses; i++) {
+        mem_free((void *)(uintptr_t)job->hypotheses[i].text);
+        mem_free((void *)(uintptr_t)job->hypotheses[i].tokens);
+    }
+    mem_free(job->hypotheses);
+    for (size_t s = 0; job->sentences && s < job->document.n_sentences; s++)
+        sentence_fini(&job->sentences[s]);
+    mem_free(job->sentences);
+    document_fini(&job->document);
+    mem_free(job);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
+
+static void wake(void *user)
+{
+    struct waiter *waiter = user;
+    pthread_mutex_lock(&waiter->lock);
+    waiter->done = true;
+    pthread_cond_signal(&waiter->changed);
+    pthread_mutex_unlock(&waiter->lock);
+}
+
+int acre_translate(struct acre_engine *engine, const struct acre_request *request,
+                   struct acre_job **job, struct acre_err *err)
+{
+    struct waiter waiter = {.done = false};
+    struct acre_request waiting = *request;
+    pthread_mutex_init(&waiter.lock, NULL);
+    pthread_cond_init(&waiter.changed, NULL);
+    waiting.done = wake;
+    waiting.user = &waiter;
+    int status = acre_submit(engine, &waiting, job, err);
+    pthread_mutex_lock(&waiter.lock);
+    while (status == 0 && !waiter.done)
+        pthread_cond_wait(&waiter.changed, &waiter.lock);
+    pthread_mutex_unlock(&waiter.lock);
+    pthread_cond_destroy(&waiter.changed);
+    pthread_mutex_destroy(&waiter.lock);
+    return status;
+}
