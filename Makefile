@@ -1,0 +1,131 @@
+# Makefile - every entry point of Acre; `make help` lists them.
+# SAN=address|undefined|thread builds with that sanitizer, in a folder of its own.
+
+.DEFAULT_GOAL := build
+SHELL := /bin/bash
+MAKEFLAGS += --no-builtin-rules
+PORT ?= 5000
+PREFIX ?= /usr/local
+GOLDEN ?= tests/golden/area-attention
+
+B := build$(if $(SAN),/$(SAN))
+
+# ---- Compiler --------------------------------------------------------------------------------
+
+CC := gcc
+CXX := g++
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith
+OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O3)
+ENGINE_LIBS := jansson icu-uc sentencepiece
+SERVER_LIBS := libmicrohttpd libuv
+PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
+ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread
+SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null)
+CPPFLAGS += -D_GNU_SOURCE -Iengine -MMD -MP $(PKG_FLAGS)
+CFLAGS += -std=c11 -g $(OPTIMISE) $(WARNINGS) -fno-math-errno
+CXXFLAGS += -std=c++17 -g $(OPTIMISE) -Wall -Wextra
+LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
+
+# ---- Sources ---------------------------------------------------------------------------------
+# kernels/vector.c is compiled once per instruction set; the engine chooses at run time.
+
+ENGINE_SRC := $(filter-out engine/kernels/vector.c,$(wildcard engine/*.c engine/*/*.c engine/*/*.cc))
+ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(patsubst %,$B/engine/kernels/vector_%.o,sse2 avx2 avx512)
+SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c))
+SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
+UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
+ISA_avx2 := -mavx2 -mfma -mf16c
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+
+# ---- Building --------------------------------------------------------------------------------
+
+.PHONY: build serve test test-programs golden bench train lint fuzz install clean help
+
+build: ## build build/acre; installs nothing, says what is missing
+	@conf/packages check build >$B.packages 2>&1 || { cat $B.packages; rm -f $B.packages; exit 1; }
+	@rm -f $B.packages
+	@$(MAKE) --no-print-directory $B/acre
+
+$B/acre: $(SERVER_OBJ) $B/libacre.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
+
+$B/libacre.a: $(ENGINE_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+$B/engine/kernels/vector_%.o: engine/kernels/vector.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_$*) -ffp-contract=fast -DISA_NAME=$* -c -o $@ $<
+
+$B/%.c.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$B/%.cc.o: %.cc Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+
+$B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas $(ENGINE_LDLIBS)
+
+-include $(shell find $B -name '*.d' 2>/dev/null)
+
+# ---- Running ---------------------------------------------------------------------------------
+
+serve: ## install what is missing, build, serve the shipped models on port 5000 (PORT=)
+	@conf/packages install build
+	@$(MAKE) --no-print-directory $B/acre
+	$B/acre serve --config conf/acre.json --models models --listen 0.0.0.0:$(PORT)
+
+test: ## install what is missing, build, run every test (SAN= with a sanitizer)
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready
+	@BUILD=$B tests/run
+
+test-programs: $(UNIT_TESTS) $B/tests/golden/area
+
+build/venv-test/ready: tests/requirements.txt
+	python3 -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+golden: ## run the golden cases under GOLDEN=DIR, one line each
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/tests/golden/area
+	@$B/tests/golden/area $(GOLDEN)
+
+# ---- Elsewhere -------------------------------------------------------------------------------
+
+train: build/venv-train/ready ## train MODEL=en-de-token from CORPORA=DIR (see models/train)
+	@test -n "$(MODEL)" && test -n "$(CORPORA)" || { echo "usage: make train MODEL= CORPORA="; exit 2; }
+	build/venv-train/bin/python -m models.train train $(MODEL) --corpora $(CORPORA) $(ARGS)
+
+build/venv-train/ready: models/train/requirements.txt
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+bench: build ## measure this machine; writes tests/bench/results
+	tests/bench/run
+
+lint: ## layering, formatting, sizes
+	@conf/packages install lint
+	tests/lint
+
+install: build ## install command, library, header and models under PREFIX
+	install -D -m 755 build/acre $(DESTDIR)$(PREFIX)/bin/acre
+	install -D -m 644 build/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
+	install -D -m 644 engine/acre.h $(DESTDIR)$(PREFIX)/include/acre.h
+	install -D -m 644 conf/acre.json $(DESTDIR)$(PREFIX)/share/acre/acre.json
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	printf '%s\n' 'Name: acre' 'Description: Machine translation engine' 'Version: 0.1.0' \
+	    'Requires.private: $(ENGINE_LIBS)' 'Cflags: -I$(PREFIX)/include' \
+	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/acre.pc
+	for model in $(patsubst models/%/config.json,%,$(wildcard models/*/config.json)); do \
+	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/acre/models/$$model models/$$model/*; done
+
+clean: ## remove what was built, not the virtual environments
+	find build -mindepth 1 -maxdepth 1 ! -name 'venv-*' -exec rm -rf {} +
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
