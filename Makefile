@@ -105,12 +105,16 @@ build/venv-train/ready: models/train/requirements.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-bench: build ## measure this machine; writes tests/bench/results
+bench: build build/venv-test/ready ## measure this machine; writes tests/bench/results
 	tests/bench/run
 
 lint: ## layering, formatting, sizes
 	@conf/packages install lint
 	tests/lint
+
+fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60)
+	@conf/packages install build fuzz
+	tests/fuzz/run $(FUZZ_SECONDS)
 
 install: build ## install command, library, header and models under PREFIX
 	install -D -m 755 build/acre $(DESTDIR)$(PREFIX)/bin/acre

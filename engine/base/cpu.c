@@ -40,8 +40,8 @@ int cpu_detect(enum cpu_level *level, struct acre_err *err)
             return 0;
         }
     }
-    return err_set(err, ACRE_EOPTION, "ACRE_CPU: expected scalar, avx2, avx512 or amx, found \"%s\"",
-                   wanted);
+    return err_set(err, ACRE_EOPTION,
+                   "ACRE_CPU: expected scalar, avx2, avx512 or amx, found \"%s\"", wanted);
 }
 
 const char *cpu_level_name(enum cpu_level level)

@@ -109,7 +109,7 @@ static void finish(struct search *search, int b, float score)
 /* Makes the first beam_size continuations that do not end the live hypotheses of step t + 1. */
 static void continue_live(struct search *search, const struct continuation *ranked, int n)
 {
-    uint8_t state[MAX_BEAM];
+    uint8_t state[MAX_BEAM] = {0};
     int live = 0;
     for (int i = 0; i < n && live < search->decoding.beam_size; i++) {
         if (ranked[i].token == search->end_token)

@@ -1,5 +1,6 @@
 #include "kernels/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct kernels *kernels_find(enum cpu_level level)
@@ -45,6 +46,27 @@ void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride
             memset(panels + columns, 0, (KERNEL_PANEL - columns) * sizeof(*panels));
         }
     }
+}
+
+size_t kernels_area_weights(size_t l, int a, const float *scores, float *weights)
+{
+    size_t n = 0;
+    double total = 0.0;
+    float maximum = scores[0];
+    for (size_t m = 1; m < l; m++)
+        maximum = fmaxf(maximum, scores[m]);
+    for (size_t width = 1; width <= (size_t)a && width <= l; width++) {
+        for (size_t j = 0; j + width <= l; j++, n++) {
+            float sum = 0.0f;
+            for (size_t m = j; m < j + width; m++)
+                sum += scores[m] - maximum;
+            weights[n] = expf(sum / (float)width);
+            total += (double)weights[n];
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        weights[i] = (float)((double)weights[i] / total);
+    return n;
 }
 
 static bool is_better(const struct candidate *a, const struct candidate *b)

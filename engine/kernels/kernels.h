@@ -106,6 +106,10 @@ void kernels_pack(size_t n, size_t k, const float *w, size_t w_stride, float *pa
 /* Packs the transpose of W[k,n] into panels, likewise. */
 void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride, float *panels);
 
+/* The probabilities of all areas of width 1..a over scores[l], for inspection: ordered by width,
+ * then by first item. `weights` has room for all of them; returns how many. */
+size_t kernels_area_weights(size_t l, int a, const float *scores, float *weights);
+
 /* Keeps the candidate if it belongs to the best k. Shared by all scans. */
 void kernels_offer(struct logit_scan *scan, int32_t id, float logit);
 

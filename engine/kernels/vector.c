@@ -350,7 +350,7 @@ ALWAYS_INLINE void root_powers(int a, vf y, vf power[5])
 
 static vf below(size_t first, size_t limit, vf v)
 {
-    vi lane;
+    vi lane = {0};
     for (int32_t i = 0; i < LANES; i++)
         lane[i] = (int32_t)first + i;
     return (vf)((vi)v & (lane < (int32_t)limit));

@@ -128,11 +128,13 @@ static int bind_tables(struct transformer *model, const struct config *config,
     struct tensor source, target;
     int status = find_table(weights, config, "model.encoder.embed_tokens.weight",
                             config->vocab_size, &source, err);
-    if (status == 0)
-        status = find_table(weights, config, "model.decoder.embed_tokens.weight",
-                            config->decoder_vocab_size, &target, err);
-    if (status == 0)
-        status = open_table(model, config, &source, &model->source, err);
+    if (status != 0)
+        return status;
+    status = find_table(weights, config, "model.decoder.embed_tokens.weight",
+                        config->decoder_vocab_size, &target, err);
+    if (status != 0)
+        return status;
+    status = open_table(model, config, &source, &model->source, err);
     if (status == 0 && source.data == target.data)
         model->target = model->source;
     else if (status == 0)
@@ -222,7 +224,7 @@ void workspace_fini(struct workspace *workspace, const struct transformer *model
     workspace->memory = NULL;
 }
 
-/* ---- Sublayers: hidden = norm(hidden + sublayer(hidden)) -------------------------------------- */
+/* ---- Sublayers: hidden = norm(hidden + sublayer(hidden)) --------------------------------- */
 
 struct pass {
     const struct transformer *model;

@@ -173,7 +173,8 @@ static void drop_sentences(struct scheduler *scheduler, struct lane *lane)
     }
     for (size_t i = 0; i < n_workers(scheduler); i++) {
         struct seat *seat = &lane->seats[i];
-        hand_over(scheduler, seat->sentences, batch_drop(seat->batch, ACRE_ECLOSED, seat->sentences));
+        size_t n = batch_drop(seat->batch, ACRE_ECLOSED, seat->sentences);
+        hand_over(scheduler, seat->sentences, n);
     }
 }
 

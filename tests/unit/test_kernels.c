@@ -69,7 +69,8 @@ static void linear_rows_are_independent(void **state)
     for (int round = 0; round < 100; round++) {
         size_t m = pick(2, 50), n = pick(1, 300), k = pick(1, 200);
         float *x = random_floats(m * k, 1), *w = random_floats(n * k, 1);
-        float *bias = random_floats(kernel_padded(n), 1), *panels = calloc(kernel_padded(n) * k, 4);
+        float *bias = random_floats(kernel_padded(n), 1);
+        float *panels = calloc(kernel_padded(n) * k, sizeof(float));
         float *all = calloc(m * n, sizeof(float)), *one = calloc(n, sizeof(float));
         kernels_pack(n, k, w, k, panels);
         struct product p = {.m = m, .n = n, .k = k, .x = x, .x_stride = k, .panels = panels,
@@ -90,7 +91,8 @@ static void layer_norm_equals_oracle(void **state)
     (void)state;
     for (int round = 0; round < 100; round++) {
         size_t m = pick(1, 5), c = pick(1, 300);
-        float *x = random_floats(m * c, 3), *gain = random_floats(c, 1), *bias = random_floats(c, 1);
+        float *x = random_floats(m * c, 3);
+        float *gain = random_floats(c, 1), *bias = random_floats(c, 1);
         float *got = calloc(m * c, sizeof(float)), *want = calloc(m * c, sizeof(float));
         tested->layer_norm(m, c, x, gain, bias, 1e-5f, got);
         kernels_scalar.layer_norm(m, c, x, gain, bias, 1e-5f, want);
