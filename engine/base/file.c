@@ -1,0 +1,126 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+char *file_path(const char *directory, const char *name)
+{
+    if (!directory)
+        return mem_copy_text(name, strlen(name));
+    size_t bytes = strlen(directory) + strlen(name) + 2;
+    char *path = mem_alloc(bytes);
+    if (path)
+        snprintf(path, bytes, "%s/%s", directory, name);
+    return path;
+}
+
+static int cannot(const char *name, const char *what, int error, struct acre_err *err)
+{
+    char reason[128];
+    return err_set(err, ACRE_EIO, "%s: cannot be %s: %s", name, what,
+                   strerror_r(error, reason, sizeof(reason)));
+}
+
+int file_open(const char *path, const char *name, size_t *bytes, struct acre_err *err)
+{
+    /* O_NONBLOCK: a FIFO in place of a file must not make us wait. */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return cannot(name, "opened", errno, err);
+    struct stat status;
+    int code = 0;
+    if (fstat(descriptor, &status) != 0)
+        code = cannot(name, "opened", errno, err);
+    else if (!S_ISREG(status.st_mode))
+        code = err_set(err, ACRE_EIO, "%s: expected a regular file, found %s", name,
+                       S_ISDIR(status.st_mode) ? "a directory" : "something else");
+    if (code) {
+        close(descriptor);
+        return code;
+    }
+    *bytes = (size_t)status.st_size;
+    return descriptor;
+}
+
+/* Reads until `bytes` or the end of the file; the file may have become shorter since. */
+static int read_all(int descriptor, const char *name, size_t bytes, struct text *text,
+                    struct acre_err *err)
+{
+    text->bytes = mem_alloc(bytes + 1);
+    if (!text->bytes)
+        return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
+    while (text->n < bytes) {
+        ssize_t got = read(descriptor, text->bytes + text->n, bytes - text->n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            int error = errno;
+            text_fini(text);
+            return cannot(name, "read", error, err);
+        }
+        if (got == 0)
+            break;
+        text->n += (size_t)got;
+    }
+    text->bytes[text->n] = '\0';
+    return 0;
+}
+
+static int read_path(const char *path, const char *name, size_t max_bytes, struct text *text,
+                     struct acre_err *err)
+{
+    size_t bytes;
+    int descriptor = file_open(path, name, &bytes, err);
+    if (descriptor < 0)
+        return descriptor;
+    int code;
+    if (bytes > max_bytes)
+        code = err_set(err, ACRE_EIO, "%s: expected a file of at most %zu bytes, found %zu", name,
+                       max_bytes, bytes);
+    else
+        code = read_all(descriptor, name, bytes, text, err);
+    close(descriptor);
+    return code;
+}
+
+int file_read(const char *directory, const char *name, size_t max_bytes, struct text *text,
+              struct acre_err *err)
+{
+    *text = (struct text){0};
+    char *path = file_path(directory, name);
+    if (!path)
+        return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
+    int code = read_path(path, name, max_bytes, text, err);
+    mem_free(path);
+    return code;
+}
+
+int file_read_optional(const char *directory, const char *name, size_t max_bytes, struct text *text,
+                       struct acre_err *err)
+{
+    *text = (struct text){0};
+    return file_exists(directory, name) ? file_read(directory, name, max_bytes, text, err) : 0;
+}
+
+void text_fini(struct text *text)
+{
+    mem_free(text->bytes);
+    *text = (struct text){0};
+}
+
+bool file_exists(const char *directory, const char *name)
+{
+    char *path = file_path(directory, name);
+    /* Without memory for the path say yes: the reading that follows fails and says why. */
+    bool exists = !path || access(path, F_OK) == 0;
+    mem_free(path);
+    return exists;
+}

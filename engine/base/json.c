@@ -1,0 +1,155 @@
+#include "base/json.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { FOUND_BYTES = 64, EXPECTED_BYTES = 96 };
+
+int json_parse(const char *file, const char *text, size_t bytes, json_t **root,
+               struct json_object *object, struct acre_err *err)
+{
+    json_error_t where;
+    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+    if (!value)
+        return err_set(err, ACRE_EMODEL, "%s: line %d: expected JSON, found: %s", file, where.line,
+                       where.text);
+    if (!json_is_object(value)) {
+        json_decref(value);
+        return err_set(err, ACRE_EMODEL, "%s: expected a JSON object, found another value", file);
+    }
+    *root = value;
+    *object = (struct json_object){.value = value, .file = file};
+    return 0;
+}
+
+/* The longest start of at most `bytes` bytes that does not cut a UTF-8 character. */
+static size_t whole_characters(const char *text, size_t bytes)
+{
+    while (bytes > 0 && ((unsigned char)text[bytes] & 0xC0) == 0x80)
+        bytes--;
+    return bytes;
+}
+
+/* Control characters do not occur: the dump escapes them. */
+static void show(const json_t *value, char out[FOUND_BYTES])
+{
+    char *dump =
+        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    if (!dump) {
+        snprintf(out, FOUND_BYTES, "%s", value ? "a value that cannot be shown" : "nothing");
+        return;
+    }
+    size_t bytes = strlen(dump);
+    if (bytes < FOUND_BYTES) {
+        memcpy(out, dump, bytes + 1);
+    } else {
+        bytes = whole_characters(dump, FOUND_BYTES - 4);
+        memcpy(out, dump, bytes);
+        memcpy(out + bytes, "...", 4);
+    }
+    free(dump);
+}
+
+int json_fail(const struct json_object *object, const char *field, const char *expected,
+              const json_t *found, struct acre_err *err)
+{
+    char shown[FOUND_BYTES];
+    show(found, shown);
+    return err_set(err, ACRE_EMODEL, "%s: %s%s: expected %s, found %s", object->file, object->path,
+                   field, expected, shown);
+}
+
+const json_t *json_find(const struct json_object *object, const char *field)
+{
+    const json_t *value = json_object_get(object->value, field);
+    return json_is_null(value) ? NULL : value;
+}
+
+bool json_int_in(const json_t *value, json_int_t min, json_int_t max)
+{
+    return json_is_integer(value) && json_integer_value(value) >= min &&
+           json_integer_value(value) <= max;
+}
+
+int json_get_int(const struct json_object *object, const char *field, int min, int max, int *value,
+                 struct acre_err *err)
+{
+    const json_t *found = json_object_get(object->value, field);
+    if (!json_int_in(found, min, max)) {
+        char expected[EXPECTED_BYTES];
+        snprintf(expected, sizeof(expected), "an integer from %d to %d", min, max);
+        return json_fail(object, field, expected, found, err);
+    }
+    *value = (int)json_integer_value(found);
+    return 0;
+}
+
+int json_opt_int(const struct json_object *object, const char *field, int min, int max, int *value,
+                 struct acre_err *err)
+{
+    return json_find(object, field) ? json_get_int(object, field, min, max, value, err) : 0;
+}
+
+int json_opt_bool(const struct json_object *object, const char *field, bool *value,
+                  struct acre_err *err)
+{
+    const json_t *found = json_find(object, field);
+    if (!found)
+        return 0;
+    if (!json_is_boolean(found))
+        return json_fail(object, field, "true or false", found, err);
+    *value = json_is_true(found);
+    return 0;
+}
+
+int json_opt_float(const struct json_object *object, const char *field, float min, float max,
+                   float *value, struct acre_err *err)
+{
+    const json_t *found = json_find(object, field);
+    if (!found)
+        return 0;
+    double number = json_number_value(found);
+    if (!json_is_number(found) || !(number >= (double)min && number <= (double)max)) {
+        char expected[EXPECTED_BYTES];
+        snprintf(expected, sizeof(expected), "a number from %g to %g", (double)min, (double)max);
+        return json_fail(object, field, expected, found, err);
+    }
+    *value = (float)number;
+    return 0;
+}
+
+int json_get_text(const struct json_object *object, const char *field, size_t max_bytes,
+                  char *value, struct acre_err *err)
+{
+    const json_t *found = json_object_get(object->value, field);
+    size_t bytes = json_string_length(found); /* 0 if it is no string */
+    if (bytes == 0 || bytes >= max_bytes) {
+        char expected[EXPECTED_BYTES];
+        snprintf(expected, sizeof(expected), "a string of 1 to %zu bytes", max_bytes - 1);
+        return json_fail(object, field, expected, found, err);
+    }
+    memcpy(value, json_string_value(found), bytes + 1);
+    return 0;
+}
+
+int json_opt_text(const struct json_object *object, const char *field, size_t max_bytes,
+                  char *value, struct acre_err *err)
+{
+    return json_find(object, field) ? json_get_text(object, field, max_bytes, value, err) : 0;
+}
+
+int json_opt_object(const struct json_object *object, const char *field, struct json_object *child,
+                    struct acre_err *err)
+{
+    const json_t *found = json_find(object, field);
+    if (found && !json_is_object(found))
+        return json_fail(object, field, "an object", found, err);
+    *child = (struct json_object){.value = found, .file = object->file};
+    int bytes = snprintf(child->path, sizeof(child->path), "%s%s.", object->path, field);
+    assert(bytes < (int)sizeof(child->path)); /* fields are ours and nest twice at most */
+    (void)bytes;
+    return 0;
+}

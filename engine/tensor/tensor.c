@@ -1,0 +1,76 @@
+#include "tensor/tensor.h"
+
+#include <stdint.h>
+#include <string.h>
+
+size_t tensor_count(const struct tensor *tensor)
+{
+    size_t count = 1;
+    for (int i = 0; i < tensor->n_dims; i++)
+        count *= tensor->shape[i];
+    return count;
+}
+
+size_t dtype_bytes(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? 4 : 2;
+}
+
+const char *dtype_name(enum dtype dtype)
+{
+    static const char *const names[] = {
+        [DTYPE_F32] = "F32", [DTYPE_F16] = "F16", [DTYPE_BF16] = "BF16"};
+    return names[dtype];
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* Normal numbers, inf and nan by moving the exponent's bias; a subnormal is its mantissa times
+ * 2^-24, which float32 holds exactly. Both are computed and one chosen by a mask, so that the
+ * loop has no branch. */
+static float float_of_half(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t exponent = half & 0x7C00;
+    uint32_t bias = exponent == 0x7C00 ? (255 - 31) : (127 - 15);
+    uint32_t normal = ((uint32_t)(half & 0x7FFF) << 13) + (bias << 23);
+    float small = (float)(half & 0x03FF) * 0x1p-24F;
+    uint32_t small_bits;
+    memcpy(&small_bits, &small, sizeof(small_bits));
+    uint32_t is_small = exponent ? 0 : 0xFFFFFFFF;
+    return float_of_bits(sign | (normal & ~is_small) | (small_bits & is_small));
+}
+
+static void read_half(const uint16_t *restrict in, size_t n, float *restrict out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = float_of_half(in[i]);
+}
+
+static void read_bfloat(const uint16_t *restrict in, size_t n, float *restrict out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = float_of_bits((uint32_t)in[i] << 16);
+}
+
+void tensor_read(const struct tensor *tensor, size_t first, size_t n, float *out)
+{
+    const unsigned char *data = tensor->data;
+    data += first * dtype_bytes(tensor->dtype);
+    switch (tensor->dtype) {
+    case DTYPE_F32:
+        memcpy(out, data, n * sizeof(*out));
+        break;
+    case DTYPE_F16:
+        read_half((const uint16_t *)(const void *)data, n, out);
+        break;
+    case DTYPE_BF16:
+        read_bfloat((const uint16_t *)(const void *)data, n, out);
+        break;
+    }
+}

@@ -1,0 +1,29 @@
+/* tensor.h - a named view of numbers in a model file: where, which type, which shape.
+ *
+ * The data is mapped: it lives as long as the weights it came from, and is not aligned to more
+ * than its element size.
+ */
+#ifndef TENSOR_TENSOR_H
+#define TENSOR_TENSOR_H
+
+#include <stddef.h>
+
+enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16 };
+
+enum { TENSOR_MAX_DIMS = 4 };
+
+struct tensor {
+    const void *data; /* mapped, row-major */
+    enum dtype dtype;
+    int n_dims;
+    size_t shape[TENSOR_MAX_DIMS];
+};
+
+size_t tensor_count(const struct tensor *tensor); /* elements; 1 for a scalar */
+size_t dtype_bytes(enum dtype dtype);
+const char *dtype_name(enum dtype dtype); /* "F32", ... as safetensors spells it */
+
+/* Elements [first, first + n) as float32. */
+void tensor_read(const struct tensor *tensor, size_t first, size_t n, float *out);
+
+#endif

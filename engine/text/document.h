@@ -1,0 +1,45 @@
+/* document.h - a text as the sentences to translate and the whitespace between them.
+ *
+ * Sentences are found with ICU. Everything that is not translated (whitespace before, between and
+ * after sentences, line ends, blank lines) is kept as it was. A sentence longer than the model can
+ * read is split at the best place: after sentence-like or clause punctuation, else at a space,
+ * else between characters; nothing is dropped. Used by one thread at a time.
+ */
+#ifndef TEXT_DOCUMENT_H
+#define TEXT_DOCUMENT_H
+
+#include "acre.h"
+#include "text/tokenizer.h"
+
+struct document_sentence {
+    size_t first, n_bytes; /* span of the text, without whitespace around it */
+    struct tokens source;  /* ids without end token */
+};
+
+struct document {
+    char *text; /* owned copy */
+    size_t text_bytes;
+    struct document_sentence *sentences; /* owned, [n_sentences] */
+    size_t n_sentences;
+};
+
+/* Splits `text` (must be valid UTF-8, else ACRE_EINPUT with the byte offset) into sentences of at
+ * most max_tokens ids each. `language` is the source language code for ICU, "" if unknown. */
+int document_init(struct document *document, const char *text, size_t text_bytes,
+                  const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
+                  struct acre_err *err);
+
+/* The whole line of vocabulary tokens as one sentence (see tokenizer_encode_tokens); longer than
+ * max_tokens is ACRE_EINPUT. */
+int document_init_tokens(struct document *document, const char *line, size_t line_bytes,
+                         const struct tokenizer *tokenizer, size_t max_tokens,
+                         struct acre_err *err);
+
+/* Puts translations[n_sentences] in the places of the sentences. *text is owned by the caller,
+ * NUL-terminated. */
+int document_join(const struct document *document, const char *const *translations, char **text,
+                  struct acre_err *err);
+
+void document_fini(struct document *document);
+
+#endif

@@ -1,0 +1,394 @@
+/* SentencePiece's own ids are not used: Marian's vocab.json has ids of its own, and knows pieces
+ * that one of the two SentencePiece models does not, so the way is text, pieces, ids. The parsed
+ * vocab.json is the map from piece to id and owns the pieces' text.
+ *
+ * This is transformers' MarianTokenizer, with two differences that keep text whole: "</s>" and
+ * other special tokens in a text are text, and so is ">>...<<" that the vocabulary does not have.
+ */
+#include "text/tokenizer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unicode/uchar.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "text/bytes.h"
+#include "text/charsmap.h"
+#include "text/sentencepiece.h"
+#include "text/utf8.h"
+
+#define CONFIG_FILE "tokenizer_config.json"
+#define UNKNOWN "<unk>"
+
+enum {
+    MAX_CONFIG_BYTES = 4 << 20,
+    MAX_VOCAB_BYTES = 64 << 20,
+    MAX_SPM_BYTES = 64 << 20,
+    MAX_TARGET_VOCAB = 1 << 20, /* a separate one; ids that the model lacks do no harm there */
+};
+
+/* Marian's map of pieces to ids, and back. */
+struct vocab {
+    json_t *ids;         /* owns the pieces' text */
+    const char **pieces; /* owned, [size]; NULL where an id has no piece */
+    int size;
+    int unknown, end, pad; /* ids; pad is -1 if the vocabulary has none */
+};
+
+struct tokenizer {
+    bool is_bytes;
+    struct byte_names byte_names;
+    struct spm *source_spm, *target_spm; /* the same one if the files are the same */
+    struct vocab source, separate;       /* separate: target_vocab.json, if there is one */
+    struct vocab *target;                /* one of these two */
+};
+
+int tokens_append(struct tokens *tokens, int32_t id)
+{
+    if (mem_reserve(&tokens->ids, &tokens->capacity, tokens->n + 1, sizeof(*tokens->ids)))
+        return ACRE_ENOMEM;
+    tokens->ids[tokens->n++] = id;
+    return 0;
+}
+
+void tokens_fini(struct tokens *tokens)
+{
+    mem_free(tokens->ids);
+    *tokens = (struct tokens){0};
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int check_class(const struct json_object *object, bool *is_bytes, bool *is_separate,
+                       struct acre_err *err)
+{
+    const json_t *class = json_find(object, "tokenizer_class");
+    const char *name = class ? json_string_value(class) : "MarianTokenizer";
+    *is_bytes = name && !strcmp(name, "ByteTokenizer");
+    if (!*is_bytes && (!name || strcmp(name, "MarianTokenizer")))
+        return json_fail(object, "tokenizer_class", "MarianTokenizer or ByteTokenizer", class, err);
+    return json_opt_bool(object, "separate_vocabs", is_separate, err);
+}
+
+static int read_config(const char *directory, bool *is_bytes, bool *is_separate,
+                       struct acre_err *err)
+{
+    struct text text;
+    int code = file_read_optional(directory, CONFIG_FILE, MAX_CONFIG_BYTES, &text, err);
+    if (code || !text.bytes)
+        return code;
+    json_t *root = NULL;
+    struct json_object object;
+    code = json_parse(CONFIG_FILE, text.bytes, text.n, &root, &object, err);
+    if (!code)
+        code = check_class(&object, is_bytes, is_separate, err);
+    json_decref(root);
+    text_fini(&text);
+    return code;
+}
+
+static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_err *err)
+{
+    if (vocab_size < BYTES_VOCAB)
+        return err_set(err, ACRE_EMODEL,
+                       "config.json: vocab_size: expected at least %d for a "
+                       "ByteTokenizer, found %d",
+                       BYTES_VOCAB, vocab_size);
+    bytes_name(&tokenizer->byte_names);
+    return 0;
+}
+
+static int open_spm(const char *name, const struct text *text, struct spm **spm,
+                    struct acre_err *err)
+{
+    int code =
+        charsmap_is_sound(text->bytes, text->n) ? spm_open(text->bytes, text->n, spm) : ACRE_EMODEL;
+    if (code == ACRE_ENOMEM)
+        return err_set(err, code, "%s: out of memory", name);
+    return code ? err_set(err, code, "%s: expected a SentencePiece model, found something else",
+                          name)
+                : 0;
+}
+
+static int open_both_spm(struct tokenizer *tokenizer, const char *directory, struct acre_err *err)
+{
+    struct text source, target = {0};
+    int code = file_read(directory, "source.spm", MAX_SPM_BYTES, &source, err);
+    if (!code)
+        code = file_read(directory, "target.spm", MAX_SPM_BYTES, &target, err);
+    if (!code)
+        code = open_spm("source.spm", &source, &tokenizer->source_spm, err);
+    if (!code && source.n == target.n && !memcmp(source.bytes, target.bytes, source.n))
+        tokenizer->target_spm = tokenizer->source_spm;
+    else if (!code)
+        code = open_spm("target.spm", &target, &tokenizer->target_spm, err);
+    text_fini(&source);
+    text_fini(&target);
+    return code;
+}
+
+/* The id of a piece, or -1. */
+static int32_t find_piece(const struct vocab *vocab, const char *piece, size_t bytes)
+{
+    const json_t *id = json_object_getn(vocab->ids, piece, bytes);
+    return id ? (int32_t)json_integer_value(id) : -1;
+}
+
+/* Fills vocab->pieces, the inverse of the file. */
+static int invert_vocab(struct vocab *vocab, const struct json_object *file, struct acre_err *err)
+{
+    const char *piece;
+    json_t *id;
+    vocab->pieces = mem_calloc((size_t)vocab->size, sizeof(*vocab->pieces));
+    if (!vocab->pieces)
+        return err_set(err, ACRE_ENOMEM, "%s: out of memory", file->file);
+    json_object_foreach(vocab->ids, piece, id)
+    {
+        if (!json_int_in(id, 0, vocab->size - 1)) {
+            char expected[64];
+            snprintf(expected, sizeof(expected), "an integer from 0 to %d", vocab->size - 1);
+            return json_fail(file, piece, expected, id, err);
+        }
+        const char **place = &vocab->pieces[json_integer_value(id)];
+        if (*place)
+            return json_fail(file, piece, "an id of its own", id, err);
+        *place = piece;
+    }
+    return 0;
+}
+
+static int find_special(struct vocab *vocab, const struct json_object *file, struct acre_err *err)
+{
+    vocab->unknown = find_piece(vocab, UNKNOWN, strlen(UNKNOWN));
+    vocab->end = find_piece(vocab, "</s>", 4);
+    vocab->pad = find_piece(vocab, "<pad>", 5);
+    if (vocab->unknown < 0)
+        return json_fail(file, UNKNOWN, "an id", NULL, err);
+    return vocab->end < 0 ? json_fail(file, "</s>", "an id", NULL, err) : 0;
+}
+
+static int open_vocab(struct vocab *vocab, const char *directory, const char *name, int size,
+                      struct acre_err *err)
+{
+    struct text text;
+    struct json_object file;
+    int code = file_read(directory, name, MAX_VOCAB_BYTES, &text, err);
+    if (!code)
+        code = json_parse(name, text.bytes, text.n, &vocab->ids, &file, err);
+    text_fini(&text);
+    vocab->size = size;
+    if (!code)
+        code = invert_vocab(vocab, &file, err);
+    return code ? code : find_special(vocab, &file, err);
+}
+
+static void close_vocab(struct vocab *vocab)
+{
+    json_decref(vocab->ids);
+    mem_free(vocab->pieces);
+}
+
+static int open_pieces(struct tokenizer *tokenizer, const char *directory, int vocab_size,
+                       bool is_separate, struct acre_err *err)
+{
+    int code = open_vocab(&tokenizer->source, directory, "vocab.json", vocab_size, err);
+    tokenizer->target = is_separate ? &tokenizer->separate : &tokenizer->source;
+    if (!code && is_separate)
+        code =
+            open_vocab(&tokenizer->separate, directory, "target_vocab.json", MAX_TARGET_VOCAB, err);
+    return code ? code : open_both_spm(tokenizer, directory, err);
+}
+
+int tokenizer_open(const char *directory, int vocab_size, struct tokenizer **tokenizer,
+                   struct acre_err *err)
+{
+    struct tokenizer *object = mem_calloc(1, sizeof(*object));
+    if (!object)
+        return err_set(err, ACRE_ENOMEM, "%s: out of memory", CONFIG_FILE);
+    bool is_separate = false;
+    int code = read_config(directory, &object->is_bytes, &is_separate, err);
+    if (!code && object->is_bytes)
+        code = open_bytes(object, vocab_size, err);
+    else if (!code)
+        code = open_pieces(object, directory, vocab_size, is_separate, err);
+    if (code)
+        tokenizer_close(object);
+    else
+        *tokenizer = object;
+    return code;
+}
+
+void tokenizer_close(struct tokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    if (tokenizer->target_spm != tokenizer->source_spm)
+        spm_close(tokenizer->target_spm);
+    spm_close(tokenizer->source_spm);
+    close_vocab(&tokenizer->source);
+    close_vocab(&tokenizer->separate);
+    mem_free(tokenizer);
+}
+
+bool tokenizer_is_bytes(const struct tokenizer *tokenizer)
+{
+    return tokenizer->is_bytes;
+}
+
+/* ---- Text to ids ----------------------------------------------------------------------------- */
+
+struct encoding {
+    const struct vocab *vocab;
+    struct tokens *out;
+};
+
+static int append_piece(void *user, const char *piece, size_t piece_bytes)
+{
+    const struct encoding *encoding = user;
+    int32_t id = find_piece(encoding->vocab, piece, piece_bytes);
+    return tokens_append(encoding->out, id < 0 ? encoding->vocab->unknown : id);
+}
+
+/* The bytes of a language code that the vocabulary has; 0 if the text does not begin with one. */
+static size_t language_code(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                            int32_t *id)
+{
+    if (text_bytes < 5 || memcmp(text, ">>", 2))
+        return 0;
+    const char *end = memmem(text, text_bytes, "<<", 2);
+    if (!end)
+        return 0;
+    size_t bytes = (size_t)(end - text) + 2;
+    *id = find_piece(&tokenizer->source, text, bytes);
+    return *id < 0 ? 0 : bytes;
+}
+
+static int encode_pieces(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                         struct tokens *out)
+{
+    struct encoding encoding = {&tokenizer->source, out};
+    int32_t id;
+    size_t skip = language_code(tokenizer, text, text_bytes, &id);
+    if (skip > 0 && tokens_append(out, id))
+        return ACRE_ENOMEM;
+    return spm_encode(tokenizer->source_spm, text + skip, text_bytes - skip, append_piece,
+                      &encoding);
+}
+
+int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                     struct tokens *out, struct acre_err *err)
+{
+    int code = tokenizer->is_bytes ? bytes_encode(text, text_bytes, out)
+                                   : encode_pieces(tokenizer, text, text_bytes, out);
+    if (code == ACRE_ENOMEM)
+        return err_set(err, code, "out of memory for the tokens of a sentence");
+    return code ? err_set(err, ACRE_EINPUT, "the text cannot be split into pieces") : 0;
+}
+
+static int encode_token(const struct tokenizer *tokenizer, const char *token, size_t token_bytes,
+                        struct tokens *out, struct acre_err *err)
+{
+    struct encoding encoding = {&tokenizer->source, out};
+    int code = tokenizer->is_bytes ? bytes_encode_token(token, token_bytes, out)
+                                   : append_piece(&encoding, token, token_bytes);
+    if (code == ACRE_ENOMEM)
+        return err_set(err, code, "out of memory for the tokens of a line");
+    int shown = token_bytes < 40 ? (int)token_bytes : 40;
+    return code ? err_set(err, code, "expected a token of one character or <0xHH>, found \"%.*s\"",
+                          shown, token)
+                : 0;
+}
+
+int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,
+                            struct tokens *out, struct acre_err *err)
+{
+    for (size_t at = 0; at < line_bytes;) {
+        const char *space = memchr(line + at, ' ', line_bytes - at);
+        size_t end = space ? (size_t)(space - line) : line_bytes;
+        int code = end > at ? encode_token(tokenizer, line + at, end - at, out, err) : 0;
+        if (code)
+            return code;
+        at = end + 1;
+    }
+    return 0;
+}
+
+/* ---- Ids to text ----------------------------------------------------------------------------- */
+
+static const char *find_token(const struct tokenizer *tokenizer, int32_t id)
+{
+    if (tokenizer->is_bytes)
+        return id >= 0 && id < BYTES_VOCAB ? tokenizer->byte_names.of[id] : NULL;
+    return id >= 0 && id < tokenizer->target->size ? tokenizer->target->pieces[id] : NULL;
+}
+
+/* The token's text, NULL if it is special or none. */
+static const char *plain_piece(const struct tokenizer *tokenizer, int32_t id)
+{
+    const struct vocab *vocab = tokenizer->target;
+    bool is_special = id == vocab->unknown || id == vocab->end || id == vocab->pad;
+    return is_special ? NULL : find_token(tokenizer, id);
+}
+
+/* In place, as transformers does after joining: U+2581 that the model left becomes a space, and
+ * the ends lose their whitespace. U+0000, which byte pieces can spell, is dropped. */
+static void tidy(char *text, size_t bytes)
+{
+    size_t used = 0, kept = 0; /* kept: behind the last character that is no whitespace */
+    for (size_t at = 0; at < bytes;) {
+        size_t begin = at;
+        int32_t character = utf8_next(text, bytes, &at);
+        bool is_space = character == 0x2581 || u_isUWhiteSpace(character);
+        if (character == 0 || (is_space && used == 0))
+            continue;
+        if (character == 0x2581) {
+            text[used++] = ' ';
+        } else {
+            memmove(text + used, text + begin, at - begin);
+            used += at - begin;
+        }
+        if (!is_space)
+            kept = used;
+    }
+    text[kept] = '\0';
+}
+
+static int decode_pieces(const struct tokenizer *tokenizer, const int32_t *ids, size_t n,
+                         char **text)
+{
+    const char **pieces = mem_alloc(n * sizeof(*pieces));
+    if (!pieces)
+        return ACRE_ENOMEM;
+    size_t n_pieces = 0, bytes;
+    for (size_t i = 0; i < n; i++) {
+        pieces[n_pieces] = plain_piece(tokenizer, ids[i]);
+        n_pieces += pieces[n_pieces] != NULL;
+    }
+    int code = spm_decode(tokenizer->target_spm, pieces, n_pieces, text, &bytes);
+    mem_free(pieces);
+    if (!code)
+        tidy(*text, bytes);
+    return code;
+}
+
+int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size_t n, char **text,
+                     struct acre_err *err)
+{
+    int code = 0;
+    if (!tokenizer->is_bytes)
+        code = decode_pieces(tokenizer, ids, n, text);
+    else if (!(*text = bytes_decode(ids, n)))
+        code = ACRE_ENOMEM;
+    return code ? err_set(err, code, "the translation cannot be put together: %s",
+                          acre_status_text(code))
+                : 0;
+}
+
+const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id)
+{
+    const char *token = find_token(tokenizer, id);
+    return token ? token : UNKNOWN;
+}

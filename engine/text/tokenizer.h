@@ -1,0 +1,55 @@
+/* tokenizer.h - text to token ids and back, for the two kinds of vocabulary Acre knows.
+ *
+ *   SentencePiece  source.spm, target.spm and vocab.json (piece -> id), as OPUS-MT has them; with
+ *                  target_vocab.json too if tokenizer_config.json says separate_vocabs
+ *   bytes          tokenizer_config.json says ByteTokenizer: 0 pad, 1 end, 2 + byte
+ *
+ * Immutable once open, so any thread may use it.
+ */
+#ifndef TEXT_TOKENIZER_H
+#define TEXT_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acre.h"
+
+struct tokenizer;
+
+struct tokens {
+    int32_t *ids; /* owned, [n] */
+    size_t n, capacity;
+};
+
+int tokens_append(struct tokens *tokens, int32_t id); /* 0 or ACRE_ENOMEM */
+void tokens_fini(struct tokens *tokens);
+
+/* vocab_size is config.json's: an id at or above it in vocab.json is an error.
+ * *tokenizer is owned by the caller. */
+int tokenizer_open(const char *directory, int vocab_size, struct tokenizer **tokenizer,
+                   struct acre_err *err);
+void tokenizer_close(struct tokenizer *tokenizer); /* NULL is allowed */
+
+bool tokenizer_is_bytes(const struct tokenizer *tokenizer);
+
+/* Appends the ids of text (valid UTF-8) to `out`, without an end token. A language code in front
+ * (">>de<<") is one token if the vocabulary has it. */
+int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                     struct tokens *out, struct acre_err *err);
+
+/* Appends the ids of the vocabulary's own tokens, separated by spaces; an unknown token becomes
+ * <unk>. For bytes a token is the character itself, or <0xHH> for any byte (space is <0x20>). */
+int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,
+                            struct tokens *out, struct acre_err *err);
+
+/* *text is owned by the caller, valid UTF-8, NUL-terminated. Special tokens and ids without a
+ * token are left out, and so is U+0000; bytes that are no UTF-8 become U+FFFD. */
+int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size_t n, char **text,
+                     struct acre_err *err);
+
+/* The target token as the vocabulary spells it. Lives as long as the tokenizer; "<unk>"-like for
+ * ids that no token has. */
+const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id);
+
+#endif
