@@ -1,0 +1,407 @@
+/* Model configurations: what is read from good ones, and the message for each mistake. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "model/config.h"
+#include "temp.h"
+
+static struct config config;
+static struct acre_err err;
+
+/* The good configuration, with some keys replaced: `changes` is "key:value;key:value", in JSON
+ * without the quotes around keys; an empty value takes the key out. */
+static void write_config(char *out, size_t bytes, const char *changes)
+{
+    static const char *const good[][2] = {
+        {"model_type", "\"marian\""},
+        {"d_model", "64"},
+        {"encoder_layers", "2"},
+        {"decoder_layers", "3"},
+        {"encoder_attention_heads", "4"},
+        {"decoder_attention_heads", "8"},
+        {"encoder_ffn_dim", "128"},
+        {"decoder_ffn_dim", "256"},
+        {"activation_function", "\"swish\""},
+        {"vocab_size", "100"},
+        {"max_position_embeddings", "512"},
+        {"scale_embedding", "true"},
+        {"pad_token_id", "99"},
+        {"eos_token_id", "0"},
+        {"decoder_start_token_id", "99"},
+        {"forced_eos_token_id", "0"},
+        {"bad_words_ids", "[[99]]"},
+        {"num_beams", "4"},
+        {"max_length", "512"},
+    };
+    size_t used = (size_t)snprintf(out, bytes, "{\"transformers_version\":\"4\"");
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char key[64];
+        snprintf(key, sizeof(key), ";%s:", good[i][0]);
+        if (!strstr(changes, key))
+            used +=
+                (size_t)snprintf(out + used, bytes - used, ",\"%s\":%s", good[i][0], good[i][1]);
+    }
+    while (*changes == ';') {
+        size_t key = strcspn(++changes, ":"), value = strcspn(changes + key + 1, ";");
+        if (value > 0)
+            used += (size_t)snprintf(out + used, bytes - used, ",\"%.*s\":%.*s", (int)key, changes,
+                                     (int)value, changes + key + 1);
+        changes += key + 1 + value;
+    }
+    snprintf(out + used, bytes - used, "}");
+}
+
+static struct text text_of(const char *bytes)
+{
+    return (struct text){(char *)(uintptr_t)bytes, bytes ? strlen(bytes) : 0};
+}
+
+static int parse(const char *changes, const char *generation, const char *tokenizer,
+                 const char *directory)
+{
+    char text[4096];
+    write_config(text, sizeof(text), changes);
+    struct config_texts texts = {directory, text_of(text), text_of(generation), text_of(tokenizer)};
+    err = (struct acre_err){0};
+    return config_parse(&texts, &config, &err);
+}
+
+static void parse_good(const char *changes, const char *generation)
+{
+    if (parse(changes, generation, NULL, "d"))
+        fail_msg("%s %s: %s", changes, generation ? generation : "", err.text);
+}
+
+static void test_good(void **state)
+{
+    (void)state;
+    parse_good("", NULL);
+    assert_string_equal(config.model_type, "marian");
+    assert_int_equal(config.d_model, 64);
+    assert_int_equal(config.encoder_layers, 2);
+    assert_int_equal(config.decoder_layers, 3);
+    assert_int_equal(config.encoder_heads, 4);
+    assert_int_equal(config.decoder_heads, 8);
+    assert_int_equal(config.encoder_ffn, 128);
+    assert_int_equal(config.decoder_ffn, 256);
+    assert_int_equal(config.activation, ACTIVATION_SWISH);
+    assert_int_equal(config.vocab_size, 100);
+    assert_int_equal(config.decoder_vocab_size, 100);
+    assert_int_equal(config.max_positions, 512);
+    assert_true(config.scale_embedding && config.share_embeddings && config.static_positions);
+    assert_int_equal(config.pad_token, 99);
+    assert_int_equal(config.end_token, 0);
+    assert_int_equal(config.start_token, 99);
+    assert_int_equal(config.forced_end_token, 0);
+    assert_int_equal(config.n_forbidden, 1);
+    assert_int_equal(config.forbidden[0], 99);
+    assert_int_equal(config.decoding.beam_size, 4);
+    assert_int_equal(config.decoding.n_hypotheses, 1);
+    assert_int_equal(config.decoding.min_length, 0);
+    assert_int_equal(config.decoding.max_length, 510);
+    assert_true(config.decoding.length_penalty == 1);
+    assert_int_equal(config_max_area_width(&config), 1);
+    assert_string_equal(config.source, "");
+    config_fini(&config);
+}
+
+static void test_decoding(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *changes, *generation;
+        struct acre_decoding expected; /* beam, hypotheses, min, max, penalty */
+    } table[] = {
+        {";num_beams:;max_length:", NULL, {1, 1, 0, 510, 1}},
+        {"",
+         "{\"num_beams\":6,\"max_length\":20,\"min_length\":3,\"length_penalty\":0.6}",
+         {6, 1, 2, 18, 0.6F}},
+        {";min_length:1", NULL, {4, 1, 0, 510, 1}},
+        {"", "{\"max_new_tokens\":30}", {4, 1, 0, 29, 1}},
+        {";min_length:9", "{\"max_new_tokens\":30,\"min_new_tokens\":5}", {4, 1, 5, 29, 1}},
+        {";max_length:3", "{\"num_beams\":null}", {4, 1, 0, 1, 1}},
+        {";max_length:4098", NULL, {4, 1, 0, 4096, 1}},
+        {"", "{\"max_length\":12,\"min_length\":11}", {4, 1, 10, 10, 1}},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        parse_good(table[i].changes, table[i].generation);
+        const struct acre_decoding *found = &config.decoding, *expected = &table[i].expected;
+        assert_int_equal(found->beam_size, expected->beam_size);
+        assert_int_equal(found->n_hypotheses, expected->n_hypotheses);
+        assert_int_equal(found->min_length, expected->min_length);
+        assert_int_equal(found->max_length, expected->max_length);
+        assert_true(found->length_penalty == expected->length_penalty);
+        config_fini(&config);
+    }
+}
+
+static void test_tokens(void **state)
+{
+    (void)state;
+    /* the ids in generation_config.json only, as newer directories have them */
+    parse_good(";pad_token_id:;eos_token_id:;decoder_start_token_id:;forced_eos_token_id:"
+               ";bad_words_ids:",
+               "{\"pad_token_id\":5,\"eos_token_id\":[7],\"decoder_start_token_id\":6,"
+               "\"bad_words_ids\":[[1],[2]]}");
+    assert_int_equal(config.pad_token, 5);
+    assert_int_equal(config.end_token, 7);
+    assert_int_equal(config.start_token, 6);
+    assert_int_equal(config.forced_end_token, -1);
+    assert_int_equal(config.n_forbidden, 3);
+    assert_int_equal(config.forbidden[0], 1);
+    assert_int_equal(config.forbidden[1], 2);
+    assert_int_equal(config.forbidden[2], 5); /* pad, always */
+    config_fini(&config);
+    parse_good(";bad_words_ids:[[3],[4],[99]]", "{\"bad_words_ids\":[[8]]}");
+    assert_int_equal(config.n_forbidden, 2);
+    assert_int_equal(config.forbidden[0], 8);
+    assert_int_equal(config.forbidden[1], 99);
+    config_fini(&config);
+    parse_good(";bad_words_ids:null", NULL);
+    assert_int_equal(config.n_forbidden, 1);
+    assert_int_equal(config.forbidden[0], 99);
+    config_fini(&config);
+}
+
+static void test_architecture(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *changes;
+        enum activation activation;
+    } names[] = {{";activation_function:\"relu\"", ACTIVATION_RELU},
+                 {";activation_function:\"silu\"", ACTIVATION_SWISH},
+                 {";activation_function:\"gelu\"", ACTIVATION_GELU}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        parse_good(names[i].changes, NULL);
+        assert_int_equal(config.activation, names[i].activation);
+        config_fini(&config);
+    }
+    parse_good(";share_encoder_decoder_embeddings:false;decoder_vocab_size:200;d_model:72"
+               ";encoder_attention_heads:24;scale_embedding:false",
+               NULL);
+    assert_false(config.share_embeddings || config.scale_embedding);
+    assert_int_equal(config.decoder_vocab_size, 200);
+    assert_int_equal(config.encoder_heads, 24);
+    config_fini(&config);
+}
+
+static void test_area(void **state)
+{
+    (void)state;
+    parse_good(";area:{\"key\":\"mean\",\"value\":\"mean\",\"top_k\":0,\"temperature\":1.0,"
+               "\"encoder_self\":{\"width\":[5,1],\"height\":[1,1]},"
+               "\"decoder_cross\":{\"width\":[1,16,2],\"value\":\"sum\",\"memory_height\":1}}",
+               NULL);
+    assert_int_equal(config.encoder_self.width[0], 5);
+    assert_int_equal(config.encoder_self.width[1], 1);
+    assert_int_equal(config.encoder_self.value, AREA_VALUE_MEAN);
+    assert_int_equal(config.decoder_self.width[2], 1);
+    assert_int_equal(config.decoder_cross.width[1], 16);
+    assert_int_equal(config.decoder_cross.value, AREA_VALUE_SUM);
+    assert_int_equal(config_max_area_width(&config), 16);
+    config_fini(&config);
+    parse_good(";area:null", NULL);
+    assert_int_equal(config_max_area_width(&config), 1);
+    config_fini(&config);
+}
+
+static void test_languages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *directory, *tokenizer, *source, *target;
+    } table[] = {
+        {"m", "{\"source_lang\":\"en\",\"target_lang\":\"de\"}", "en", "de"},
+        {"m", "{\"source_lang\":\"eng\",\"target_lang\":\"deu\"}", "en", "de"},
+        {"m", "{\"source_lang\":\"en\",\"target_lang\":\"roa\"}", "en", "roa"},
+        {"m", "{\"source_lang\":\"en\",\"target_lang\":\"pt-BR\"}", "en", "pt-BR"},
+        {"/x/y/en-fr-char", NULL, "en", "fr"},
+        {"/x/y/en-fr-char//", "{}", "en", "fr"},
+        {"opus-mt-de-en", NULL, "de", "en"},
+        {"a/opus-mt-tc-big-fr-itc", NULL, "fr", "itc"},
+        {"a/opus-mt-en-ROMANCE", NULL, "", ""},
+        {"model", NULL, "", ""},
+        {"my-model", NULL, "", ""},
+        {".", NULL, "", ""},
+        {"/", NULL, "", ""},
+        {"", NULL, "", ""},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (parse("", NULL, table[i].tokenizer, table[i].directory))
+            fail_msg("%s: %s", table[i].directory, err.text);
+        assert_string_equal(config.source, table[i].source);
+        assert_string_equal(config.target, table[i].target);
+        config_fini(&config);
+    }
+}
+
+/* ---- Mistakes -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *changes, *message;
+} mistakes[] = {
+    {";model_type:", "config.json: model_type: expected a string of 1 to 31 bytes, found nothing"},
+    {";model_type:\"bart\"", "config.json: model_type: expected \"marian\", found \"bart\""},
+    {";d_model:", "config.json: d_model: expected an integer from 2 to 65536, found nothing"},
+    {";d_model:\"abc\"",
+     "config.json: d_model: expected an integer from 2 to 65536, found \"abc\""},
+    {";d_model:0", "config.json: d_model: expected an integer from 2 to 65536, found 0"},
+    {";d_model:64.0", "config.json: d_model: expected an integer from 2 to 65536, found 64.0"},
+    {";d_model:66", "config.json: encoder_attention_heads: expected a divisor of d_model, which is "
+                    "66, found 4"},
+    {";decoder_attention_heads:5", "config.json: decoder_attention_heads: expected a divisor of "
+                                   "d_model, which is 64, found 5"},
+    {";encoder_layers:65",
+     "config.json: encoder_layers: expected an integer from 1 to 64, found 65"},
+    {";decoder_layers:-1",
+     "config.json: decoder_layers: expected an integer from 1 to 64, found -1"},
+    {";vocab_size:1", "config.json: vocab_size: expected an integer from 2 to 16777216, found 1"},
+    {";decoder_vocab_size:200", "config.json: decoder_vocab_size: expected vocab_size, as the "
+                                "embeddings are shared, found 200"},
+    {";activation_function:\"tanh\"", "config.json: activation_function: expected relu, swish, "
+                                      "silu or gelu, found \"tanh\""},
+    {";activation_function:", "config.json: activation_function: expected relu, swish, silu or "
+                              "gelu, found nothing"},
+    {";scale_embedding:1", "config.json: scale_embedding: expected true or false, found 1"},
+    {";static_position_embeddings:false", "config.json: static_position_embeddings: expected true, "
+                                          "found false, which is not supported"},
+    {";normalize_before:true", "config.json: normalize_before: expected false, found true, which "
+                               "is not supported"},
+    {";normalize_embedding:true", "config.json: normalize_embedding: expected false, found true, "
+                                  "which is not supported"},
+    {";add_final_layer_norm:true", "config.json: add_final_layer_norm: expected false, found "
+                                   "true, which is not supported"},
+    {";tie_word_embeddings:false", "config.json: tie_word_embeddings: expected true, found false, "
+                                   "which is not supported"},
+    {";pad_token_id:", "config.json: pad_token_id: expected a token id, found nothing"},
+    {";eos_token_id:", "config.json: eos_token_id: expected a token id, found nothing"},
+    {";decoder_start_token_id:",
+     "config.json: decoder_start_token_id: expected a token id, found nothing"},
+    {";pad_token_id:100", "config.json: pad_token_id: expected an integer from 0 to 99, found 100"},
+    {";eos_token_id:[1,2]",
+     "config.json: eos_token_id: expected an integer from 0 to 99, found [1,2]"},
+    {";eos_token_id:\"0\"",
+     "config.json: eos_token_id: expected an integer from 0 to 99, found \"0\""},
+    {";forced_eos_token_id:-1",
+     "config.json: forced_eos_token_id: expected an integer from 0 to 99, found -1"},
+    {";bad_words_ids:3", "config.json: bad_words_ids: expected a list of lists of token ids, "
+                         "found 3"},
+    {";bad_words_ids:[[3],[1,2]]", "config.json: bad_words_ids: expected lists of one id; longer "
+                                   "ones are not supported, found [1,2]"},
+    {";bad_words_ids:[3]", "config.json: bad_words_ids: expected lists of token ids below the "
+                           "vocabulary size, found 3"},
+    {";bad_words_ids:[[100]]", "config.json: bad_words_ids: expected lists of token ids below the "
+                               "vocabulary size, found [100]"},
+    {";bad_words_ids:[[]]", "config.json: bad_words_ids: expected lists of token ids below the "
+                            "vocabulary size, found []"},
+    {";num_beams:0", "config.json: num_beams: expected an integer from 1 to 64, found 0"},
+    {";max_length:2", "config.json: max_length: expected an integer from 3 to 4098, found 2"},
+    {";max_length:4099", "config.json: max_length: expected an integer from 3 to 4098, found 4099"},
+    {";min_length:512", "config.json: min_length: expected at most the 510 target tokens that "
+                        "max_length allows, found 511"},
+    {";length_penalty:\"x\"",
+     "config.json: length_penalty: expected a number from -10 to 10, found \"x\""},
+    {";area:3", "config.json: area: expected an object, found 3"},
+    {";area:{\"widht\":1}",
+     "config.json: area.widht: expected one of key, value, top_k, "
+     "temperature, encoder_self, decoder_self, decoder_cross, found this key"},
+    {";area:{\"encoder_self\":{\"widht\":[1,1]}}",
+     "config.json: area.encoder_self.widht: expected "
+     "one of width, height, memory_height, key, value, found this key"},
+    {";area:{\"encoder_self\":{\"width\":[1]}}", "config.json: area.encoder_self.width: expected 2 "
+                                                 "integers from 1 to 16, one per layer, found [1]"},
+    {";area:{\"decoder_self\":{\"width\":[1,2,17]}}",
+     "config.json: area.decoder_self.width: "
+     "expected 3 integers from 1 to 16, one per layer, found [1,2,17]"},
+    {";area:{\"decoder_cross\":{\"width\":5}}", "config.json: area.decoder_cross.width: expected 3 "
+                                                "integers from 1 to 16, one per layer, found 5"},
+    {";area:{\"encoder_self\":{\"height\":[1,2]}}",
+     "config.json: area.encoder_self.height: "
+     "expected 2 integers from 1 to 1, one per layer, found [1,2]"},
+    {";area:{\"top_k\":3}", "config.json: area.top_k: expected an integer from 0 to 0, found 3"},
+    {";area:{\"temperature\":0.5}",
+     "config.json: area.temperature: expected a number from 1 to 1, found 0.5"},
+    {";area:{\"key\":\"max_concat\"}",
+     "config.json: area.key: mode \"max_concat\" is not supported yet"},
+    {";area:{\"decoder_self\":{\"value\":\"max\"}}",
+     "config.json: area.decoder_self.value: mode \"max\" is not supported yet"},
+    {";area:{\"key\":\"median\"}",
+     "config.json: area.key: expected mean, max, sample, concat, "
+     "max_concat, sum, sample_concat or sample_sum, found \"median\""},
+    {";area:{\"value\":0}", "config.json: area.value: expected sum, mean or max, found 0"},
+};
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        if (!parse(mistakes[i].changes, NULL, NULL, "d"))
+            fail_msg("%s: expected an error", mistakes[i].changes);
+        assert_string_equal(err.text, mistakes[i].message);
+        bool is_unsupported = strstr(err.text, "which is not supported") ||
+                              strstr(err.text, "not supported yet") ||
+                              strstr(err.text, "found \"bart\"");
+        assert_int_equal(err.code, is_unsupported ? ACRE_EUNSUPPORTED : ACRE_EMODEL);
+        assert_null(config.forbidden);
+    }
+    assert_int_equal(parse("", "{\"num_beams\":65}", NULL, "d"), ACRE_EMODEL);
+    assert_string_equal(err.text, "generation_config.json: num_beams: expected an integer from 1 "
+                                  "to 64, found 65");
+    assert_int_equal(parse("", "[]", NULL, "d"), ACRE_EMODEL);
+    assert_string_equal(err.text,
+                        "generation_config.json: expected a JSON object, found another value");
+    assert_int_equal(parse("", NULL, "{\"source_lang\":3}", "d"), ACRE_EMODEL);
+    assert_string_equal(err.text, "tokenizer_config.json: source_lang: expected a string of 1 to "
+                                  "15 bytes, found 3");
+    assert_int_equal(parse(";d_model:64;d_model:64", NULL, NULL, "d"), ACRE_EMODEL);
+    assert_non_null(strstr(err.text, "config.json: line 1: expected JSON, found: duplicate"));
+}
+
+static void test_directory(void **state)
+{
+    (void)state;
+    char directory[sizeof(TEMP_TEMPLATE)], text[4096];
+    temp_make(directory);
+    assert_int_equal(config_load(directory, &config, &err), ACRE_EIO);
+    assert_string_equal(err.text, "config.json: cannot be opened: No such file or directory");
+    write_config(text, sizeof(text), "");
+    temp_write_text(directory, "config.json", text);
+    assert_int_equal(config_load(directory, &config, &err), 0);
+    config_fini(&config);
+    temp_write_text(directory, "generation_config.json", "{\"num_beams\":2}");
+    temp_write_text(directory, "tokenizer_config.json", "{\"source_lang\":\"sv\"}");
+    int code = ACRE_ENOMEM;
+    long n = 0;
+    for (; code == ACRE_ENOMEM && n < 100; n++) {
+        mem_fail_after(n);
+        code = config_load(directory, &config, &err);
+        mem_fail_after(-1);
+    }
+    assert_int_equal(code, 0);
+    assert_true(n > 6);
+    assert_int_equal(config.decoding.beam_size, 2);
+    assert_string_equal(config.source, "sv");
+    assert_string_equal(config.target, "");
+    config_fini(&config);
+    temp_write_text(directory, "generation_config.json", "{");
+    assert_int_equal(config_load(directory, &config, &err), ACRE_EMODEL);
+    assert_string_equal(err.text, "generation_config.json: line 1: expected JSON, found: string "
+                                  "or '}' expected near end of file");
+    temp_remove(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),     cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_architecture),
+        cmocka_unit_test(test_area),     cmocka_unit_test(test_languages),
+        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_directory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,484 @@
+/* Splitting texts into sentences and joining them again: known texts, properties over random
+ * ones, over-long ones and large ones. Runs in the root of the tree.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "temp.h"
+#include "text/document.h"
+#include "text/utf8.h"
+
+#define GOLDEN "tests/golden/tokenizer"
+#define NBSP "\xC2\xA0"
+#define IDEOGRAPHIC_SPACE "\xE3\x80\x80"
+#define MAN "\xF0\x9F\x91\xA8"
+#define JOINER "\xE2\x80\x8D"
+#define WOMAN "\xF0\x9F\x91\xA9"
+#define LINE_SEPARATOR "\xE2\x80\xA8"
+
+enum { PIECES = 901, LARGE = 1 << 20 };
+
+static struct tokenizer *pieces, *bytes;
+static char byte_directory[sizeof(TEMP_TEMPLATE)];
+
+static int open_all(void **state)
+{
+    (void)state;
+    temp_make(byte_directory);
+    temp_write_text(byte_directory, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"ByteTokenizer\"}");
+    return tokenizer_open(GOLDEN, PIECES, &pieces, NULL) ||
+           tokenizer_open(byte_directory, 258, &bytes, NULL);
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    tokenizer_close(pieces);
+    tokenizer_close(bytes);
+    temp_remove(byte_directory);
+    return 0;
+}
+
+/* ---- Known texts ----------------------------------------------------------------------------- */
+
+struct splitting {
+    const char *language, *text;
+    const char *sentences[8];
+};
+
+static const struct splitting splittings[] = {
+    {"en", "", {0}},
+    {"en", " \n\t" NBSP IDEOGRAPHIC_SPACE LINE_SEPARATOR "\r\n", {0}},
+    {"en", "Hello.", {"Hello."}},
+    {"en", "  Hello. How are you?  ", {"Hello.", "How are you?"}},
+    {"en", "No end mark", {"No end mark"}},
+    {"en",
+     "One line\nand another\r\n\r\nthird\rfourth\vfifth\fsixth",
+     {"One line", "and another", "third", "fourth", "fifth", "sixth"}},
+    {"en",
+     "a" LINE_SEPARATOR "b\xE2\x80\xA9"
+     "c\xC2\x85"
+     "d",
+     {"a", "b", "c", "d"}},
+    {"en", "Mr. Smith met Dr. Jones. They talked.", {"Mr. Smith met Dr. Jones.", "They talked."}},
+    {"en",
+     "J. R. Smith and Prof. Miller paid $3.50 at 5 p.m. on Monday. Good!",
+     {"J. R. Smith and Prof. Miller paid $3.50 at 5 p.m. on Monday.", "Good!"}},
+    {"en", "The U.S. Army is here. It left.", {"The U.S. Army is here.", "It left."}},
+    {"en",
+     "Use metals, e.g. Gold. Or i.e. Silver, z.B. Kupfer.",
+     {"Use metals, e.g. Gold.", "Or i.e. Silver, z.B. Kupfer."}},
+    {"en",
+     "Apples, pears, etc. They grow. Drs. A. and B. agree vs. C. D.",
+     {"Apples, pears, etc.", "They grow.", "Drs. A. and B. agree vs. C. D."}},
+    {"en", "It was 3. The end.", {"It was 3.", "The end."}},
+    {"de",
+     "Am 3. Oktober war es kalt. Dann kam Hr. Weber.",
+     {"Am 3. Oktober war es kalt.", "Dann kam Hr. Weber."}},
+    {"de", "Das war 1990. Dann kam er.", {"Das war 1990.", "Dann kam er."}},
+    {"fr",
+     "Bonjour M. Dupont. \xC3\x87"
+     "a va ?",
+     {"Bonjour M. Dupont.", "\xC3\x87"
+                            "a va ?"}},
+    {"", "One. Two.", {"One.", "Two."}},
+    {"zz", "One. Two.", {"One.", "Two."}},
+    {"en", "...", {"..."}},
+    {"en", "\xF0\x9F\x98\x80 \n!", {"\xF0\x9F\x98\x80", "!"}},
+    {"en", "\xEF\xBB\xBFWith a mark.\xE2\x80\x8B ", {"With a mark."}},
+    {"en",
+     NBSP "Spaces" NBSP "inside." IDEOGRAPHIC_SPACE "Next.",
+     {"Spaces" NBSP "inside.", "Next."}},
+    {"ja",
+     "\xE4\xBB\x8A\xE6\x97\xA5\xE3\x80\x82\xE6\x98\x8E\xE6\x97\xA5\xE3\x80\x82",
+     {"\xE4\xBB\x8A\xE6\x97\xA5\xE3\x80\x82", "\xE6\x98\x8E\xE6\x97\xA5\xE3\x80\x82"}},
+    {"en", "He said \"Stop.\" Then he left.", {"He said \"Stop.\"", "Then he left."}},
+    {"en", "Really?! Yes.", {"Really?!", "Yes."}},
+};
+
+static void test_known(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(splittings) / sizeof(splittings[0]); i++) {
+        const struct splitting *each = &splittings[i];
+        struct document document;
+        struct acre_err err = {0};
+        if (document_init(&document, each->text, strlen(each->text), bytes, each->language, 500,
+                          &err))
+            fail_msg("%s", err.text);
+        for (size_t s = 0; s < document.n_sentences; s++) {
+            const struct document_sentence *found = &document.sentences[s];
+            const char *expected = each->sentences[s];
+            if (!expected || strlen(expected) != found->n_bytes ||
+                memcmp(expected, document.text + found->first, found->n_bytes))
+                fail_msg("\"%s\": sentence %zu: expected \"%s\", found \"%.*s\"", each->text, s,
+                         expected ? expected : "nothing", (int)found->n_bytes,
+                         document.text + found->first);
+        }
+        if (each->sentences[document.n_sentences])
+            fail_msg("\"%s\": \"%s\" is missing", each->text,
+                     each->sentences[document.n_sentences]);
+        document_fini(&document);
+    }
+}
+
+static void test_join(void **state)
+{
+    (void)state;
+    static const char text[] = "  One. Two.\n\n Three \n";
+    const char *const translations[] = {"Eins.", "", "Drei ist l\xC3\xA4nger"};
+    struct document document;
+    char *joined;
+    assert_int_equal(document_init(&document, text, strlen(text), pieces, "en", 50, NULL), 0);
+    assert_int_equal(document.n_sentences, 3);
+    assert_int_equal(document_join(&document, translations, &joined, NULL), 0);
+    assert_string_equal(joined, "  Eins. \n\n Drei ist l\xC3\xA4nger \n");
+    mem_free(joined);
+    document_fini(&document);
+}
+
+static void test_bad_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        {"abc\xFF", "byte 3: expected UTF-8, found 0xFF"},
+        {"\xC3", "byte 0: expected UTF-8, found 0xC3"},
+        {"a. b \xED\xA0\x80", "byte 5: expected UTF-8, found 0xED"},
+        {"a\xC0\xAF", "byte 1: expected UTF-8, found 0xC0"},
+        {"a\xF4\x90\x80\x80", "byte 1: expected UTF-8, found 0xF4"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct document document;
+        struct acre_err err = {0};
+        assert_int_equal(
+            document_init(&document, bad[i].text, strlen(bad[i].text), bytes, "en", 50, &err),
+            ACRE_EINPUT);
+        assert_string_equal(err.text, bad[i].message);
+    }
+    struct document document;
+    struct acre_err err = {0};
+    assert_int_equal(document_init(&document, "ab\xF0\x9F\x98\x80", 6, bytes, "en", 3, &err),
+                     ACRE_EINPUT);
+    assert_string_equal(err.text, "byte 2: expected a character of at most 3 tokens, found more");
+    assert_int_equal(document_init(&document, NULL, 0, bytes, "en", 3, &err), 0);
+    assert_int_equal(document.n_sentences, 0);
+    document_fini(&document);
+}
+
+/* ---- Properties ------------------------------------------------------------------------------ */
+
+static uint64_t seed = 1;
+
+static uint32_t draw(uint32_t n) /* xorshift64* */
+{
+    seed ^= seed >> 12;
+    seed ^= seed << 25;
+    seed ^= seed >> 27;
+    return (uint32_t)((seed * 0x2545F4914F6CDD1DULL) >> 33) % n;
+}
+
+static size_t put(char *out, uint32_t c)
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3F));
+    out[0] = (char)((n == 2 ? 0xC0 : n == 3 ? 0xE0 : 0xF0) | c);
+    return n;
+}
+
+static uint32_t draw_character(void)
+{
+    static const uint32_t special[] = {' ',    '.',     ',',    '\n',   '\r',   '!',     0xA0,
+                                       0x3000, 0x2028,  0x3002, 0x301,  0x200D, 0x1F600, 0xFEFF,
+                                       0x200B, 0x1F3FD, 0x85,   0x2581, '>',    '<',     ';'};
+    uint32_t kind = draw(10), c;
+    if (kind < 5)
+        return 'a' + draw(26);
+    if (kind < 8)
+        return special[draw(sizeof(special) / sizeof(special[0]))];
+    do
+        c = 1 + draw(kind == 8 ? 0x7FF : 0x10FFFE);
+    while (c >= 0xD800 && c < 0xE000);
+    return c;
+}
+
+/* Bytes between sentences must be what is kept, and sentences neither empty nor padded. */
+static void check_shape(const struct document *document, size_t max_tokens)
+{
+    size_t at = 0;
+    for (size_t s = 0; s < document->n_sentences; s++) {
+        const struct document_sentence *sentence = &document->sentences[s];
+        assert_true(sentence->first >= at && sentence->n_bytes > 0);
+        at = sentence->first + sentence->n_bytes;
+        assert_true(at <= document->text_bytes);
+        assert_true(sentence->source.n > 0 && sentence->source.n <= max_tokens);
+        assert_false(strchr(" \n\r", document->text[sentence->first]));
+        assert_false(strchr(" \n\r", document->text[at - 1]));
+        assert_int_equal(utf8_check(document->text + sentence->first, sentence->n_bytes),
+                         sentence->n_bytes);
+    }
+}
+
+static void check_tokens(const struct document *document, const struct tokenizer *tokenizer)
+{
+    for (size_t s = 0; s < document->n_sentences; s++) {
+        const struct document_sentence *sentence = &document->sentences[s];
+        struct tokens tokens = {0};
+        tokenizer_encode(tokenizer, document->text + sentence->first, sentence->n_bytes, &tokens,
+                         NULL);
+        assert_int_equal(tokens.n, sentence->source.n);
+        assert_memory_equal(tokens.ids, sentence->source.ids, tokens.n * sizeof(*tokens.ids));
+        tokens_fini(&tokens);
+        if (!tokenizer_is_bytes(tokenizer))
+            continue;
+        char *text;
+        assert_int_equal(
+            tokenizer_decode(tokenizer, sentence->source.ids, sentence->source.n, &text, NULL), 0);
+        assert_int_equal(strlen(text), sentence->n_bytes);
+        assert_memory_equal(text, document->text + sentence->first, sentence->n_bytes);
+        mem_free(text);
+    }
+}
+
+static void check_identity(const struct document *document, const char *text)
+{
+    const char **copies = mem_alloc((document->n_sentences + 1) * sizeof(*copies));
+    for (size_t s = 0; s < document->n_sentences; s++)
+        copies[s] = mem_copy_text(document->text + document->sentences[s].first,
+                                  document->sentences[s].n_bytes);
+    char *joined;
+    assert_int_equal(document_join(document, copies, &joined, NULL), 0);
+    assert_string_equal(joined, text);
+    for (size_t s = 0; s < document->n_sentences; s++)
+        mem_free((char *)(uintptr_t)copies[s]);
+    mem_free(copies);
+    mem_free(joined);
+}
+
+static void check_text(const char *text, size_t n, const struct tokenizer *tokenizer,
+                       const char *language, size_t max_tokens)
+{
+    struct document document;
+    struct acre_err err = {0};
+    if (document_init(&document, text, n, tokenizer, language, max_tokens, &err))
+        fail_msg("%s", err.text);
+    check_shape(&document, max_tokens);
+    check_tokens(&document, tokenizer);
+    check_identity(&document, text);
+    document_fini(&document);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    static const char *const languages[] = {"en", "de", "fr", "ja", ""};
+    char text[4 * 600 + 1];
+    for (int round = 0; round < 2000; round++) {
+        size_t n = 0;
+        for (uint32_t left = draw(round % 10 ? 100 : 600); left > 0; left--)
+            n += put(text + n, draw_character());
+        text[n] = '\0';
+        bool is_bytes = round & 1;
+        /* NFKC makes 18 letters of U+FDFA */
+        check_text(text, n, is_bytes ? bytes : pieces, languages[draw(5)],
+                   (is_bytes ? 4 : 40) + draw(60));
+    }
+}
+
+/* ---- Long sentences -------------------------------------------------------------------------- */
+
+static void check_cut(const char *text, size_t max_tokens, size_t n_expected,
+                      const char *const *expected)
+{
+    struct document document;
+    assert_int_equal(document_init(&document, text, strlen(text), bytes, "en", max_tokens, NULL),
+                     0);
+    for (size_t s = 0; s < document.n_sentences && s < n_expected; s++) {
+        const struct document_sentence *found = &document.sentences[s];
+        if (strlen(expected[s]) != found->n_bytes ||
+            memcmp(expected[s], document.text + found->first, found->n_bytes))
+            fail_msg("piece %zu: expected \"%s\", found \"%.*s\"", s, expected[s],
+                     (int)found->n_bytes, document.text + found->first);
+    }
+    assert_int_equal(document.n_sentences, n_expected);
+    document_fini(&document);
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    check_cut("one two three, four five", 20, 2,
+              (const char *const[]){"one two three,", "four five"});
+    check_cut("one two three four five", 20, 2,
+              (const char *const[]){"one two three four", "five"});
+    check_cut("etc. and a, b and c dd", 20, 2, (const char *const[]){"etc. and a,", "b and c dd"});
+    check_cut("aaaa bbbb cccc. dd, eeee ff", 20, 2,
+              (const char *const[]){"aaaa bbbb cccc.", "dd, eeee ff"});
+    check_cut("abcdefghijklmnopqrstuvwxyz", 10, 3,
+              (const char *const[]){"abcdefghij", "klmnopqrst", "uvwxyz"});
+    /* not within a letter and its accent, nor within a character */
+    check_cut("abcdefghie\xCC\x81xyz", 10, 2, (const char *const[]){"abcdefghi", "e\xCC\x81xyz"});
+    check_cut("abcdefgh" MAN JOINER WOMAN "xyz", 15, 2,
+              (const char *const[]){"abcdefgh", MAN JOINER WOMAN "xyz"});
+    check_cut("abcdefgh" MAN JOINER WOMAN "xyz", 12, 3,
+              (const char *const[]){"abcdefgh", MAN JOINER WOMAN "x", "yz"});
+    check_cut("\xE4\xBB\x8A\xE6\x97\xA5\xE4\xBB\x8A\xE6\x97\xA5", 8, 2,
+              (const char *const[]){"\xE4\xBB\x8A\xE6\x97\xA5", "\xE4\xBB\x8A\xE6\x97\xA5"});
+    /* after a Chinese comma rather than after the last character */
+    check_cut(
+        "\xE4\xBB\x8A\xE6\x97\xA5\xEF\xBC\x8C\xE4\xBB\x8A\xE6\x97\xA5", 12, 2,
+        (const char *const[]){"\xE4\xBB\x8A\xE6\x97\xA5\xEF\xBC\x8C", "\xE4\xBB\x8A\xE6\x97\xA5"});
+}
+
+static void check_filling(const char *text, size_t n)
+{
+    struct document document;
+    size_t n_tokens = 0;
+    assert_int_equal(document_init(&document, text, n, pieces, "en", 128, NULL), 0);
+    for (size_t s = 0; s < document.n_sentences; s++)
+        n_tokens += document.sentences[s].source.n;
+    assert_true(document.n_sentences > 1);
+    assert_true(n_tokens / document.n_sentences >= 128 * 2 / 3);
+    document_fini(&document);
+}
+
+/* Pieces of a text without any end should be filled well, not cut to shreds, whether it has many
+ * tokens for its bytes or few. */
+static void test_filling(void **state)
+{
+    (void)state;
+    static char text[20001];
+    for (size_t i = 0; i < 20000; i++)
+        text[i] = i % 6 == 5 ? ' ' : (char)('a' + draw(26));
+    check_filling(text, 20000);
+    for (size_t i = 0; i < 20000; i++)
+        text[i] = i % 20 ? ' ' : 'a';
+    check_filling(text, 20000);
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The processor time that splitting `unit` repeated to about `size` bytes takes. */
+static double split_repeated(const char *unit, size_t size, const struct tokenizer *tokenizer)
+{
+    size_t unit_bytes = strlen(unit), n = size / unit_bytes * unit_bytes;
+    char *text = mem_alloc(n + 1);
+    for (size_t i = 0; i < n; i++)
+        text[i] = unit[i % unit_bytes];
+    text[n] = '\0';
+    struct document document;
+    double start = seconds();
+    assert_int_equal(document_init(&document, text, n, tokenizer, "en", 500, NULL), 0);
+    double taken = seconds() - start;
+    check_shape(&document, 500);
+    check_identity(&document, text);
+    document_fini(&document);
+    mem_free(text);
+    return taken;
+}
+
+/* Four times the text takes about four times as long, not sixteen times. */
+static void check_large(const char *what, const char *unit, const struct tokenizer *tokenizer)
+{
+    double quarter = split_repeated(unit, LARGE / 4, tokenizer);
+    double whole = split_repeated(unit, LARGE, tokenizer);
+    if (whole > 8 * quarter + 0.1)
+        fail_msg("%s, %s: %.2f s, a quarter of it %.2f s", what,
+                 tokenizer_is_bytes(tokenizer) ? "bytes" : "pieces", whole, quarter);
+}
+
+static void test_large(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what, *unit;
+    } texts[] = {
+        {"prose", "The weather is nice today, and we go for a walk in the old town. "},
+        {"no ends", "and then we go "},
+        {"no spaces", "abcdefghijklmnopqrstuvwxyz"},
+        {"one letter", "a"},
+        {"Chinese", "\xE4\xBB\x8A\xE6\x97\xA5"},
+        {"initials", "A. "},
+        {"short lines", "a\n"},
+        {"spaces", "a                                                               "},
+        {"blank", "\n"},
+        {"full stops", "."},
+        {"controls", "\x01"},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        check_large(texts[i].what, texts[i].unit, pieces);
+        check_large(texts[i].what, texts[i].unit, bytes);
+    }
+}
+
+/* ---- Token lines, memory --------------------------------------------------------------------- */
+
+static void test_token_lines(void **state)
+{
+    (void)state;
+    struct document document;
+    struct acre_err err = {0};
+    assert_int_equal(document_init_tokens(&document, "a <0x20> b. c", 13, bytes, 5, &err),
+                     ACRE_EINPUT);
+    assert_string_equal(err.text, "expected a token of one character or <0xHH>, found \"b.\"");
+    assert_int_equal(document_init_tokens(&document, "a . b", 5, bytes, 3, &err), 0);
+    assert_int_equal(document.n_sentences, 1);
+    assert_int_equal(document.sentences[0].source.n, 3);
+    document_fini(&document);
+    assert_int_equal(document_init_tokens(&document, "a . b", 5, bytes, 2, &err), ACRE_EINPUT);
+    assert_string_equal(err.text, "expected at most 2 tokens, found 3");
+    assert_int_equal(document_init_tokens(&document, "  ", 2, bytes, 2, &err), 0);
+    assert_int_equal(document.n_sentences, 0);
+    document_fini(&document);
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    static const char text[] = "One. Two goes on and on, longer than ten tokens, it does.\nThree.";
+    int code = ACRE_ENOMEM;
+    long n = 0;
+    for (; code == ACRE_ENOMEM && n < 1000; n++) {
+        struct document document, line = {0};
+        struct acre_err err = {0};
+        mem_fail_after(n);
+        code = document_init(&document, text, sizeof(text) - 1, pieces, "en", 10, &err);
+        if (!code)
+            code = document_init_tokens(&line, "a b", 3, pieces, 10, &err);
+        mem_fail_after(-1);
+        assert_int_equal(err.code, code);
+        document_fini(&document);
+        document_fini(&line);
+    }
+    assert_int_equal(code, 0);
+    assert_true(n > 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known),         cmocka_unit_test(test_join),
+        cmocka_unit_test(test_bad_text),      cmocka_unit_test(test_random),
+        cmocka_unit_test(test_places),        cmocka_unit_test(test_filling),
+        cmocka_unit_test(test_large),         cmocka_unit_test(test_token_lines),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

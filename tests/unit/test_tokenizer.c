@@ -1,0 +1,399 @@
+/* Tokenizers against transformers' MarianTokenizer (tests/golden/tokenizer/cases.json), bytes
+ * against their definition, and damaged vocabularies. Runs in the root of the tree.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "temp.h"
+#include "text/charsmap.h"
+#include "text/sentencepiece.h"
+#include "text/tokenizer.h"
+
+#define GOLDEN "tests/golden/tokenizer"
+#define DIFFICULT                                                                                  \
+    "Hello w\xC3\xB6rld, this is \xEF\xBD\x86\xEF\xBC\xA1 \xEF\xAC\x83 \xE6\x97\xA5\xE6\x9C\xAC."
+
+static json_t *cases;
+static int vocab_size;
+static struct tokenizer *pieces, *bytes;
+static char byte_directory[sizeof(TEMP_TEMPLATE)];
+
+static int open_all(void **state)
+{
+    (void)state;
+    struct acre_err err = {0};
+    json_error_t where;
+    cases = json_load_file(GOLDEN "/cases.json", 0, &where);
+    assert_non_null(cases);
+    vocab_size = (int)json_integer_value(json_object_get(cases, "vocab_size"));
+    if (tokenizer_open(GOLDEN, vocab_size, &pieces, &err))
+        fail_msg("%s", err.text);
+    temp_make(byte_directory);
+    temp_write_text(byte_directory, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"ByteTokenizer\"}");
+    return tokenizer_open(byte_directory, 258, &bytes, &err);
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    json_decref(cases);
+    tokenizer_close(pieces);
+    tokenizer_close(bytes);
+    temp_remove(byte_directory);
+    return 0;
+}
+
+static void check_ids(const struct tokens *tokens, const json_t *ids, const char *text)
+{
+    if (tokens->n != json_array_size(ids))
+        fail_msg("\"%s\": expected %zu tokens, found %zu", text, json_array_size(ids), tokens->n);
+    for (size_t i = 0; i < tokens->n; i++) {
+        int id = (int)json_integer_value(json_array_get(ids, i));
+        if (tokens->ids[i] != id)
+            fail_msg("\"%s\": token %zu: expected %d, found %d", text, i, id, tokens->ids[i]);
+    }
+}
+
+static void test_golden_encode(void **state)
+{
+    (void)state;
+    const json_t *list = json_object_get(cases, "encode");
+    assert_true(json_array_size(list) > 90);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *each = json_array_get(list, i);
+        const char *text = json_string_value(json_object_get(each, "text"));
+        const json_t *ids = json_object_get(each, "ids"), *names = json_object_get(each, "pieces");
+        struct tokens tokens = {0};
+        assert_int_equal(tokenizer_encode(pieces, text, strlen(text), &tokens, NULL), 0);
+        check_ids(&tokens, ids, text);
+        for (size_t t = 0; t < tokens.n; t++)
+            if (tokens.ids[t] != 1) /* an unknown piece loses its spelling */
+                assert_string_equal(tokenizer_token(pieces, tokens.ids[t]),
+                                    json_string_value(json_array_get(names, t)));
+        tokens_fini(&tokens);
+    }
+}
+
+static void test_golden_tokens(void **state)
+{
+    (void)state;
+    const json_t *list = json_object_get(cases, "encode");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *each = json_array_get(list, i), *names = json_object_get(each, "pieces");
+        char line[4096] = "";
+        for (size_t t = 0; t < json_array_size(names); t++) {
+            strcat(line, t ? " " : "");
+            strcat(line, json_string_value(json_array_get(names, t)));
+        }
+        struct tokens tokens = {0};
+        assert_int_equal(tokenizer_encode_tokens(pieces, line, strlen(line), &tokens, NULL), 0);
+        check_ids(&tokens, json_object_get(each, "ids"), line);
+        tokens_fini(&tokens);
+    }
+}
+
+static void test_golden_decode(void **state)
+{
+    (void)state;
+    const json_t *list = json_object_get(cases, "decode");
+    assert_true(json_array_size(list) > 190);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *ids = json_object_get(json_array_get(list, i), "ids");
+        struct tokens tokens = {0};
+        for (size_t t = 0; t < json_array_size(ids); t++)
+            tokens_append(&tokens, (int32_t)json_integer_value(json_array_get(ids, t)));
+        char *text;
+        assert_int_equal(tokenizer_decode(pieces, tokens.ids, tokens.n, &text, NULL), 0);
+        assert_string_equal(text,
+                            json_string_value(json_object_get(json_array_get(list, i), "text")));
+        mem_free(text);
+        tokens_fini(&tokens);
+    }
+}
+
+/* Special tokens in a text are text, and so is a language code that no vocabulary has. */
+static void test_not_special(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"</s>", "a <pad> b", "<unk>", ">>xx<< hello", ">><<", ">>"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct tokens tokens = {0};
+        assert_int_equal(tokenizer_encode(pieces, texts[i], strlen(texts[i]), &tokens, NULL), 0);
+        assert_true(tokens.n > 1);
+        for (size_t t = 0; t < tokens.n; t++)
+            assert_true(tokens.ids[t] != 0 && tokens.ids[t] != vocab_size - 1);
+        tokens_fini(&tokens);
+    }
+    assert_string_equal(tokenizer_token(pieces, -1), "<unk>");
+    assert_string_equal(tokenizer_token(pieces, vocab_size), "<unk>");
+    assert_string_equal(tokenizer_token(pieces, 0), "</s>");
+    char *text;
+    const int32_t strange[] = {-5, 1 << 30, 0, 1, vocab_size - 1};
+    assert_int_equal(tokenizer_decode(pieces, strange, 5, &text, NULL), 0);
+    assert_string_equal(text, "");
+    mem_free(text);
+    assert_int_equal(tokenizer_decode(pieces, NULL, 0, &text, NULL), 0);
+    assert_string_equal(text, "");
+    mem_free(text);
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    assert_true(tokenizer_is_bytes(bytes));
+    assert_false(tokenizer_is_bytes(pieces));
+    struct tokens tokens = {0};
+    assert_int_equal(tokenizer_encode(bytes, "A\xC3\xA9\0 ", 5, &tokens, NULL), 0);
+    static const int32_t ids[] = {67, 197, 171, 2, 34};
+    assert_int_equal(tokens.n, 5);
+    assert_memory_equal(tokens.ids, ids, sizeof(ids));
+    tokens_fini(&tokens);
+    static const struct {
+        int32_t id;
+        const char *name;
+    } names[] = {{0, "<pad>"},         {1, "</s>"},          {2, "<0x00>"},  {2 + ' ', "<0x20>"},
+                 {2 + 'a', "a"},       {2 + '<', "<"},       {2 + '~', "~"}, {2 + 0x7F, "<0x7F>"},
+                 {2 + 0xC3, "<0xC3>"}, {2 + 0xFF, "<0xFF>"}, {258, "<unk>"}, {-1, "<unk>"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_string_equal(tokenizer_token(bytes, names[i].id), names[i].name);
+}
+
+static void test_byte_decode(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in, *out; /* \x01 stands for the end token */
+    } table[] = {
+        {"hello", "hello"},
+        {"caf\xC3\xA9", "caf\xC3\xA9"},
+        {"a\x01z", "az"},
+        {"cut \xF0\x9F\x98", "cut \xEF\xBF\xBD"},
+        {"\xFF\xFE", "\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xC3(", "\xEF\xBF\xBD("},
+        {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, /* a surrogate */
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        int32_t ids[32];
+        size_t n = strlen(table[i].in);
+        for (size_t t = 0; t < n; t++)
+            ids[t] = table[i].in[t] == 1 ? 1 : 2 + (unsigned char)table[i].in[t];
+        char *text;
+        assert_int_equal(tokenizer_decode(bytes, ids, n, &text, NULL), 0);
+        assert_string_equal(text, table[i].out);
+        mem_free(text);
+    }
+    const int32_t with_nul[] = {67, 2, 68, 300, -1};
+    char *text;
+    assert_int_equal(tokenizer_decode(bytes, with_nul, 5, &text, NULL), 0);
+    assert_string_equal(text, "AB");
+    mem_free(text);
+}
+
+static void test_byte_tokens(void **state)
+{
+    (void)state;
+    static const char line[] = "a  <0x20> \xC3\xA9 < <0xc3> <0xA9> ";
+    static const int32_t ids[] = {99, 34, 197, 171, 62, 197, 171};
+    struct tokens tokens = {0};
+    assert_int_equal(tokenizer_encode_tokens(bytes, line, sizeof(line) - 1, &tokens, NULL), 0);
+    assert_int_equal(tokens.n, sizeof(ids) / sizeof(ids[0]));
+    assert_memory_equal(tokens.ids, ids, sizeof(ids));
+    tokens_fini(&tokens);
+    static const char *const bad[] = {"ab", "<0xG0>", "<0x1>", "</s>", "\xC3\xA9z", "<0x123>"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct acre_err err = {0};
+        char expected[128];
+        snprintf(expected, sizeof(expected),
+                 "expected a token of one character or <0xHH>, found \"%s\"", bad[i]);
+        assert_int_equal(tokenizer_encode_tokens(bytes, bad[i], strlen(bad[i]), &tokens, &err),
+                         ACRE_EINPUT);
+        assert_string_equal(err.text, expected);
+        tokens_fini(&tokens);
+    }
+}
+
+static int count_piece(void *user, const char *piece, size_t piece_bytes)
+{
+    struct tokens *tokens = user;
+    tokens->n += piece != NULL && piece_bytes > 0;
+    return 0;
+}
+
+/* ---- Damaged directories --------------------------------------------------------------------- */
+
+struct damage {
+    const char *file, *text; /* text NULL: the file is missing */
+    int code;
+    const char *message;
+};
+
+static const struct damage damages[] = {
+    {"vocab.json", NULL, ACRE_EIO, "vocab.json: cannot be opened: No such file or directory"},
+    {"vocab.json", "{\"</s>\":0,\"<unk>\":1,\"a\":901}", ACRE_EMODEL,
+     "vocab.json: a: expected an integer from 0 to 900, found 901"},
+    {"vocab.json", "{\"</s>\":0,\"<unk>\":1,\"a\":-1}", ACRE_EMODEL,
+     "vocab.json: a: expected an integer from 0 to 900, found -1"},
+    {"vocab.json", "{\"</s>\":0,\"<unk>\":1,\"a\":2.0}", ACRE_EMODEL,
+     "vocab.json: a: expected an integer from 0 to 900, found 2.0"},
+    {"vocab.json", "{\"</s>\":0,\"<unk>\":1,\"a\":1}", ACRE_EMODEL,
+     "vocab.json: a: expected an id of its own, found 1"},
+    {"vocab.json", "{\"</s>\":0,\"a\":1}", ACRE_EMODEL,
+     "vocab.json: <unk>: expected an id, found nothing"},
+    {"vocab.json", "{\"<unk>\":0}", ACRE_EMODEL, "vocab.json: </s>: expected an id, found nothing"},
+    {"source.spm", NULL, ACRE_EIO, "source.spm: cannot be opened: No such file or directory"},
+    {"source.spm", "", ACRE_EMODEL,
+     "source.spm: expected a SentencePiece model, found something else"},
+    {"target.spm", "no model", ACRE_EMODEL,
+     "target.spm: expected a SentencePiece model, found something else"},
+    {"tokenizer_config.json", "{\"tokenizer_class\":\"T5Tokenizer\"}", ACRE_EMODEL,
+     "tokenizer_config.json: tokenizer_class: expected MarianTokenizer or ByteTokenizer, found "
+     "\"T5Tokenizer\""},
+    {"tokenizer_config.json", "{\"tokenizer_class\":3}", ACRE_EMODEL,
+     "tokenizer_config.json: tokenizer_class: expected MarianTokenizer or ByteTokenizer, found 3"},
+    {"tokenizer_config.json", "{\"separate_vocabs\":true}", ACRE_EIO,
+     "target_vocab.json: cannot be opened: No such file or directory"},
+};
+
+static const char *const files[] = {"vocab.json", "source.spm", "target.spm",
+                                    "tokenizer_config.json"};
+
+static void copy_golden(const char *directory, const char *but)
+{
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char from[128];
+        snprintf(from, sizeof(from), GOLDEN "/%s", files[i]);
+        if (strcmp(files[i], but))
+            temp_copy(directory, files[i], from);
+    }
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        const struct damage *damage = &damages[i];
+        char directory[sizeof(TEMP_TEMPLATE)];
+        struct tokenizer *tokenizer = NULL;
+        struct acre_err err = {0};
+        temp_make(directory);
+        copy_golden(directory, damage->file);
+        if (damage->text)
+            temp_write_text(directory, damage->file, damage->text);
+        assert_int_equal(tokenizer_open(directory, vocab_size, &tokenizer, &err), damage->code);
+        assert_string_equal(err.text, damage->message);
+        assert_null(tokenizer);
+        temp_remove(directory);
+    }
+    struct acre_err err;
+    struct tokenizer *tokenizer;
+    assert_int_equal(tokenizer_open(byte_directory, 257, &tokenizer, &err), ACRE_EMODEL);
+    assert_string_equal(err.text, "config.json: vocab_size: expected at least 258 for a "
+                                  "ByteTokenizer, found 257");
+}
+
+/* A model with some bytes changed is refused, or splits text into something: it never crashes. */
+static void test_damaged_spm(void **state)
+{
+    (void)state;
+    static char good[1 << 20], bad[1 << 20];
+    FILE *file = fopen(GOLDEN "/source.spm", "rb");
+    assert_non_null(file);
+    size_t n = fread(good, 1, sizeof(good), file);
+    fclose(file);
+    assert_true(charsmap_is_sound(good, n));
+    assert_false(charsmap_is_sound(good, n - 1));
+    uint32_t random = 1;
+    int n_unsound = 0;
+    for (int round = 0; round < 300; round++) {
+        memcpy(bad, good, n);
+        for (int i = 0; i <= round % 4; i++) {
+            random = random * 1664525U + 1013904223U;
+            bad[(random >> 3) % (round % 2 ? n : 9000)] = (char)(random >> 24);
+        }
+        struct spm *spm;
+        if (!charsmap_is_sound(bad, n)) {
+            n_unsound++;
+        } else if (!spm_open(bad, n, &spm)) {
+            struct tokens tokens = {0};
+            spm_encode(spm, DIFFICULT, strlen(DIFFICULT), count_piece, &tokens);
+            spm_close(spm);
+        }
+    }
+    assert_true(n_unsound > 30);
+}
+
+/* Ids of the target are those of target_vocab.json. */
+static void test_separate(void **state)
+{
+    (void)state;
+    char directory[sizeof(TEMP_TEMPLATE)], *text;
+    struct tokenizer *tokenizer;
+    struct acre_err err = {0};
+    temp_make(directory);
+    copy_golden(directory, "tokenizer_config.json");
+    temp_write_text(directory, "tokenizer_config.json", "{\"separate_vocabs\":true}");
+    temp_write_text(directory, "target_vocab.json",
+                    "{\"</s>\":0,\"<unk>\":1,\"\xE2\x96\x81Hallo\":2,\"!\":3,\"<pad>\":4}");
+    if (tokenizer_open(directory, vocab_size, &tokenizer, &err))
+        fail_msg("%s", err.text);
+    const int32_t ids[] = {4, 2, 3, 5, 0};
+    assert_int_equal(tokenizer_decode(tokenizer, ids, 5, &text, NULL), 0);
+    assert_string_equal(text, "Hallo!");
+    assert_string_equal(tokenizer_token(tokenizer, 2), "\xE2\x96\x81Hallo");
+    mem_free(text);
+    struct tokens tokens = {0}, wanted = {0};
+    tokenizer_encode(tokenizer, "What is it?", 11, &tokens, NULL);
+    tokenizer_encode(pieces, "What is it?", 11, &wanted, NULL);
+    assert_int_equal(tokens.n, wanted.n);
+    assert_memory_equal(tokens.ids, wanted.ids, tokens.n * sizeof(*tokens.ids));
+    tokens_fini(&tokens);
+    tokens_fini(&wanted);
+    tokenizer_close(tokenizer);
+    temp_remove(directory);
+}
+
+/* Every allocation of ours fails once. */
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    int code = ACRE_ENOMEM;
+    long n = 0;
+    for (; code == ACRE_ENOMEM && n < 100; n++) {
+        struct tokenizer *tokenizer = NULL;
+        struct tokens tokens = {0};
+        struct acre_err err = {0};
+        char *text = NULL;
+        mem_fail_after(n);
+        code = tokenizer_open(GOLDEN, vocab_size, &tokenizer, &err);
+        if (!code)
+            code = tokenizer_encode(tokenizer, "Hello there", 11, &tokens, &err);
+        if (!code)
+            code = tokenizer_decode(tokenizer, tokens.ids, tokens.n, &text, &err);
+        mem_fail_after(-1);
+        assert_int_equal(err.code, code);
+        mem_free(text);
+        tokens_fini(&tokens);
+        tokenizer_close(tokenizer);
+    }
+    assert_int_equal(code, 0);
+    assert_true(n > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_encode), cmocka_unit_test(test_golden_tokens),
+        cmocka_unit_test(test_golden_decode), cmocka_unit_test(test_not_special),
+        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_byte_decode),
+        cmocka_unit_test(test_byte_tokens),   cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_damaged_spm),   cmocka_unit_test(test_separate),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
