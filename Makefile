@@ -39,7 +39,7 @@ ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-ve
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden bench train lint fuzz install clean help
+.PHONY: build serve test test-programs golden parity bench train lint fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
 	@conf/packages check build >$B.packages 2>&1 || { cat $B.packages; rm -f $B.packages; exit 1; }
@@ -93,6 +93,9 @@ golden: ## run the golden cases under GOLDEN=DIR, one line each
 	@conf/packages install build test
 	@$(MAKE) --no-print-directory $B/tests/golden/area
 	@$B/tests/golden/area $(GOLDEN)
+
+parity: build build/venv-train/ready ## compare random models with transformers itself (large)
+	build/venv-train/bin/python tests/parity/random_models.py $(ARGS)
 
 # ---- Elsewhere -------------------------------------------------------------------------------
 

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Compares `acre translate` with transformers on random MarianMT models of random shapes.
+
+    random_models.py [--models N] [--sentences N] [--seed N] [--acre FILE] [--keep DIR]
+
+For each model: 30 forced tokens, whose scores must be those of teacher forcing within 1e-3; then
+greedy search and a beam of 4, whose translations must be those of `generate` in at least 97 % of
+the sentences (float32 against float32: near ties may fall either way). Every second model has
+random area widths and is computed by the definition (tests/golden/reference.py). Prints a table;
+exit status 1 if a model misses a bound. Needs PyTorch and transformers (`make parity`).
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import sentencepiece
+import torch
+from transformers import GenerationConfig, MarianConfig, MarianMTModel
+from transformers.utils import logging
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/golden"))
+import make_golden  # noqa: E402
+import reference  # noqa: E402
+
+SCORE_BOUND = 1e-3
+SHARE_BOUND = 0.97
+FORCED = {"beam_size": 1, "min_length": 30, "max_length": 30}
+GREEDY = {"beam_size": 1}
+BEAM = {"beam_size": 4}
+BATCH = 50
+LOGITS = 3.0  # standard deviation of the logits
+LAYERS = 0.6  # gain of the layers' matrices
+
+
+def random_shape(rng):
+    head, heads = rng.choice([8, 12, 16, 32, 64]), rng.choice([2, 3, 4, 8])
+    while not 64 <= head * heads <= 256:
+        head, heads = rng.choice([8, 12, 16, 32, 64]), rng.choice([2, 3, 4, 8])
+    d = head * heads
+    return {
+        "d_model": d,
+        "encoder_layers": rng.randint(2, 6),
+        "decoder_layers": rng.randint(2, 6),
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": rng.randrange(d, 3 * d, 4),
+        "decoder_ffn_dim": rng.randrange(2 * d, 3 * d, 4),
+        "vocab_size": rng.randint(500, 8000),
+        "activation_function": rng.choice(["swish", "relu", "gelu"]),
+        "scale_embedding": rng.random() < 0.5,
+        "share_encoder_decoder_embeddings": rng.random() < 0.7,
+    }
+
+
+def random_area(rng, shape):
+    def widths(layers):
+        return {"width": [rng.randint(1, 6) for _ in range(layers)]}
+
+    return {
+        "key": "mean",
+        "value": rng.choice(["sum", "mean"]),
+        "encoder_self": widths(shape["encoder_layers"]),
+        "decoder_self": widths(shape["decoder_layers"]),
+        "decoder_cross": widths(shape["decoder_layers"]),
+    }
+
+
+def randomize(model):
+    """Random everywhere, except that the last layer turns its state by a random rotation: with tied
+    embeddings a random model would otherwise repeat one token for ever."""
+    config = model.config
+    embedding = 1 / math.sqrt(config.d_model) if config.scale_embedding else 1.0
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "embed_positions" in name:
+                continue
+            if "layer_norm.weight" in name:
+                weight.copy_(1 + 0.1 * torch.randn(weight.shape))
+            elif name.endswith("bias"):
+                weight.normal_(std=0.1)
+            elif "embed" in name or "shared" in name:
+                weight.normal_(std=embedding)
+                weight[config.pad_token_id] = 0
+            else:
+                weight.normal_(std=LAYERS / math.sqrt(weight.shape[1]))
+        last = model.model.decoder.layers[-1]
+        rotate(last, config.d_model)
+        last.final_layer_norm.weight.mul_(LOGITS / embedding / math.sqrt(config.d_model))
+        model.final_logits_bias.normal_(std=0.5)
+        most = LOGITS * math.sqrt(2 * math.log(config.vocab_size))
+        model.final_logits_bias[0, config.eos_token_id] = most - 1.5 * LOGITS
+
+
+def rotate(layer, d):
+    """x + fc2(f(fc1(x))) becomes 3 R x and something random: f(z) - f(-z) = z for relu, gelu,
+    swish. (x itself must go: it holds the last token's embedding, which is its own best match.)"""
+    turn = 3 * torch.linalg.qr(torch.randn(d, d))[0] - torch.eye(d)
+    layer.fc1.weight[: 2 * d] = torch.cat([turn, -turn])
+    layer.fc2.weight[:, : 2 * d] = torch.cat([torch.eye(d), -torch.eye(d)], dim=1)
+
+
+def save_vocabulary(directory, size):
+    """Pieces are only names here: tests give tokens. The .spm files are what a loader expects."""
+    text = [f"{a} {b} {a}{b}" for a in "some small words to learn from".split() for b in "abcdef"]
+    for side in ("source", "target"):
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(text),
+            model_prefix=str(directory / side),
+            vocab_size=40,
+            hard_vocab_limit=False,
+            minloglevel=2,
+        )
+        (directory / f"{side}.model").rename(directory / f"{side}.spm")
+        (directory / f"{side}.vocab").unlink()
+    names = ["</s>", "<unk>", *(f"▁t{i}" for i in range(2, size - 1)), "<pad>"]
+    text = json.dumps({name: i for i, name in enumerate(names)}, ensure_ascii=False)
+    (directory / "vocab.json").write_text(text, encoding="utf-8")
+    config = {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "de"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+
+
+def make_model(directory, rng, with_area):
+    shape = random_shape(rng)
+    pad = shape["vocab_size"] - 1
+    special = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0,
+               "forced_eos_token_id": 0}
+    config = MarianConfig(**shape, **special, max_position_embeddings=128)
+    if with_area:
+        config.area = random_area(rng, shape)
+    torch.manual_seed(rng.getrandbits(32))
+    model = MarianMTModel(config)
+    randomize(model)
+    model.generation_config = GenerationConfig(**special, num_beams=4, max_length=52,
+                                               bad_words_ids=[[pad]])
+    model.save_pretrained(directory)
+    save_vocabulary(directory, shape["vocab_size"])
+    return shape
+
+
+def acre(binary, directory, sources, options):
+    """[(ids, S)] of the best hypotheses."""
+    lines = [" ".join(f"▁t{i}" for i in source) + "\n" for source in sources]
+    given = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+    given = [word for pair in given for word in pair.split("=")]
+    command = [binary, "translate", "--model", str(directory), "--tokens", "--json",
+               "--device", "cpu", "--compute-type", "f32", *given]
+    result = subprocess.run(command, input="".join(lines), capture_output=True, text=True,
+                            check=False)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)}: {result.stderr}")
+    best = [json.loads(line)["hypotheses"][0] for line in result.stdout.splitlines()]
+    ids = {"<unk>": 1}
+    return [([ids.get(t) or int(t[2:]) for t in h["tokens"]], h["score"]) for h in best]
+
+
+def generate(model, sources, options):
+    """The token ids of the best hypotheses, by transformers."""
+    end, pad = model.config.eos_token_id, model.config.pad_token_id
+    found = []
+    for start in range(0, len(sources), BATCH):
+        rows = [[*source, end] for source in sources[start : start + BATCH]]
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+        with torch.no_grad():
+            sequences = model.generate(input_ids=ids, attention_mask=mask,
+                                       **make_golden.arguments(options))
+        found += [make_golden.cut(row, end) for row in sequences.tolist()]
+    return found
+
+
+def largest_error(directory, sources, forced):
+    """Of the scores of forced tokens, against teacher forcing in float64."""
+    model = reference.load(directory)
+    end = model.config.eos_token_id
+    errors = [abs(total - make_golden.score(model, [*source, end], tokens, FORCED))
+              for source, (tokens, total) in zip(sources, forced, strict=True)]
+    lengths = {len(tokens) for tokens, _ in forced}
+    return max(errors) if lengths == {30} else math.inf
+
+
+def check(binary, directory, rng, n_sentences):
+    """(largest score error, share of equal greedy and beam translations, mean beam length)."""
+    model = reference.load(directory, torch.float32)
+    size = model.config.vocab_size
+    sources = [[rng.randrange(2, size - 1) for _ in range(rng.randint(1, 40))]
+               for _ in range(n_sentences)]
+    error = largest_error(directory, sources, acre(binary, directory, sources, FORCED))
+    shares = []
+    for options in (GREEDY, BEAM):
+        expected = generate(model, sources, options)
+        found = [tokens for tokens, _ in acre(binary, directory, sources, options)]
+        shares.append(sum(a == b for a, b in zip(found, expected)) / n_sentences)
+    return error, *shares, sum(map(len, expected)) / n_sentences
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", type=int, default=6)
+    parser.add_argument("--sentences", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--acre", default=os.environ.get("ACRE", str(ROOT / "build/acre")))
+    parser.add_argument("--keep", type=Path, help="folder in which the models stay")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    failed = 0
+    print("model  layers d_model heads   ffn vocab area  |score error|  greedy   beam  length")
+    for i in range(options.models):
+        rng = random.Random(options.seed * 1000 + i)
+        with tempfile.TemporaryDirectory() as work:
+            directory = (options.keep or Path(work)) / f"random-{options.seed}-{i}"
+            directory.mkdir(parents=True)
+            shape = make_model(directory, rng, i % 2 == 1)
+            result = check(options.acre, directory, rng, options.sentences)
+        error, greedy, beam, length = result
+        good = error <= SCORE_BOUND and min(greedy, beam) >= SHARE_BOUND
+        failed += not good
+        print(f"{i:5} {shape['encoder_layers']:4}+{shape['decoder_layers']}"
+              f" {shape['d_model']:7} {shape['encoder_attention_heads']:5}"
+              f" {shape['encoder_ffn_dim']:5} {shape['vocab_size']:5} {'yes' if i % 2 else 'no':>4}"
+              f" {error:14.1e} {greedy:7.0%} {beam:6.0%} {length:7.1f}"
+              f"{'' if good else '  FAILED'}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
