@@ -99,9 +99,10 @@ parity: build build/venv-train/ready ## compare random models with transformers 
 
 # ---- Elsewhere -------------------------------------------------------------------------------
 
-train: build/venv-train/ready ## train MODEL=en-de-token from CORPORA=DIR (see models/train)
-	@test -n "$(MODEL)" && test -n "$(CORPORA)" || { echo "usage: make train MODEL= CORPORA="; exit 2; }
-	build/venv-train/bin/python -m models.train train $(MODEL) --corpora $(CORPORA) $(ARGS)
+train: build/venv-train/ready ## train MODEL=en-de-token from CORPORA=DIR and EVAL=DIR
+	@test -n "$(MODEL)" && test -n "$(CORPORA)" && test -n "$(EVAL)" || \
+	    { echo "usage: make train MODEL=NAME CORPORA=DIR EVAL=DIR [ARGS=...]"; exit 2; }
+	build/venv-train/bin/python -m models.train all $(MODEL) --corpora $(CORPORA) --eval $(EVAL) $(ARGS)
 
 build/venv-train/ready: models/train/requirements.txt
 	python3 -m venv $(@D)

@@ -1,0 +1,103 @@
+"""Area attention (Eq. 3 and 4): one softmax over all areas of up to `width` adjacent items.
+
+An area's key is the mean of its items' keys, its value the sum of their values. Both are linear,
+so no area needs a vector of its own: an area's logit is the mean of its items' ordinary scores,
+and the output weighs each item's value with its *coverage*, the probability of all the areas
+that contain it. Coverage sums to the expected area width, not to 1.
+
+Letters: L memory length, A width, s scores, e exponentials of the area logits.
+"""
+
+import torch
+from torch.nn import functional as F
+
+from .dropout import dropout as drop
+
+# What a masked item scores. Finite, so that differences of masked scores stay numbers, and low
+# enough that the mean over an area with one such item is as good as minus infinity.
+MASKED = -1e4
+
+
+def ahead(x, distance, fill=0.0):
+    """x[..., j + distance] at j, with `fill` beyond the end."""
+    return F.pad(x, (-distance, distance), value=fill) if distance else x
+
+
+def behind(x, distance):
+    """x[..., j - distance] at j, with zero before the start."""
+    return F.pad(x, (distance, -distance)) if distance else x
+
+
+def area_exponentials(scores, width):
+    """e_w(j) of the area of w items that starts at j, for w = 1 ... width.
+
+    The largest item score bounds every mean. Areas that reach past the end take a masked score.
+    """
+    scores = scores - scores.amax(-1, keepdim=True)
+    total = scores
+    exponentials = [total.exp()]
+    for w in range(2, width + 1):
+        total = total + ahead(scores, w - 1, fill=MASKED)
+        exponentials.append((total / w).exp())
+    return exponentials
+
+
+def spread_over_items(areas):
+    """For each item the sum over the areas that contain it; areas[w - 1][..., j] as above.
+
+    Item j + t lies in the areas from j that are wider than t: sum those, then shift by t.
+    """
+    longer = areas[-1]
+    items = behind(longer, len(areas) - 1)
+    for t in range(len(areas) - 2, -1, -1):
+        longer = longer + areas[t]
+        items = items + behind(longer, t)
+    return items
+
+
+class Coverage(torch.autograd.Function):
+    """Scores [..., L] to coverage [..., L]; keeps the scores only and recomputes the rest."""
+
+    @staticmethod
+    def forward(ctx, scores, width):
+        areas = area_exponentials(scores, width)
+        total = sum(e.sum(-1, keepdim=True) for e in areas)
+        coverage = spread_over_items(areas) / total
+        ctx.width = width
+        ctx.save_for_backward(scores, total, coverage)
+        return coverage
+
+    @staticmethod
+    def backward(ctx, gradient):
+        scores, total, coverage = ctx.saved_tensors
+        areas = area_exponentials(scores, ctx.width)
+        # As in softmax: an area's probability moves with its gradient less the mean gradient.
+        mean = (gradient * coverage).sum(-1, keepdim=True)
+        reach = gradient
+        logits = []
+        for w, e in enumerate(areas, 1):
+            if w > 1:
+                reach = reach + ahead(gradient, w - 1)
+            logits.append(e * (reach - mean) / (w * total))
+        return spread_over_items(logits), None
+
+
+def coverage(scores, width):
+    """How much each item counts, [..., L], from the scores of the items, [..., L]."""
+    return Coverage.apply(scores, min(width, scores.shape[-1]))
+
+
+def attend(query, key, value, mask, width, dropout=0.0):
+    """Attention of query [B, H, S, d] over key, value [B, H, L, d].
+
+    `mask` is true where a query may see an item, broadcastable to [B, H, S, L], or None. Width 1
+    is regular attention. Dropout falls on the coverage, as it falls on regular weights.
+    """
+    if width == 1:
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout)
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, MASKED)
+    precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    weights = coverage(precise, width).to(value.dtype)
+    return drop(weights, dropout) @ value

@@ -1,0 +1,154 @@
+"""Batches: pairs drawn corpus by corpus in the recipe's proportions, grouped by length.
+
+Drawing works in chunks. Chunk k holds, of every corpus, the next pairs of an endless sequence of
+permutations of it, so a pair returns only when all others of its corpus have had their turn. A
+chunk depends on nothing but the data, the seed and k: a run continues at (chunk, batch) without
+any other state.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+# Large enough that pairs sorted by length pad little, small enough that the mix stays even.
+CHUNK_TARGET_IDS = 1_000_000
+CHUNK_ORDER = 1 << 20  # stands where a corpus number would in a seed
+
+
+@dataclass
+class Position:
+    """Where the next batch comes from."""
+
+    phase: int = 0
+    chunk: int = 0
+    batch: int = 0
+
+
+class Pairs:
+    """The prepared training pairs as ids."""
+
+    def __init__(self, folder, recipe):
+        with np.load(folder / "train.npz") as arrays:
+            self.source_ids, self.source_offsets = arrays["source_ids"], arrays["source_offsets"]
+            self.target_ids, self.target_offsets = arrays["target_ids"], arrays["target_offsets"]
+            self.origin = arrays["origin"]
+        sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
+        self.origins = list(sources["corpora"])
+        self.recipe = recipe
+        # With the end id.
+        self.source_lengths = np.diff(self.source_offsets) + 1
+        self.target_lengths = np.diff(self.target_offsets) + 1
+
+    def source(self, index):
+        return self.source_ids[self.source_offsets[index] : self.source_offsets[index + 1]]
+
+    def target(self, index):
+        return self.target_ids[self.target_offsets[index] : self.target_offsets[index + 1]]
+
+
+class Sampler:
+    """The chunks and batches of one phase of the recipe."""
+
+    def __init__(self, pairs, phase, seed):
+        self.pairs, self.phase, self.seed = pairs, phase, seed
+        self.lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
+        eligible = self.lengths <= phase.max_length
+        self.members = [np.flatnonzero(eligible & (pairs.origin == o))
+                        for o in range(len(pairs.origins))]
+        self.quotas = self.share_out()
+
+    def share_out(self):
+        """How many pairs of each corpus a chunk holds, by the recipe's mix of target ids."""
+        recipe, weighted, totals = self.pairs.recipe, [], {}
+        for name, members in zip(self.pairs.origins, self.members):
+            group, weight = recipe.group_of(name)
+            ids = weight * self.pairs.target_lengths[members].sum()
+            totals[group] = totals.get(group, 0) + ids
+            weighted.append((group, weight))
+        # A group without a pair of this length leaves its share to the others.
+        present = sum(recipe.mix[group].share for group, ids in totals.items() if ids)
+        quotas = []
+        for (group, weight), members in zip(weighted, self.members):
+            rate = recipe.mix[group].share / present / totals[group] if totals[group] else 0
+            quotas.append(rate * weight * len(members) * CHUNK_TARGET_IDS)
+        return quotas
+
+    def drawn(self, origin, chunk):
+        """The pairs of one corpus in one chunk: a stretch of its endless shuffled sequence."""
+        members, quota = self.members[origin], self.quotas[origin]
+        start, stop = int(chunk * quota), int((chunk + 1) * quota)
+        parts = []
+        while start < stop:
+            turn, first = divmod(start, len(members))
+            last = min(len(members), first + stop - start)
+            order = np.random.default_rng((self.seed, origin, turn)).permutation(len(members))
+            parts.append(members[order[first:last]])
+            start += last - first
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def chunk(self, number):
+        """The batches of a chunk, arrays of pair indices, in random order."""
+        drawn = [self.drawn(origin, number) for origin in range(len(self.members))]
+        indices = np.concatenate(drawn)
+        chance = np.random.default_rng((self.seed, CHUNK_ORDER, number))
+        chance.shuffle(indices)  # the sorts are stable: equal lengths stay in random order
+        by_source = np.argsort(self.pairs.source_lengths[indices], kind="stable")
+        indices = indices[by_source]
+        by_target = np.argsort(self.pairs.target_lengths[indices], kind="stable")
+        batches = list(self.cut(indices[by_target]))
+        chance.shuffle(batches)
+        return batches
+
+    def cut(self, indices):
+        """Consecutive pairs while rows times the longest side stay within the batch size."""
+        start, longest = 0, 0
+        for i, length in enumerate(self.lengths[indices]):
+            longest = max(longest, length)
+            if (i + 1 - start) * longest > self.phase.batch_tokens and i > start:
+                yield indices[start:i]
+                start, longest = i, length
+        if start < len(indices):
+            yield indices[start:]
+
+
+def padded(rows, end, pad):
+    """int64 [rows, longest + 1]: each row followed by the end id, then pads."""
+    longest = max(map(len, rows)) + 1
+    block = np.full((len(rows), longest), pad, np.int64)
+    for row, ids in zip(block, rows):
+        row[: len(ids)] = ids
+        row[len(ids)] = end
+    return torch.from_numpy(block)
+
+
+class Stream:
+    """The endless sequence of batches of a run, from any position on."""
+
+    def __init__(self, pairs, recipe, vocabulary, position):
+        self.pairs, self.recipe, self.vocabulary = pairs, recipe, vocabulary
+        self.position = position
+        self.sampler = self.batches = None
+        self.open_phase()
+
+    def open_phase(self):
+        phase = self.recipe.phases[self.position.phase]
+        self.sampler = Sampler(self.pairs, phase, self.recipe.seed + self.position.phase)
+        self.batches = self.sampler.chunk(self.position.chunk)
+
+    def enter_phase(self, phase):
+        if phase != self.position.phase:
+            self.position = Position(phase=phase)
+            self.open_phase()
+
+    def next(self):
+        """(source, target) of the next batch, as padded id tensors."""
+        while self.position.batch >= len(self.batches):
+            self.position = Position(self.position.phase, self.position.chunk + 1, 0)
+            self.batches = self.sampler.chunk(self.position.chunk)
+        indices = self.batches[self.position.batch]
+        self.position.batch += 1
+        end, pad = self.vocabulary.end, self.vocabulary.pad
+        source = padded([self.pairs.source(i) for i in indices], end, pad)
+        return source, padded([self.pairs.target(i) for i in indices], end, pad)

@@ -1,0 +1,105 @@
+"""The model card: what a model was made of, how good it is, where it fails."""
+
+import json
+from fnmatch import fnmatch
+from pathlib import Path
+
+LICENCES = Path(__file__).parent / "licences.json"
+LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
+
+CARD = """\
+# {name}: {source} to {target}, {level} level
+
+A small Transformer with area attention (Li et al., *Area Attention*, ICML 2019), trained from
+scratch for the Acre translation server. {size}
+
+Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Adam, label
+smoothing {smoothing}, dropout {dropout}; the weights are an exponential moving average.
+
+## Scores
+
+{scores}
+
+## Limits
+
+{limits}
+
+## Data and licences
+
+{data}
+
+Sentences of the evaluation sets, and the held-out sentences, are not in the training data.
+Attribution and share-alike terms of these sources stay with their text; whoever redistributes
+the model should keep this list with it.
+"""
+
+LIMITS = """\
+The model is small and was trained on little text for a short time. It is meant for short
+everyday sentences and for software documentation, which is most of what it has seen. News,
+literature, idioms, names it has not met, and long sentences come out wrong often: words are left
+out, invented or repeated, and negations and numbers can be lost. It translates one sentence at a
+time, mixes formal and informal address, and repeats the biases of its sources. Do not rely on it
+where a mistake matters."""
+
+BYTE_LIMITS = """ It reads and writes UTF-8 bytes and was trained on sentences of up to {longest}
+bytes a side; beyond that it is out of its depth."""
+
+
+def licence_of(origin, licences):
+    """What is known of a corpus; other people's corpora may not be listed."""
+    known = (entry for pattern, entry in licences.items() if fnmatch(origin, pattern))
+    return next(known, {"text": "not recorded", "licence": "not recorded"})
+
+
+def data_table(corpora):
+    licences = json.loads(LICENCES.read_text(encoding="utf-8"))
+    rows = ["| corpus | what it is | licence | pairs |", "|---|---|---|---|"]
+    for origin, counts in sorted(corpora.items(), key=lambda item: -item[1]["pairs"]):
+        if counts["pairs"]:
+            entry = licence_of(origin, licences)
+            rows.append(
+                f"| {origin} | {entry['text']} | {entry['licence']} | {counts['pairs']:,} |")
+    return "\n".join(rows)
+
+
+def scores_table(scores):
+    if not scores:
+        return "Not yet scored."
+    rows = [f"sacreBLEU, {scores['decoder']}.", "", "| set | sentences | BLEU | chrF |",
+            "|---|---|---|---|"]
+    rows += [f"| {name} | {entry['sentences']:,} | {entry['bleu']:.1f} | {entry['chrf']:.1f} |"
+             for name, entry in scores["sets"].items()]
+    rows += ["", "`tatoeba` (everyday sentences) and `it` (software documentation) were held out "
+             "of the training sources; the others are public test sets."]
+    return "\n".join(rows)
+
+
+def size_in_words(recipe, best):
+    count = sum(weight.numel() for weight in best["average"].values())
+    names = [name for name in best["average"] if name.endswith("final_layer_norm.weight")]
+    layers = sum(name.startswith("model.encoder.") for name in names)
+    return (f"Preset {recipe.preset}: {layers} encoder and {len(names) - layers} decoder layers,\n"
+            f"{count / 1e6:.1f} million parameters.")
+
+
+def model_card(recipe, best, corpora, scores):
+    """The text of README.md; `best` is the exported checkpoint, `scores` scores.json or None."""
+    limits = LIMITS
+    if recipe.level == "char":
+        limits += BYTE_LIMITS.format(longest=max(p.max_length for p in recipe.phases) - 1)
+    return CARD.format(
+        name=recipe.name,
+        source=LANGUAGES[recipe.source],
+        target=LANGUAGES[recipe.target],
+        level={"token": "token", "char": "character"}[recipe.level],
+        ids={"token": "pieces", "char": "bytes"}[recipe.level],
+        size=size_in_words(recipe, best),
+        steps=best["step"],
+        tokens=best["tokens"] / 1e6,
+        hours=best["seconds"] / 3600,
+        smoothing=recipe.label_smoothing,
+        dropout=recipe.dropout,
+        scores=scores_table(scores),
+        limits=limits,
+        data=data_table(corpora),
+    )

@@ -1,0 +1,27 @@
+"""Checkpoints: everything a run needs to go on after being killed at any moment."""
+
+import os
+
+import torch
+
+FORMAT = 1
+
+
+def save_atomically(state, path):
+    """Writes beside `path`, then renames: `path` is always either the old or the new file."""
+    unfinished = path.with_name(path.name + ".part")
+    with open(unfinished, "wb") as file:
+        torch.save(state | {"format": FORMAT}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def load(path):
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    if state.get("format") != FORMAT:
+        raise ValueError(f"{path}: format: expected {FORMAT}, found {state.get('format')}")
+    return state

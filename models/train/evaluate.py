@@ -1,0 +1,84 @@
+"""Scoring translations of the held-out and evaluation sets with sacreBLEU."""
+
+import json
+import subprocess
+
+# Ids a translation may have at most; those of the exported models are set in export.py.
+LONGEST_TRANSLATION = {"token": 128, "char": 384}
+
+
+def read_set(stem, recipe):
+    """(source lines, reference lines) of the line-aligned set `stem`.{en,XX}."""
+    sides = []
+    for language in (recipe.source, recipe.target):
+        path = stem.with_name(f"{stem.name}.{language}")
+        sides.append(path.read_text(encoding="utf-8").splitlines())
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(f"{stem}: {len(sides[0])} source and {len(sides[1])} reference lines")
+    return sides
+
+
+def bleu(hypotheses, references):
+    import sacrebleu
+
+    return sacrebleu.corpus_bleu(hypotheses, [references]).score
+
+
+def chrf(hypotheses, references):
+    import sacrebleu
+
+    return sacrebleu.corpus_chrf(hypotheses, [references]).score
+
+
+def evaluation_stems(prepared, recipe):
+    """Paths without language suffix of every set of the prepared folder."""
+    suffix = f".{recipe.source}"
+    paths = [*prepared.glob(f"heldout/*{suffix}"), *prepared.glob(f"eval/*{suffix}")]
+    return sorted(path.with_name(path.name.removesuffix(suffix)) for path in paths)
+
+
+def with_acre(acre, model_folder):
+    """A translator that runs `acre translate` on an exported model, with the model's beam."""
+
+    def translator(sentences):
+        command = [str(acre), "translate", "--model", str(model_folder)]
+        text = "".join(sentence + "\n" for sentence in sentences)
+        done = subprocess.run(command, input=text, text=True, stdout=subprocess.PIPE, check=True)
+        return done.stdout.splitlines()
+
+    return translator
+
+
+def with_torch(folder, recipe):
+    """A translator that runs the run's best weights by greedy search in PyTorch."""
+    from . import checkpoint
+    from .search import translate
+    from .trainer import choose_device, new_model
+    from .vocabulary import open_vocabulary
+
+    vocabulary = open_vocabulary(recipe.level, folder / "prepared")
+    device, _ = choose_device()
+    model = new_model(recipe, vocabulary).to(device).eval()
+    model.load_state_dict(checkpoint.load(folder / "best.pt")["average"])
+    longest = LONGEST_TRANSLATION[recipe.level]
+    return lambda sentences: translate(model, vocabulary, sentences, longest)
+
+
+def evaluate(folder, recipe, translator, decoder):
+    """Scores every set, prints the scores and writes them to scores.json in the run."""
+    scores = {}
+    for stem in evaluation_stems(folder / "prepared", recipe):
+        sources, references = read_set(stem, recipe)
+        hypotheses = translator(sources)
+        if len(hypotheses) != len(references):
+            raise ValueError(f"{stem}: expected {len(references)} translations, "
+                             f"found {len(hypotheses)}")
+        scores[stem.name] = {
+            "sentences": len(sources),
+            "bleu": round(bleu(hypotheses, references), 1),
+            "chrf": round(chrf(hypotheses, references), 1),
+        }
+        print(f"{stem.name}: BLEU {scores[stem.name]['bleu']}, chrF {scores[stem.name]['chrf']}",
+              flush=True)
+    report = json.dumps({"decoder": decoder, "sets": scores}, indent=2)
+    (folder / "scores.json").write_text(report + "\n", encoding="utf-8")

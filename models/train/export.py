@@ -1,0 +1,139 @@
+"""Exporting a run: the model directory that Acre (and transformers' MarianMT) opens."""
+
+import json
+import shutil
+from pathlib import Path
+
+from . import checkpoint
+from .card import model_card
+from .recipe import read_recipe
+from .shape import shape_of
+from .vocabulary import open_vocabulary
+
+LARGEST_SINGLE_FILE = 24 * 2**20
+LARGEST_SHARD = 16 * 2**20
+# Target ids with the end id, and the length penalty: defaults that a caller may override.
+LONGEST_OUTPUT = {"token": 256, "char": 512}
+LENGTH_PENALTY = 1.0
+BEAM_SIZE = 4
+
+
+def area_section(shape):
+    """The `area` entry of config.json, or None for a model without areas."""
+    widths = {name: list(getattr(shape, name))
+              for name in ("encoder_self", "decoder_self", "decoder_cross")}
+    if all(width == 1 for listed in widths.values() for width in listed):
+        return None
+    section = {"key": "mean", "value": "sum", "top_k": 0, "temperature": 1.0}
+    return section | {name: {"width": listed} for name, listed in widths.items()}
+
+
+def model_config(recipe, vocabulary):
+    shape = shape_of(recipe.preset, recipe.dropout, recipe.area_width)
+    config = {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "d_model": shape.width,
+        "encoder_layers": len(shape.encoder_self),
+        "decoder_layers": len(shape.decoder_self),
+        "encoder_attention_heads": shape.heads,
+        "decoder_attention_heads": shape.heads,
+        "encoder_ffn_dim": shape.inner,
+        "decoder_ffn_dim": shape.inner,
+        "activation_function": "relu",
+        "dropout": recipe.dropout,
+        "attention_dropout": recipe.dropout,
+        "activation_dropout": recipe.dropout,
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "vocab_size": vocabulary.size,
+        "decoder_vocab_size": vocabulary.size,
+        "max_position_embeddings": 2 * LONGEST_OUTPUT[recipe.level],
+        "pad_token_id": vocabulary.pad,
+        "eos_token_id": vocabulary.end,
+        "decoder_start_token_id": vocabulary.pad,
+        "forced_eos_token_id": vocabulary.end,
+        "dtype": "bfloat16",
+    }
+    area = area_section(shape)
+    return config | ({"area": area} if area else {})
+
+
+def generation_config(recipe, vocabulary):
+    return {
+        "num_beams": BEAM_SIZE,
+        "max_length": LONGEST_OUTPUT[recipe.level],
+        "length_penalty": LENGTH_PENALTY,
+        "early_stopping": False,
+        "bad_words_ids": [[vocabulary.pad]],
+        "pad_token_id": vocabulary.pad,
+        "eos_token_id": vocabulary.end,
+        "decoder_start_token_id": vocabulary.pad,
+        "forced_eos_token_id": vocabulary.end,
+    }
+
+
+def shards(tensors):
+    """The tensors in order, cut where the next would make a file too large."""
+    sizes = {name: t.numel() * t.element_size() for name, t in tensors.items()}
+    limit = LARGEST_SHARD if sum(sizes.values()) > LARGEST_SINGLE_FILE else LARGEST_SINGLE_FILE
+    groups, filled = [{}], 0
+    for name, tensor in tensors.items():
+        if groups[-1] and filled + sizes[name] > limit:
+            groups.append({})
+            filled = 0
+        groups[-1][name] = tensor
+        filled += sizes[name]
+    return groups
+
+
+def write_weights(weights, folder):
+    """model.safetensors in bfloat16, or shards of it and their index."""
+    import torch
+    from safetensors.torch import save_file
+
+    tensors = {name: w.to(torch.bfloat16).contiguous() for name, w in weights.items()}
+    groups = shards(tensors)
+    names = [f"model-{i + 1:05}-of-{len(groups):05}.safetensors" for i in range(len(groups))]
+    if len(groups) == 1:
+        names = ["model.safetensors"]
+    places = {}
+    for name, group in zip(names, groups):
+        save_file(group, folder / name, metadata={"format": "pt"})
+        (folder / name).chmod(0o644)  # safetensors writes for the owner only
+        places |= dict.fromkeys(group, name)
+    if len(groups) > 1:
+        total = sum(t.numel() * t.element_size() for t in tensors.values())
+        write_json(folder / "model.safetensors.index.json",
+                   {"metadata": {"total_size": total}, "weight_map": places})
+
+
+def write_json(path, value):
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def export(run, folder):
+    """Writes the best weights of a run as a model directory."""
+    run, folder = Path(run), Path(folder)
+    prepared = run / "prepared"
+    recipe = read_recipe(prepared / "recipe.json")
+    vocabulary = open_vocabulary(recipe.level, prepared)
+    best = checkpoint.load(run / "best.pt")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    write_weights(best["average"], folder)
+    write_json(folder / "config.json", model_config(recipe, vocabulary))
+    write_json(folder / "generation_config.json", generation_config(recipe, vocabulary))
+    for name in vocabulary.files:
+        shutil.copyfile(prepared / name, folder / name)
+    scores_path = run / "scores.json"
+    scores = json.loads(scores_path.read_text(encoding="utf-8")) if scores_path.exists() else None
+    sources = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))
+    card = model_card(recipe, best, sources["corpora"], scores)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    print(f"export: {folder}: step {best['step']}, {best['tokens'] / 1e6:.1f} M target ids")

@@ -1,0 +1,187 @@
+"""The Transformer that Hugging Face's MarianMT computes, with area attention where asked.
+
+Post-norm, sinusoidal positions (sines in the first half of a vector, cosines in the second),
+scaled embeddings shared by encoder, decoder and output, ReLU, an output bias. Modules carry
+MarianMT's names, so `state_dict()` is an OPUS-MT checkpoint without its position tables.
+
+Letters: B batch, S source length, T target length, C width, H heads, d head width, V vocabulary.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .area import attend
+from .dropout import dropout
+
+
+def position_table(length, width, device=None):
+    """[length, width]: sines in the first half, cosines in the second."""
+    rates = 10000 ** (-torch.arange(0, width, 2, device=device).double() / width)
+    angles = torch.arange(length, device=device)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+
+
+def linear(inputs, outputs):
+    layer = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Attention(nn.Module):
+    """Multi-head attention over areas of up to `area_width` items; 1 is regular attention."""
+
+    def __init__(self, shape, area_width):
+        super().__init__()
+        self.heads, self.area_width, self.dropout = shape.heads, area_width, shape.dropout
+        self.q_proj = linear(shape.width, shape.width)
+        self.k_proj = linear(shape.width, shape.width)
+        self.v_proj = linear(shape.width, shape.width)
+        self.out_proj = linear(shape.width, shape.width)
+
+    def project(self, x, *layers):
+        """x through several layers in one product; each result split into heads [B, H, L, d]."""
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = torch.cat([layer.bias for layer in layers])
+        batch, length, width = x.shape
+        joined = F.linear(x, weight, bias).view(batch, length, len(layers), self.heads, -1)
+        return joined.permute(2, 0, 3, 1, 4).unbind(0)
+
+    def memory(self, x):
+        """Key and value of what is attended to."""
+        return self.project(x, self.k_proj, self.v_proj)
+
+    def over(self, query, key, value, mask):
+        dropout = self.dropout if self.training else 0.0
+        heads = attend(query, key, value, mask, self.area_width, dropout)
+        return self.out_proj(heads.transpose(1, 2).flatten(2))
+
+    def cross(self, x, memory, mask):
+        (query,) = self.project(x, self.q_proj)
+        return self.over(query, *memory, mask)
+
+    def self(self, x, mask):
+        return self.over(*self.project(x, self.q_proj, self.k_proj, self.v_proj), mask)
+
+    def step(self, x, cache, mask=None):
+        """One decoding step: x [B, 1, C] joins the cached items and sees all of them."""
+        query, key, value = self.project(x, self.q_proj, self.k_proj, self.v_proj)
+        if cache is not None:
+            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+        return self.over(query, key, value, mask), (key, value)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, shape, area_width):
+        super().__init__()
+        self.dropout = shape.dropout
+        self.self_attn = Attention(shape, area_width)
+        self.self_attn_layer_norm = nn.LayerNorm(shape.width)
+        self.fc1 = linear(shape.width, shape.inner)
+        self.fc2 = linear(shape.inner, shape.width)
+        self.final_layer_norm = nn.LayerNorm(shape.width)
+
+    def drop(self, x):
+        return dropout(x, self.dropout) if self.training else x
+
+    def feed_forward(self, x):
+        inner = self.drop(F.relu(self.fc1(x)))
+        return self.final_layer_norm(x + self.drop(self.fc2(inner)))
+
+    def forward(self, x, mask):
+        x = self.self_attn_layer_norm(x + self.drop(self.self_attn.self(x, mask)))
+        return self.feed_forward(x)
+
+
+class DecoderLayer(EncoderLayer):
+    def __init__(self, shape, area_width, cross_width):
+        super().__init__(shape, area_width)
+        self.encoder_attn = Attention(shape, cross_width)
+        self.encoder_attn_layer_norm = nn.LayerNorm(shape.width)
+
+    def forward(self, x, causal, memory, memory_mask):
+        x = self.self_attn_layer_norm(x + self.drop(self.self_attn.self(x, causal)))
+        return self.attend_memory(x, self.encoder_attn.memory(memory), memory_mask)
+
+    def attend_memory(self, x, memory, mask):
+        attended = self.encoder_attn.cross(x, memory, mask)
+        return self.feed_forward(self.encoder_attn_layer_norm(x + self.drop(attended)))
+
+    def step(self, x, cache, memory, memory_mask):
+        attended, cache = self.self_attn.step(x, cache)
+        x = self.self_attn_layer_norm(x + attended)
+        return self.attend_memory(x, memory, memory_mask), cache
+
+
+class Stack(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+
+class Core(nn.Module):
+    """What MarianMT calls `model`: the shared embedding, the encoder and the decoder."""
+
+    def __init__(self, shape, vocabulary_size):
+        super().__init__()
+        self.shared = nn.Embedding(vocabulary_size, shape.width)
+        nn.init.normal_(self.shared.weight, std=shape.width**-0.5)
+        self.encoder = Stack(EncoderLayer(shape, width) for width in shape.encoder_self)
+        self.decoder = Stack(
+            DecoderLayer(shape, own, cross)
+            for own, cross in zip(shape.decoder_self, shape.decoder_cross)
+        )
+
+
+class Translator(nn.Module):
+    def __init__(self, shape, vocabulary_size, pad):
+        super().__init__()
+        self.shape, self.pad = shape, pad
+        self.model = Core(shape, vocabulary_size)
+        self.final_logits_bias = nn.Parameter(torch.zeros(1, vocabulary_size))
+        self.register_buffer("positions", torch.zeros(0, shape.width), persistent=False)
+        self.clear_pad()
+
+    @torch.no_grad()
+    def clear_pad(self):
+        """The pad embedding is zero by definition; as it is tied to the output, steps move it."""
+        self.model.shared.weight[self.pad].zero_()
+
+    def reserve(self, length):
+        """Makes sure that the position table covers `length` positions."""
+        if len(self.positions) < length:
+            device = self.model.shared.weight.device
+            self.positions = position_table(length, self.shape.width, device)
+
+    def embed(self, ids, start=0):
+        scaled = self.model.shared(ids) * math.sqrt(self.shape.width)
+        x = scaled + self.positions[start : start + ids.shape[1]]
+        return dropout(x, self.shape.dropout) if self.training else x
+
+    def encode(self, source):
+        """Encoder memory [B, S, C] and its mask [B, 1, 1, S], true where there is an item."""
+        mask = (source != self.pad)[:, None, None, :]
+        x = self.embed(source)
+        for layer in self.model.encoder.layers:
+            x = layer(x, mask)
+        return x, mask
+
+    def decode(self, memory, memory_mask, inputs):
+        """Decoder states [B, T, C] under teacher forcing; inputs [B, T] begin with pad."""
+        length = inputs.shape[1]
+        causal = torch.ones(length, length, dtype=torch.bool, device=inputs.device).tril()
+        x = self.embed(inputs)
+        for layer in self.model.decoder.layers:
+            x = layer(x, causal, memory, memory_mask)
+        return x
+
+    def logits(self, states):
+        return F.linear(states, self.model.shared.weight, self.final_logits_bias[0])
+
+    def forward(self, source, target):
+        """Logits [B, T, V] of the target ids [B, T], which end with the end id and pads."""
+        inputs = F.pad(target, (1, -1), value=self.pad)
+        return self.logits(self.decode(*self.encode(source), inputs))

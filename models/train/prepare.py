@@ -1,0 +1,183 @@
+"""Preparing a run: corpora in, one small folder out that holds all that training needs.
+
+    prepared/
+        train.npz               ids of every pair as flat arrays with offsets, and its corpus
+        sources.json            per corpus: pairs and target ids; what was dropped and why
+        recipe.json             the recipe, as it was when the data were made
+        source.spm … | tokenizer_config.json    the vocabulary
+        heldout/NAME.{en,XX}    sentences kept out of training, line-aligned
+        eval/NAME.{en,XX}       the given evaluation sets of this pair
+"""
+
+import json
+import random
+import shutil
+from collections import Counter
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+
+from . import corpus
+from .recipe import read_recipe
+from .vocabulary import ByteVocabulary, PieceVocabulary
+
+VOCABULARY_PAIRS = 250_000
+FINAL_PUNCTUATION = ".!?…"
+
+
+def evaluation_sets(folder, language):
+    """{name: (English path, target path)} of the line-aligned sets found in `folder`."""
+    sets = {}
+    for english in sorted(Path(folder).glob("*.en")):
+        target = english.with_suffix(f".{language}")
+        if target.exists():
+            sets[english.stem] = (english, target)
+    if not sets:
+        raise FileNotFoundError(f"{folder}: no evaluation set NAME.en with NAME.{language}")
+    return sets
+
+
+def evaluation_sentences(folder):
+    """Every English sentence of every evaluation set, normalised, whatever its pair."""
+    return {
+        corpus.normalised(line)
+        for path in Path(folder).glob("*.en")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    }
+
+
+def read_corpora(recipe, folder, banned, dropped):
+    """{corpus name: clean pairs}, each pair once, without the sentences in `banned`."""
+    by_origin, seen = {}, set()
+    for origin, path in corpus.corpus_files(folder, recipe.target).items():
+        if not recipe.uses(origin):
+            continue
+        recipe.group_of(origin)  # a corpus that the mix forgets is an error before the work
+        pairs = list(corpus.read_pairs(origin, path, dropped))
+        allowed = corpus.without_sentences(pairs, banned)
+        by_origin[origin] = list(corpus.unseen(allowed, seen))
+        dropped["in an evaluation set"] += len(pairs) - len(allowed)
+        dropped["in two corpora"] += len(allowed) - len(by_origin[origin])
+    return by_origin
+
+
+def hold_out(recipe, by_origin, folder):
+    """Writes the held-out sets and returns the pairs that are left for training."""
+    folder.mkdir(parents=True, exist_ok=True)
+    banned = set()
+    for name, pattern in (("tatoeba", recipe.held_out_everyday), ("it", recipe.held_out_it)):
+        pool = [p for origin, pairs in by_origin.items() if fnmatch(origin, pattern) for p in pairs]
+        chosen = corpus.held_out(pool, recipe.held_out_sentences)
+        write_lines(folder / f"{name}.{recipe.source}", [pair.english for pair in chosen])
+        write_lines(folder / f"{name}.{recipe.target}", [pair.target for pair in chosen])
+        banned.update(corpus.normalised(pair.english) for pair in chosen)
+    return {origin: corpus.without_sentences(p, banned) for origin, p in by_origin.items()}
+
+
+def write_lines(path, lines):
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+def lower_cased(pair):
+    return corpus.Pair(pair.origin, pair.english.lower(), pair.target)
+
+
+def unpunctuated(pair):
+    """Both sides without their final mark: a reader who leaves it out expects none back."""
+    sides = (side.rstrip(FINAL_PUNCTUATION).rstrip() for side in (pair.english, pair.target))
+    return corpus.Pair(pair.origin, *sides)
+
+
+def with_variants(pairs, recipe):
+    """The pairs, and a few of them again as careless people type them."""
+    chance = random.Random(recipe.seed)
+    for pair in pairs:
+        yield pair
+        draw = chance.random()
+        if draw < recipe.lower_cased:
+            yield lower_cased(pair)
+        elif draw < recipe.lower_cased + recipe.unpunctuated:
+            yield unpunctuated(pair)
+
+
+def vocabulary_sentences(by_origin, recipe):
+    """Sentences of both sides for learning pieces, everyday language over-represented."""
+    everyday, others = [], []
+    for origin, pairs in by_origin.items():
+        group, _ = recipe.group_of(origin)
+        (everyday if group == "everyday" else others).extend(pairs)
+    wanted = max(0, VOCABULARY_PAIRS - len(everyday))
+    chosen = random.Random(recipe.seed).sample(others, min(len(others), wanted))
+    return [side for pair in everyday + chosen for side in (pair.english, pair.target)]
+
+
+class IdArrays:
+    """Sequences of ids, kept as one flat array and the offsets of its parts."""
+
+    def __init__(self):
+        self.parts, self.ends = [np.zeros(0, np.uint16)], [0]
+
+    def append(self, ids):
+        self.parts.append(np.array(ids, np.uint16))
+        self.ends.append(self.ends[-1] + len(ids))
+
+    def arrays(self, name):
+        return {f"{name}_ids": np.concatenate(self.parts),
+                f"{name}_offsets": np.array(self.ends, np.int64)}
+
+
+def encode_corpora(by_origin, recipe, vocabulary, longest):
+    """Arrays for train.npz and, per corpus, how many pairs and target ids went into them."""
+    sources, targets, origins = IdArrays(), IdArrays(), []
+    counts = {}
+    for index, (origin, pairs) in enumerate(by_origin.items()):
+        pairs_before, ids_before = len(origins), targets.ends[-1]
+        for pair in with_variants(corpus.capped(pairs, recipe.limit_of(origin)), recipe):
+            source, target = vocabulary.encode(pair.english), vocabulary.encode(pair.target)
+            if 0 < len(source) < longest and 0 < len(target) < longest:  # the end id is one more
+                sources.append(source)
+                targets.append(target)
+                origins.append(index)
+        counts[origin] = {"pairs": len(origins) - pairs_before,
+                          "target_ids": targets.ends[-1] - ids_before}
+    arrays = sources.arrays("source") | targets.arrays("target")
+    return arrays | {"origin": np.array(origins, np.uint8)}, counts
+
+
+def make_vocabulary(recipe, by_origin, folder):
+    if recipe.level == "char":
+        return ByteVocabulary.write(folder)
+    sentences = vocabulary_sentences(by_origin, recipe)
+    return PieceVocabulary.train(sentences, recipe.vocabulary, folder)
+
+
+def copy_evaluation_sets(eval_folder, language, folder):
+    folder.mkdir()
+    for pair in evaluation_sets(eval_folder, language).values():
+        for path in pair:
+            shutil.copyfile(path, folder / path.name)
+
+
+def prepare(recipe_path, corpora, eval_folder, folder):
+    """Makes the `prepared` folder; it appears under its name only when it is complete."""
+    recipe = read_recipe(recipe_path)
+    unfinished = folder.with_name(folder.name + ".part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    dropped = Counter()
+    by_origin = read_corpora(recipe, corpora, evaluation_sentences(eval_folder), dropped)
+    by_origin = hold_out(recipe, by_origin, unfinished / "heldout")
+    print(f"prepare: {sum(map(len, by_origin.values()))} pairs kept, dropped {dict(dropped)}")
+    vocabulary = make_vocabulary(recipe, by_origin, unfinished)
+    longest = max(phase.max_length for phase in recipe.phases)
+    arrays, counts = encode_corpora(by_origin, recipe, vocabulary, longest)
+    np.savez_compressed(unfinished / "train.npz", **arrays)
+    report = json.dumps({"corpora": counts, "dropped": dropped}, indent=2)
+    (unfinished / "sources.json").write_text(report + "\n", encoding="utf-8")
+    shutil.copyfile(recipe_path, unfinished / "recipe.json")
+    copy_evaluation_sets(eval_folder, recipe.target, unfinished / "eval")
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"prepare: {folder}: {len(arrays['origin'])} pairs, {size / 2**20:.1f} MiB")

@@ -1,0 +1,113 @@
+"""The recipe of one model: what it is trained on, how large it is, how it is trained.
+
+A recipe is a JSON file in `recipes/`. Every key is checked when it is read: a misspelt key is
+an error, not a default.
+"""
+
+import json
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatch
+from pathlib import Path
+
+RECIPES = Path(__file__).parent / "recipes"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Corpora that share one part of the target tokens; `corpora` maps patterns to weights."""
+
+    share: float
+    corpora: dict
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the training: pairs up to max_length ids a side, until step `until`."""
+
+    max_length: int
+    batch_tokens: int  # padded target positions of one step
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    source: str
+    target: str
+    level: str  # token or char
+    preset: str  # tiny, small, base or big: see shape.py
+    mix: dict  # group name -> Group
+    phases: tuple  # of Phase, in order
+    area_width: int | None = None  # None: as published for the preset; 1: regular attention
+    vocabulary: int = 8000
+    exclude: tuple = ("msdocs-MT",)
+    limits: dict = field(default_factory=dict)  # pattern -> most pairs of that corpus
+    held_out_everyday: str = "tatoeba"
+    held_out_it: str = "msdocs-*-HT"
+    held_out_sentences: int = 1000
+    lower_cased: float = 0.04  # part of the pairs repeated with a lower-cased source
+    unpunctuated: float = 0.04  # part of the pairs repeated without final punctuation
+    learning_rate: float = 1.5e-3  # the highest: after warm-up
+    warmup_steps: int = 1000
+    flat_steps: int = 8000  # from here on the rate falls with the square root of the step
+    hours: float | None = None  # time limit of the run; None: until it is told to cool down
+    cooldown_part: float = 0.2  # the last part of a run with a time limit: linear decay to 0
+    dropout: float = 0.1
+    label_smoothing: float = 0.1
+    ema_decay: float = 0.999
+    clip_norm: float = 1.0
+    seed: int = 1
+    samples: tuple = ()  # sentences translated at every evaluation
+
+    def group_of(self, origin):
+        """(group name, weight inside it) of a corpus: the first pattern that matches it."""
+        for name, group in self.mix.items():
+            for pattern, weight in group.corpora.items():
+                if fnmatch(origin, pattern):
+                    return name, weight
+        raise ValueError(f"recipe {self.name}: mix: no pattern matches the corpus {origin}")
+
+    def limit_of(self, origin):
+        return next((n for pattern, n in self.limits.items() if fnmatch(origin, pattern)), None)
+
+    def uses(self, origin):
+        return not any(fnmatch(origin, pattern) for pattern in self.exclude)
+
+    def phase_at(self, step):
+        """The index of the phase that step `step` belongs to."""
+        for index, phase in enumerate(self.phases):
+            if phase.until is None or step < phase.until:
+                return index
+        return len(self.phases) - 1
+
+
+def known_keys(kind, values, where):
+    unknown = set(values) - {f.name for f in fields(kind)}
+    if unknown:
+        raise ValueError(f"{where}: unknown key {', '.join(sorted(unknown))}")
+    return values
+
+
+def read_recipe(path):
+    path = Path(path)
+    values = known_keys(Recipe, json.loads(path.read_text(encoding="utf-8")), path)
+    for key in ("exclude", "samples"):
+        if key in values:
+            values[key] = tuple(values[key])
+    values["mix"] = {
+        name: Group(**known_keys(Group, group, f"{path}: mix: {name}"))
+        for name, group in values["mix"].items()
+    }
+    values["phases"] = tuple(
+        Phase(**known_keys(Phase, phase, f"{path}: phases")) for phase in values["phases"]
+    )
+    return Recipe(**values)
+
+
+def find_recipe(model):
+    """The path of a recipe, given its name or itself a path."""
+    path = Path(model) if model.endswith(".json") else RECIPES / f"{model}.json"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in RECIPES.glob("*.json")))
+        raise FileNotFoundError(f"{model}: no such recipe; there are {known}")
+    return path

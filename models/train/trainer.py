@@ -1,0 +1,284 @@
+"""Training one model: steps, checkpoints, evaluations, the log.
+
+    RUN/checkpoint.pt            the last state; training goes on from it
+    RUN/before-cooldown.pt       the state at which the last cool-down began
+    RUN/best.pt                  averaged weights of the best evaluation so far
+    RUN/log.jsonl                one JSON object per report and per evaluation
+
+A run ends after its time limit or its cool-down; SIGTERM and SIGINT save and end it early.
+"""
+
+import json
+import os
+import signal
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+from . import checkpoint
+from .batches import Pairs, Position, Stream
+from .evaluate import LONGEST_TRANSLATION, bleu, read_set
+from .model import Translator
+from .recipe import read_recipe
+from .schedule import Cooldown, learning_rate
+from .search import translate
+from .shape import shape_of
+from .vocabulary import open_vocabulary
+
+REPORT_SECONDS = 60
+CHECKPOINT_SECONDS = 240
+EVALUATION_SECONDS = 900
+DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
+DEVELOPMENT_SENTENCES = 300
+
+
+def cpu_has_bf16():
+    """Whether this CPU multiplies bfloat16 in hardware; elsewhere float32 is faster."""
+    info = Path("/proc/cpuinfo")
+    flags = info.read_text().split() if info.exists() else []
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def choose_device():
+    """(device, whether to multiply in bfloat16)."""
+    if torch.cuda.is_available():
+        return torch.device("cuda"), True
+    return torch.device("cpu"), cpu_has_bf16()
+
+
+def new_model(recipe, vocabulary):
+    shape = shape_of(recipe.preset, recipe.dropout, recipe.area_width)
+    return Translator(shape, vocabulary.size, vocabulary.pad)
+
+
+class Average:
+    """Exponential moving average of the weights: what is evaluated and exported."""
+
+    def __init__(self, model, decay):
+        self.decay = decay
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model, step):
+        decay = min(self.decay, (1 + step) / (10 + step))  # short memory while all is new
+        parameters = [p.detach() for p in model.parameters()]
+        torch._foreach_lerp_(list(self.weights.values()), parameters, 1 - decay)
+
+
+class Every:
+    """True once per so many seconds."""
+
+    def __init__(self, seconds):
+        self.seconds, self.last = seconds, time.monotonic()
+
+    def due(self):
+        now = time.monotonic()
+        if now - self.last < self.seconds:
+            return False
+        self.last = now
+        return True
+
+
+class Meter:
+    """Loss and speed since the last report; pauses between steps do not count."""
+
+    def __init__(self):
+        self.loss, self.count, self.seconds = 0.0, 0, 0.0
+
+    def add(self, loss, count, seconds):
+        self.loss += loss
+        self.count += count
+        self.seconds += seconds
+
+
+class Trainer:
+    def __init__(self, folder, hours=None):
+        self.folder = Path(folder)
+        self.recipe = read_recipe(self.folder / "prepared" / "recipe.json")
+        self.hours = self.recipe.hours if hours is None else hours
+        self.vocabulary = open_vocabulary(self.recipe.level, self.folder / "prepared")
+        self.device, self.bf16 = choose_device()
+        torch.manual_seed(self.recipe.seed)
+        self.model = new_model(self.recipe, self.vocabulary).to(self.device)
+        self.model.reserve(max(phase.max_length for phase in self.recipe.phases))
+        self.average = Average(self.model, self.recipe.ema_decay)
+        self.optimiser = torch.optim.Adam(
+            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
+        )
+        self.step = self.tokens = 0
+        self.seconds = 0.0  # spent on steps in all, over every start of the run
+        self.cooldown, self.best = None, None
+        self.stopping = False
+        position = self.resume(self.folder / "checkpoint.pt")
+        pairs = Pairs(self.folder / "prepared", self.recipe)
+        self.stream = Stream(pairs, self.recipe, self.vocabulary, position)
+        self.meter = Meter()
+
+    # ---- State ----
+
+    def resume(self, path):
+        """Takes the state from a checkpoint, if there is one; returns the data position."""
+        if not path.exists():
+            return Position()
+        state = checkpoint.load(path)
+        self.model.load_state_dict(state["model"])
+        for name, weight in state["average"].items():
+            self.average.weights[name].copy_(weight)
+        self.optimiser.load_state_dict(state["optimiser"])
+        torch.set_rng_state(state["rng"])
+        self.step, self.tokens = state["step"], state["tokens"]
+        self.seconds, self.best = state["seconds"], state["best"]
+        self.cooldown = Cooldown(**state["cooldown"]) if state["cooldown"] else None
+        print(f"train: going on from step {self.step}", flush=True)
+        return Position(**state["position"])
+
+    def state(self):
+        return {
+            "model": self.model.state_dict(),
+            "average": self.average.weights,
+            "optimiser": self.optimiser.state_dict(),
+            "rng": torch.get_rng_state(),
+            "step": self.step,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "best": self.best,
+            "cooldown": asdict(self.cooldown) if self.cooldown else None,
+            "position": asdict(self.stream.position),
+        }
+
+    def save(self, name="checkpoint.pt"):
+        checkpoint.save_atomically(self.state(), self.folder / name)
+
+    # ---- Steps ----
+
+    def loss(self, source, target):
+        """Summed label-smoothed cross-entropy of the target ids that are no padding."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            inputs = F.pad(target, (1, -1), value=self.model.pad)  # teacher forcing
+            states = self.model.decode(*self.model.encode(source), inputs)
+            real = target != self.model.pad
+            logits = self.model.logits(states[real])
+        smoothing = self.recipe.label_smoothing
+        return F.cross_entropy(
+            logits.float(), target[real], label_smoothing=smoothing, reduction="sum"
+        )
+
+    def train_step(self):
+        """One update of the weights on the next batch."""
+        started = time.monotonic()
+        self.stream.enter_phase(self.recipe.phase_at(self.step))
+        source, target = (block.to(self.device) for block in self.stream.next())
+        count = int((target != self.model.pad).sum())
+        loss = self.loss(source, target)
+        (loss / count).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(self.recipe, self.step, self.cooldown)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.model.clear_pad()
+        self.step += 1
+        self.tokens += count
+        self.average.update(self.model, self.step)
+        seconds = time.monotonic() - started
+        self.seconds += seconds
+        self.meter.add(loss.item(), count, seconds)
+
+    # ---- The run ----
+
+    def run(self, cooldown_steps=None):
+        """Trains until the run is finished (true) or a signal interrupts it (false)."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.stop)
+        self.announce()
+        if cooldown_steps and not self.cooldown:
+            self.begin_cooldown(cooldown_steps)
+        report, save, evaluate = map(
+            Every, (REPORT_SECONDS, CHECKPOINT_SECONDS, EVALUATION_SECONDS)
+        )
+        self.model.train()
+        while not self.stopping and not self.finished():
+            self.train_step()
+            self.cool_down_in_time()
+            if report.due():
+                self.report()
+            if evaluate.due():
+                self.evaluate()
+            if save.due():
+                self.save()
+        if self.finished() and not self.stopping:
+            self.evaluate()
+        self.save()
+        return self.finished()
+
+    def stop(self, *_):
+        self.stopping = True
+
+    def finished(self):
+        return self.cooldown is not None and self.step >= self.cooldown.ends_at()
+
+    def begin_cooldown(self, steps):
+        self.save("before-cooldown.pt")
+        self.cooldown = Cooldown(self.step, max(1, steps))
+        print(f"train: cooling down from step {self.step} for {steps} steps", flush=True)
+
+    def cool_down_in_time(self):
+        """Starts the cool-down so that it ends about when the time limit does."""
+        if self.hours is None or self.cooldown:
+            return
+        left = self.hours * 3600 - self.seconds
+        if left <= self.recipe.cooldown_part * self.hours * 3600:
+            self.begin_cooldown(round(max(0.0, left) * self.step / self.seconds))
+
+    # ---- Reports ----
+
+    def log(self, entry):
+        entry = {"time": round(time.time()), "step": self.step, "tokens": self.tokens} | entry
+        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def announce(self):
+        count = sum(p.numel() for p in self.model.parameters())
+        arithmetic = "bf16" if self.bf16 else "f32"
+        print(f"train: {self.recipe.name}, {self.recipe.preset}, {count / 1e6:.1f} M parameters, "
+              f"{self.device}, {arithmetic}, {torch.get_num_threads()} threads, "
+              f"process {os.getpid()}", flush=True)
+
+    def time_left(self):
+        """What is left of the run, in words."""
+        if self.cooldown:
+            hours = (self.cooldown.ends_at() - self.step) * self.seconds / self.step / 3600
+            return f"cooling down, {hours:.2f} h left"
+        if self.hours is None:
+            return "no time limit"
+        return f"{self.hours - self.seconds / 3600:.2f} h left"
+
+    def report(self):
+        loss, speed = self.meter.loss / self.meter.count, self.meter.count / self.meter.seconds
+        rate = learning_rate(self.recipe, self.step, self.cooldown)
+        self.meter = Meter()
+        self.log({"loss": round(loss, 4), "tokens_per_second": round(speed), "rate": rate})
+        print(f"{time.strftime('%H:%M')}  step {self.step}  loss {loss:.3f}  {speed:.0f} ids/s  "
+              f"{self.tokens / 1e6:.1f} M ids  rate {rate:.1e}  {self.time_left()}", flush=True)
+
+    def evaluate(self):
+        """Scores the averaged weights on the development sets and keeps the best."""
+        model = new_model(self.recipe, self.vocabulary).to(self.device).eval()
+        model.load_state_dict(self.average.weights)
+        longest = LONGEST_TRANSLATION[self.recipe.level]
+        scores = {}
+        for name in DEVELOPMENT_SETS:
+            sides = read_set(self.folder / "prepared" / name, self.recipe)
+            sources, references = (side[:DEVELOPMENT_SENTENCES] for side in sides)
+            hypotheses = translate(model, self.vocabulary, sources, longest)
+            scores[Path(name).name] = round(bleu(hypotheses, references), 2)
+        samples = translate(model, self.vocabulary, self.recipe.samples, longest)
+        self.log({"bleu": scores, "samples": samples})
+        print(f"{time.strftime('%H:%M')}  step {self.step}  BLEU {scores}  {samples}", flush=True)
+        if self.best is None or sum(scores.values()) >= sum(self.best["bleu"].values()):
+            self.best = {"step": self.step, "tokens": self.tokens, "bleu": scores}
+            best = {"average": self.average.weights, "seconds": self.seconds} | self.best
+            checkpoint.save_atomically(best, self.folder / "best.pt")

@@ -1,0 +1,96 @@
+"""Vocabularies: text to token ids and back, at token level (SentencePiece) and at byte level.
+
+Both write the tokenizer files of a model directory, so a run's `prepared` folder and the
+exported model hold the same bytes.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+END, UNKNOWN, PAD = "</s>", "<unk>", "<pad>"
+
+
+class PieceVocabulary:
+    """Joint SentencePiece pieces, numbered as OPUS-MT does: end 0, unknown 1, ..., pad last."""
+
+    level = "token"
+    files = ("source.spm", "target.spm", "vocab.json")
+
+    def __init__(self, folder):
+        import sentencepiece
+
+        self.folder = Path(folder)
+        self.pieces = sentencepiece.SentencePieceProcessor(str(self.folder / "source.spm"))
+        self.ids = json.loads((self.folder / "vocab.json").read_text(encoding="utf-8"))
+        self.names = {number: piece for piece, number in self.ids.items()}
+        self.size = len(self.ids)
+        self.end, self.pad = self.ids[END], self.ids[PAD]
+
+    @staticmethod
+    def train(sentences, size, folder):
+        """Learns `size` ids in all: the end, unknown and pad ids and size - 3 pieces."""
+        import sentencepiece
+
+        folder = Path(folder)
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_prefix=str(folder / "joint"),
+            model_type="unigram",
+            vocab_size=size - 2,  # its own <unk> is one of them
+            character_coverage=0.9998,
+            split_digits=True,
+            normalization_rule_name="nmt_nfkc",
+            bos_id=-1,
+            eos_id=-1,
+            pad_id=-1,
+            unk_id=0,
+            num_threads=2,
+            minloglevel=1,
+        )
+        (folder / "joint.vocab").unlink()
+        shutil.move(folder / "joint.model", folder / "source.spm")
+        shutil.copyfile(folder / "source.spm", folder / "target.spm")
+        model = sentencepiece.SentencePieceProcessor(str(folder / "source.spm"))
+        pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
+        names = [END, UNKNOWN, *(piece for piece in pieces if piece != UNKNOWN), PAD]
+        text = json.dumps({name: i for i, name in enumerate(names)}, ensure_ascii=False, indent=1)
+        (folder / "vocab.json").write_text(text + "\n", encoding="utf-8")
+        return PieceVocabulary(folder)
+
+    def encode(self, text):
+        unknown = self.ids[UNKNOWN]
+        return [self.ids.get(piece, unknown) for piece in self.pieces.encode(text, out_type=str)]
+
+    def decode(self, ids):
+        return self.pieces.decode([self.names[i] for i in ids if i not in (self.end, self.pad)])
+
+
+class ByteVocabulary:
+    """UTF-8 bytes, as the published character-level models: pad 0, end 1, byte b is 2 + b."""
+
+    level = "char"
+    files = ("tokenizer_config.json",)
+    size, end, pad = 258, 1, 0
+    FIRST = 2
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    @staticmethod
+    def write(folder):
+        config = {"tokenizer_class": "ByteTokenizer", "pad_token": PAD, "eos_token": END}
+        text = json.dumps(config, indent=2)
+        (Path(folder) / "tokenizer_config.json").write_text(text + "\n", encoding="utf-8")
+        return ByteVocabulary(folder)
+
+    def encode(self, text):
+        return [byte + self.FIRST for byte in text.encode()]
+
+    def decode(self, ids):
+        data = bytes(i - self.FIRST for i in ids if i >= self.FIRST)
+        return data.decode(errors="replace")
+
+
+def open_vocabulary(level, folder):
+    return {"token": PieceVocabulary, "char": ByteVocabulary}[level](folder)

@@ -1,0 +1,86 @@
+"""Area attention through the scores against the definition: enumerate every area."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models.train.area import MASKED, attend, coverage  # noqa: E402
+
+
+def enumerated(query, key, value, allowed, width):
+    """The definition (Eq. 3 and 4) word for word, for one query [d] over key, value [L, d]."""
+    areas = [range(j, j + w) for w in range(1, width + 1) for j in range(len(key) - w + 1)]
+    areas = [list(area) for area in areas if all(allowed[m] for m in area)]
+    keys = torch.stack([key[area].mean(0) for area in areas])
+    values = torch.stack([value[area].sum(0) for area in areas])
+    return torch.softmax(keys @ query / len(query) ** 0.5, 0) @ values
+
+
+def enumerated_all(query, key, value, mask, width):
+    batch, heads, length, _ = query.shape
+    mask = mask.expand(batch, heads, length, key.shape[2])
+    rows = [enumerated(query[b, h, s], key[b, h], value[b, h], mask[b, h, s], width)
+            for b in range(batch) for h in range(heads) for s in range(length)]
+    return torch.stack(rows).view(query.shape)
+
+
+def case(queries, items, seed=0):
+    torch.manual_seed(seed)
+    shape = (2, 3, queries, 4), (2, 3, items, 4), (2, 3, items, 4)
+    return [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shape]
+
+
+def padding(items, kept):
+    mask = torch.ones(2, 1, 1, items, dtype=torch.bool)
+    mask[1, ..., kept:] = False
+    return mask
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("items", [1, 2, 4, 9])
+def test_attention_is_the_enumeration(width, items):
+    query, key, value = case(3, items)
+    mask = padding(items, max(1, items // 2))
+    expected = enumerated_all(query, key, value, mask, width)
+    torch.testing.assert_close(attend(query, key, value, mask, width), expected)
+
+
+@pytest.mark.parametrize("width", [2, 4, 5])
+def test_causal_attention_is_the_enumeration(width):
+    query, key, value = case(6, 6)
+    mask = torch.ones(6, 6, dtype=torch.bool).tril()
+    expected = enumerated_all(query, key, value, mask, width)
+    torch.testing.assert_close(attend(query, key, value, mask, width), expected)
+
+
+@pytest.mark.parametrize("width", [2, 5])
+def test_gradients_are_those_of_the_enumeration(width):
+    mask = padding(6, 3)
+    results = []
+    for attention in (attend, enumerated_all):
+        inputs = case(3, 6, seed=1)
+        (attention(*inputs, mask, width) ** 2).sum().backward()
+        results.append([x.grad for x in inputs])
+    for ours, expected in zip(*results):
+        torch.testing.assert_close(ours, expected)
+
+
+def test_gradient_against_differences():
+    scores = torch.randn(2, 7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda s: coverage(s, 3), scores)
+
+
+@pytest.mark.parametrize("spread", [1e-3, 10.0, 1e3])
+def test_scores_of_any_spread_stay_finite(spread):
+    scores = spread * torch.randn(4, 20)
+    scores[:, 15:] = MASKED
+    weights = coverage(scores, 5)
+    assert weights.isfinite().all()
+    assert (weights[:, 15:] == 0).all()
+    expected_width = weights.sum(-1)
+    assert (expected_width >= 1 - 1e-5).all() and (expected_width <= 5 + 1e-5).all()
+
+
+def test_width_one_is_softmax():
+    scores = torch.randn(3, 8, dtype=torch.float64)
+    torch.testing.assert_close(coverage(scores, 1), scores.softmax(-1))

@@ -1,0 +1,75 @@
+"""Cleaning and splitting of the corpora."""
+
+from collections import Counter
+
+import pytest
+
+from models.train import corpus
+from models.train.corpus import Pair
+
+
+@pytest.mark.parametrize("english, target, reason", [
+    ("Where is the station?", "Wo ist der Bahnhof?", None),
+    ("At 10:30 we had 1,000 guests.", "Um 10.30 Uhr hatten wir 1 000 Gäste.", None),
+    ("", "Leer.", "empty"),
+    ("Call 112 now.", "Rufen Sie 110 an.", "digits"),
+    ("Yes.", "Ja, das habe ich ihm gestern schon gesagt.", "length ratio"),
+    ("Microsoft Teams", "microsoft teams", "untranslated"),
+    ("12 + 3", "3 + 12", "no letters"),
+    ("A <b>bold</b> word", "Ein <b>fettes</b> Wort", "markup"),
+    ("A bell \u0007 here", "Eine Glocke hier", "control character"),
+    ("word " * 150, "Wort " * 150, "too long"),
+])
+def test_faults(english, target, reason):
+    assert corpus.fault(english, target) == reason
+
+
+def test_normalised_ignores_case_and_punctuation():
+    assert corpus.normalised("  Hello,  World! ") == corpus.normalised("hello world")
+    assert corpus.normalised("don't") != corpus.normalised("do")
+
+
+def test_reading_cleans_and_counts(tmp_path):
+    lines = ["Good morning.\tGuten Morgen.", "Good morning.\tGuten Morgen.", "Call 1.\tRuf 2 an."]
+    lines += [f"Hello.\t{greeting}." for greeting in ("Hallo", "Servus", "Tag", "Moin", "Hi")]
+    path = tmp_path / "a.en-de.tsv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    dropped = Counter()
+    pairs = list(corpus.read_pairs("a", path, dropped))
+    assert len(pairs) == 1 + corpus.MOST_TARGETS_PER_SOURCE
+    assert dropped == {"duplicate": 1, "digits": 1, "too many targets": 1}
+
+
+def test_text_is_composed(tmp_path):
+    path = tmp_path / "a.en-de.tsv"
+    path.write_text("The cafe\u0301  here\tDas Cafe\u0301 hier\n", encoding="utf-8")
+    (pair,) = corpus.read_pairs("a", path, Counter())
+    assert pair == Pair("a", "The café here", "Das Café hier")
+
+
+def test_a_line_without_a_tab_is_an_error(tmp_path):
+    path = tmp_path / "a.en-de.tsv"
+    path.write_text("fine\tgut\nno tab\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="a.en-de.tsv:2: expected 2 columns, found 1"):
+        list(corpus.read_pairs("a", path, Counter()))
+
+
+def test_multi30k_is_never_read(tmp_path):
+    (tmp_path / "multi30k.en-de.tsv").write_text("A dog.\tEin Hund.\n")
+    with pytest.raises(FileNotFoundError):
+        corpus.corpus_files(tmp_path, "de")
+
+
+def test_held_out_sets_do_not_depend_on_order_or_company():
+    pairs = [Pair("t", f"Sentence number {i} here.", f"Satz Nummer {i} hier.") for i in range(500)]
+    chosen = corpus.held_out(pairs, 50)
+    assert chosen == corpus.held_out(pairs[::-1], 50)
+    kept = [p for p in chosen if p in corpus.held_out(pairs[:450], 50)]
+    assert len(kept) >= 40
+    rest = corpus.without_sentences(pairs, {corpus.normalised(p.english) for p in chosen})
+    assert len(rest) == 450 and not set(rest) & set(chosen)
+
+
+def test_held_out_has_each_english_sentence_once():
+    pairs = [Pair("t", "Come here now.", "Komm her."), Pair("t", "come here, now!", "Komm jetzt.")]
+    assert len(corpus.held_out(pairs, 10)) == 1

@@ -1,0 +1,227 @@
+"""A whole run in small: prepare, train, be interrupted, go on, cool down, export."""
+
+import dataclasses
+import json
+import os
+
+import pytest
+
+np = pytest.importorskip("numpy")
+torch = pytest.importorskip("torch")
+pytest.importorskip("sentencepiece")
+pytest.importorskip("sacrebleu")
+safetensors = pytest.importorskip("safetensors")
+
+from models.train import checkpoint, corpus, export  # noqa: E402
+from models.train import trainer as training  # noqa: E402
+from models.train.__main__ import main  # noqa: E402
+from models.train.batches import Pairs, Position, Sampler, Stream  # noqa: E402
+from models.train.prepare import prepare  # noqa: E402
+from models.train.recipe import Phase, read_recipe  # noqa: E402
+from models.train.schedule import Cooldown, learning_rate  # noqa: E402
+from models.train.trainer import Trainer  # noqa: E402
+from models.train.vocabulary import open_vocabulary  # noqa: E402
+
+RECIPE = {
+    "name": "test", "source": "en", "target": "de", "level": "token", "preset": "tiny",
+    "vocabulary": 150, "held_out_sentences": 20, "samples": ["A dog sees the house."],
+    "mix": {"everyday": {"share": 0.7, "corpora": {"tatoeba": 1}},
+            "it": {"share": 0.3, "corpora": {"*": 1}}},
+    "phases": [{"max_length": 96, "batch_tokens": 400}],
+}
+
+
+@pytest.fixture(scope="module", params=["token", "char"])
+def run(request, tmp_path_factory, corpora):
+    folder = tmp_path_factory.mktemp(request.param)
+    recipe = folder / "recipe.json"
+    recipe.write_text(json.dumps(RECIPE | {"level": request.param}))
+    prepare(recipe, corpora, corpora / "eval", folder / "prepared")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_and_quick(monkeypatch):
+    """An untrained model never ends a sentence: keep evaluations short."""
+    monkeypatch.setattr(training, "DEVELOPMENT_SENTENCES", 4)
+    monkeypatch.setattr(training, "LONGEST_TRANSLATION", {"token": 20, "char": 40})
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def recipe(run):
+    return read_recipe(run / "prepared" / "recipe.json")
+
+
+@pytest.fixture
+def pairs(run, recipe):
+    return Pairs(run / "prepared", recipe)
+
+
+def weights(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+
+def train(trainer, steps):
+    trainer.model.train()
+    for _ in range(steps):
+        trainer.train_step()
+    return weights(trainer)
+
+
+def test_held_out_sentences_are_not_in_training(run, recipe, pairs):
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    trained = {corpus.normalised(vocabulary.decode(pairs.source(i).tolist()))
+               for i in range(len(pairs.origin))}
+    for name in ("heldout/tatoeba.en", "heldout/it.en", "eval/newstest2013.en"):
+        lines = (run / "prepared" / name).read_text(encoding="utf-8").splitlines()
+        assert lines and not trained & {corpus.normalised(line) for line in lines}
+
+
+def test_vocabulary_round_trip(run, recipe):
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    ids = vocabulary.encode("A dog sees the house.")
+    assert vocabulary.decode(ids + [vocabulary.end, vocabulary.pad]) == "A dog sees the house."
+    assert max(ids) < vocabulary.size
+    if recipe.level == "token":
+        assert (vocabulary.ids["</s>"], vocabulary.ids["<unk>"]) == (0, 1)
+        assert vocabulary.pad == vocabulary.size - 1 == 149
+    else:
+        assert (vocabulary.pad, vocabulary.end, ids[0]) == (0, 1, 2 + ord("A"))
+
+
+def test_chunks_follow_the_mix_and_the_batch_size(pairs, recipe):
+    sampler = Sampler(pairs, recipe.phases[0], seed=1)
+    batches = sampler.chunk(0)
+    totals = {}
+    for batch in batches:
+        assert sampler.lengths[batch].max() * len(batch) <= recipe.phases[0].batch_tokens
+        for index in batch:
+            name = pairs.origins[pairs.origin[index]]
+            totals[name] = totals.get(name, 0) + pairs.target_lengths[index]
+    assert totals["tatoeba"] / sum(totals.values()) == pytest.approx(0.7, abs=0.02)
+
+
+def test_every_pair_has_its_turn_before_any_returns(pairs, recipe):
+    sampler = Sampler(pairs, recipe.phases[0], seed=1)
+    drawn = np.concatenate([sampler.drawn(0, chunk) for chunk in range(2)])
+    size = len(sampler.members[0])
+    assert sorted(drawn[:size]) == sorted(sampler.members[0])
+
+
+def test_short_phase_holds_short_pairs(pairs):
+    sampler = Sampler(pairs, Phase(max_length=20, batch_tokens=200), seed=1)
+    assert all(sampler.lengths[batch].max() <= 20 for batch in sampler.chunk(0))
+
+
+def test_stream_continues_at_any_position(run, pairs, recipe):
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    stream = Stream(pairs, recipe, vocabulary, Position())
+    for _ in range(3):
+        stream.next()
+    other = Stream(pairs, recipe, vocabulary, dataclasses.replace(stream.position))
+    for ours, theirs in zip(stream.next(), other.next()):
+        assert torch.equal(ours, theirs)
+
+
+def test_interrupted_run_equals_uninterrupted(run):
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    whole = train(Trainer(run), 6)
+    first = Trainer(run)
+    train(first, 3)
+    first.save()
+    second = Trainer(run)
+    assert second.step == 3
+    assert torch.equal(train(second, 3), whole)
+
+
+def test_killed_while_saving_keeps_the_old_checkpoint(run, monkeypatch):
+    checkpoint.save_atomically({"step": 1}, run / "kill.pt")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save_atomically({"step": 2}, run / "kill.pt")
+    assert checkpoint.load(run / "kill.pt")["step"] == 1
+
+
+def test_loss_falls_then_the_run_cools_down_and_exports(run, recipe):
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    trainer = Trainer(run)
+    train(trainer, 2)
+    early = trainer.meter.loss / trainer.meter.count
+    train(trainer, 30)
+    assert trainer.run(cooldown_steps=4)
+    assert trainer.step == 36 and (run / "before-cooldown.pt").exists()
+    assert trainer.meter.loss / trainer.meter.count < early
+    assert Trainer(run).finished()
+    last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 36 and "tatoeba" in last["bleu"]
+    check_export(run, recipe)
+
+
+def check_export(run, recipe):
+    from safetensors.torch import load_file
+
+    export.export(run, run / "model")
+    config = json.loads((run / "model" / "config.json").read_text())
+    assert config["area"]["decoder_cross"] == {"width": [5, 5]}
+    tensors = load_file(run / "model" / "model.safetensors")
+    assert tensors["model.shared.weight"].shape == (config["vocab_size"], config["d_model"])
+    assert tensors["final_logits_bias"].shape == (1, config["vocab_size"])
+    assert not tensors["model.shared.weight"][config["pad_token_id"]].any()
+    assert all(tensor.dtype == torch.bfloat16 for tensor in tensors.values())
+    files = {path.name for path in (run / "model").iterdir()}
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    assert files == {"config.json", "generation_config.json", "model.safetensors", "README.md",
+                     *vocabulary.files}
+
+
+def test_large_models_are_written_in_shards(monkeypatch, tmp_path):
+    monkeypatch.setattr(export, "LARGEST_SINGLE_FILE", 100)
+    monkeypatch.setattr(export, "LARGEST_SHARD", 50)
+    tensors = {name: torch.zeros(20) for name in "abcd"}
+    export.write_weights(tensors, tmp_path)
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert set(index["weight_map"]) == set(tensors)
+    assert all((tmp_path / name).exists() for name in index["weight_map"].values())
+
+
+def test_rate_warms_up_holds_and_cools_down(recipe):
+    top, warm, flat = recipe.learning_rate, recipe.warmup_steps, recipe.flat_steps
+    assert learning_rate(recipe, 0) == pytest.approx(top / warm)
+    assert learning_rate(recipe, warm) == learning_rate(recipe, flat) == top
+    assert learning_rate(recipe, 4 * flat) == pytest.approx(top / 2)
+    cooldown = Cooldown(start=warm, steps=100)
+    assert learning_rate(recipe, warm + 50, cooldown) == pytest.approx(top / 2)
+    assert learning_rate(recipe, warm + 100, cooldown) == 0
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["prepare", "en-de-token"], "prepare needs --corpora DIR and --eval DIR"),
+    (["prepare", "en-xx-token"], "en-xx-token: no such recipe; there are en-de-char"),
+    (["prepare", "en-de-token", "--corpora", "/nowhere", "--eval", "/nowhere"], "/nowhere: no"),
+    (["train", "en-de-token"], "nothing is prepared"),
+])
+def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, capsys):
+    assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_misspelt_recipe_key_is_an_error(tmp_path):
+    path = tmp_path / "recipe.json"
+    path.write_text(json.dumps(RECIPE | {"warm_up": 3}))
+    with pytest.raises(ValueError, match="unknown key warm_up"):
+        read_recipe(path)
+
+
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token", "en-de-char", "en-fr-char"])
+def test_shipped_recipes_are_valid(model):
+    from models.train.recipe import find_recipe
+
+    recipe = read_recipe(find_recipe(model))
+    assert recipe.name == model
+    assert sum(group.share for group in recipe.mix.values()) == pytest.approx(1)
+    assert not recipe.uses("msdocs-MT")
