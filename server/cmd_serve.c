@@ -1,0 +1,318 @@
+/* acre serve: reads the configuration, loads the models, runs the loop until it is told to stop.
+ *
+ * Happy path: settings -> socket -> engine -> models -> loop. SIGTERM or SIGINT: no new
+ * connections, /health/ready says draining, everything accepted is finished, then the loop ends.
+ * Failure modes: anything wrong before the loop ends the command with one message; a second signal
+ * or drain_timeout_s cancels what is unfinished, and the loop ends when those replies are out. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "args.h"
+#include "cmd.h"
+#include "error.h"
+#include "listener.h"
+#include "log.h"
+#include "routes.h"
+
+struct serve_args {
+    char config[OPTION_TEXT_BYTES];
+    char listen[OPTION_TEXT_BYTES];
+    char models[OPTION_TEXT_BYTES];
+    struct option_list set;
+    bool check_config;
+    bool help_config;
+};
+
+static const struct option options[] = {
+    {.key = "config",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct serve_args, config),
+     .initial = "",
+     .value = "FILE",
+     .help = "configuration in JSON (see conf/acre.json)"},
+    {.key = "listen",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct serve_args, listen),
+     .value = "HOST:PORT",
+     .help = "address to serve on (default: 127.0.0.1:5000); port 0 picks a free one",
+     .valid = listener_valid,
+     .expected = LISTENER_EXPECTED},
+    {.key = "models",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct serve_args, models),
+     .initial = "",
+     .value = "DIR",
+     .help = "folder of model directories (default: models)"},
+    {.key = "set",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct serve_args, set),
+     .value = "KEY=VALUE",
+     .help = "set one key of the configuration; may be repeated"},
+    {.key = "check_config",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct serve_args, check_config),
+     .initial = "false",
+     .help = "check the configuration and exit"},
+    {.key = "help_config",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct serve_args, help_config),
+     .initial = "false",
+     .help = "explain every key of the configuration and exit"},
+    {.key = NULL},
+};
+
+static const struct args_command command = {
+    .name = "serve",
+    .synopsis = "[--config FILE] [--listen HOST:PORT] [--models DIR] [--set KEY=VALUE]...",
+    .about =
+        "Serves models over HTTP (POST /translate as LibreTranslate). Command-line options win\n"
+        "over the configuration file. SIGTERM finishes what was accepted, then exits with 0; a\n"
+        "second one exits at once.\n",
+    .options = options,
+};
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+/* Defaults, then the file, then --set in order, then --listen and --models. */
+static int read_settings(struct settings *settings, const struct serve_args *args)
+{
+    struct acre_err err;
+
+    options_init(settings_table, settings);
+    if (args->config[0] && options_load(settings_table, settings, args->config, &err) != 0)
+        return args_failed("%s", err.text);
+    for (size_t i = 0; i < args->set.n_items; i++)
+        if (settings_assign(settings, args->set.items[i], &err) != 0)
+            return args_wrong("%s", err.text);
+    if (args->listen[0])
+        strcpy(settings->listen, args->listen);
+    if (args->models[0])
+        strcpy(settings->models, args->models);
+    return 0;
+}
+
+/* A suspended connection has two descriptors (watch.h). */
+static void raise_descriptor_limit(struct settings *settings)
+{
+    const rlim_t wanted = 2 * (rlim_t)settings->max_connections + 64;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur >= wanted)
+        return;
+    settings->max_connections = limit.rlim_cur > 80 ? (int64_t)(limit.rlim_cur - 64) / 2 : 8;
+    log_warning("max_connections lowered to %lld: this process may open %llu files",
+                (long long)settings->max_connections, (unsigned long long)limit.rlim_cur);
+}
+
+/* ---- Draining -------------------------------------------------------------------------------- */
+
+/* When nothing is unfinished for QUIET_TICKS, requests that were still on the wire have come too.
+ */
+enum { TICK_MS = 50, QUIET_TICKS = 4, FLUSH_TICKS = 20 };
+
+struct serve {
+    struct server server;
+    uv_loop_t loop;
+    uv_signal_t signals[2];
+    uv_timer_t drain_timer;
+    uint64_t drain_until_ms;
+    unsigned quiet_ticks; /* in a row, without unfinished requests */
+    unsigned flush_ticks; /* since unfinished requests were cancelled */
+    bool is_cancelled;
+};
+
+static void cancel_rest(struct serve *serve)
+{
+    size_t n;
+
+    if (serve->is_cancelled)
+        return;
+    serve->is_cancelled = true;
+    n = http_give_up_all(serve->server.http);
+    log_warning("cancelled %zu unfinished requests", n);
+}
+
+static void on_drain_tick(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+
+    serve->quiet_ticks = http_active(serve->server.http) == 0 ? serve->quiet_ticks + 1 : 0;
+    if (!serve->is_cancelled && uv_now(&serve->loop) >= serve->drain_until_ms)
+        cancel_rest(serve);
+    if (serve->is_cancelled) {
+        http_give_up_all(serve->server.http); /* those that came since */
+        serve->flush_ticks++;
+    }
+    if (serve->quiet_ticks >= QUIET_TICKS || serve->flush_ticks >= FLUSH_TICKS)
+        uv_stop(&serve->loop);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct serve *serve = handle->data;
+
+    if (http_is_draining(serve->server.http)) {
+        log_info("%s again: stopping now", number == SIGINT ? "SIGINT" : "SIGTERM");
+        cancel_rest(serve);
+        return;
+    }
+    log_info("%s: draining %zu requests", number == SIGINT ? "SIGINT" : "SIGTERM",
+             http_active(serve->server.http));
+    uv_update_time(&serve->loop);
+    serve->drain_until_ms =
+        uv_now(&serve->loop) + (uint64_t)serve->server.settings->drain_timeout_s * 1000;
+    http_drain(serve->server.http);
+    uv_timer_start(&serve->drain_timer, on_drain_tick, TICK_MS, TICK_MS);
+}
+
+/* ---- Building the server, running it, taking it down ----------------------------------------- */
+
+static int open_engine(struct server *server, struct acre_err *err)
+{
+    const struct settings *s = server->settings;
+    const struct acre_options engine_options = {
+        .device = s->device,
+        .compute_type = s->compute_type,
+        .n_threads = (int)s->threads,
+        .batch_size = (int)s->batch_size,
+        .max_beam_size = (int)s->max_beam_size,
+        .max_queued_tokens = (size_t)s->max_queued_tokens,
+        .log = log_engine,
+    };
+
+    if (acre_engine_open(&engine_options, &server->engine, err) != 0)
+        return error_prefix(err, "engine: ");
+    return models_load(&server->models, server->engine, s->models, err);
+}
+
+static int open_http(struct serve *serve, int fd, struct acre_err *err)
+{
+    const struct settings *s = serve->server.settings;
+    const struct http_options http_options = {
+        .fd = fd,
+        .max_body_bytes = (size_t)s->max_body_bytes,
+        .max_connections = (unsigned)s->max_connections,
+        .read_timeout_s = (unsigned)s->read_timeout_s,
+        .idle_timeout_s = (unsigned)s->idle_timeout_s,
+        .cors_origin = s->cors_origin,
+        .handler = routes_handle,
+        .user = &serve->server,
+    };
+
+    return http_open(&serve->loop, &http_options, &serve->server.http, err);
+}
+
+static void start_signals(struct serve *serve)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(&serve->loop, &serve->signals[i]);
+        serve->signals[i].data = serve;
+        uv_signal_start(&serve->signals[i], on_signal, numbers[i]);
+    }
+    uv_timer_init(&serve->loop, &serve->drain_timer);
+    serve->drain_timer.data = serve;
+}
+
+/* Runs until the drain is over; the engine is closed between the last reply and the last memory. */
+static void run_and_close(struct serve *serve)
+{
+    struct server *server = &serve->server;
+
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+    http_give_up_all(server->http);
+    http_close(server->http);
+    translator_settle(server->translator);
+    acre_engine_close(server->engine);
+    server->engine = NULL;
+    translator_close(server->translator);
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&serve->signals[i], NULL);
+    uv_close((uv_handle_t *)&serve->drain_timer, NULL);
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+    http_free(server->http);
+    translator_free(server->translator);
+}
+
+static int serve_on(struct serve *serve, int fd, uint64_t start_ns, struct acre_err *err)
+{
+    struct server *server = &serve->server;
+    char name[64];
+
+    if (open_engine(server, err) != 0 ||
+        translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
+                        &server->translator, err) != 0)
+        return err->code;
+    if (listener_listen(fd, name, err) != 0 || open_http(serve, fd, err) != 0) {
+        translator_settle(server->translator);
+        translator_close(server->translator);
+        uv_run(&serve->loop, UV_RUN_DEFAULT);
+        translator_free(server->translator);
+        return err->code;
+    }
+    start_signals(serve);
+    log_info("serving %zu models on %s with %d threads", server->models.n_items,
+             acre_engine_backend(server->engine), acre_engine_threads(server->engine));
+    log_info("listening on http://%s, ready in %llu ms", name,
+             (unsigned long long)((uv_hrtime() - start_ns) / 1000000));
+    run_and_close(serve);
+    log_info("stopped");
+    return 0;
+}
+
+static int run_server(struct settings *settings)
+{
+    const uint64_t start_ns = uv_hrtime();
+    struct serve serve = {.server = {.settings = settings}};
+    struct acre_err err = {.code = 0};
+    int fd, rc;
+
+    signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit(settings);
+    if (listener_open(settings->listen, &fd, &err) != 0)
+        return args_failed("%s", err.text);
+    if (uv_loop_init(&serve.loop) != 0) {
+        close(fd);
+        return args_failed("the event loop cannot be set up");
+    }
+    rc = serve_on(&serve, fd, start_ns, &err);
+    if (rc != 0)
+        close(fd);
+    acre_engine_close(serve.server.engine);
+    models_fini(&serve.server.models);
+    uv_loop_close(&serve.loop);
+    return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct serve_args args = {.set = {.n_items = 0}};
+    struct settings settings;
+    int rc;
+
+    switch (args_parse(&command, &args, argc, argv)) {
+    case ARGS_GO:
+        break;
+    case ARGS_HELP_SHOWN:
+        return EXIT_DONE;
+    case ARGS_WRONG:
+        return EXIT_USAGE;
+    }
+    if (args.help_config) {
+        settings_print_help();
+        return EXIT_DONE;
+    }
+    rc = read_settings(&settings, &args);
+    if (rc != 0 || args.check_config)
+        return rc;
+    return run_server(&settings);
+}

@@ -1,0 +1,114 @@
+#include "listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "error.h"
+
+enum { HOST_BYTES = 256, PORT_BYTES = 6, BACKLOG = 1024 };
+
+/* Splits "host:port" or "[host]:port". */
+static bool split(const char *address, char host[HOST_BYTES], char port[PORT_BYTES])
+{
+    const char *colon = strrchr(address, ':');
+    size_t host_bytes, port_bytes;
+
+    if (!colon)
+        return false;
+    host_bytes = (size_t)(colon - address);
+    port_bytes = strlen(colon + 1);
+    if (address[0] == '[') {
+        if (host_bytes < 3 || colon[-1] != ']')
+            return false;
+        address++;
+        host_bytes -= 2;
+    } else if (memchr(address, ':', host_bytes)) {
+        return false; /* IPv6 without brackets: which colon starts the port? */
+    }
+    if (host_bytes == 0 || host_bytes >= HOST_BYTES || port_bytes == 0 || port_bytes >= PORT_BYTES)
+        return false;
+    memcpy(host, address, host_bytes);
+    host[host_bytes] = '\0';
+    memcpy(port, colon + 1, port_bytes + 1);
+    return strspn(port, "0123456789") == port_bytes && strtol(port, NULL, 10) <= 65535;
+}
+
+bool listener_valid(const char *address)
+{
+    char host[HOST_BYTES], port[PORT_BYTES];
+
+    return split(address, host, port);
+}
+
+static int bind_one(const struct addrinfo *info, int *fd)
+{
+    const int on = 1, off = 0;
+    int saved;
+
+    *fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0)
+        return -1;
+    setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (info->ai_family == AF_INET6) /* [::] serves IPv4 too */
+        setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (bind(*fd, info->ai_addr, info->ai_addrlen) == 0)
+        return 0;
+    saved = errno;
+    close(*fd);
+    errno = saved;
+    return -1;
+}
+
+int listener_open(const char *address, int *fd, struct acre_err *err)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    char host[HOST_BYTES], port[PORT_BYTES];
+    struct addrinfo *list;
+    int rc;
+
+    if (!split(address, host, port))
+        return error_set(err, ACRE_EOPTION, "listen: expected %s, found \"%s\"", LISTENER_EXPECTED,
+                         address);
+    rc = getaddrinfo(host, port, &hints, &list);
+    if (rc != 0)
+        return error_set(err, ACRE_EIO, "listen: expected an address of this machine, found %s: %s",
+                         address, gai_strerror(rc));
+    rc = -1;
+    for (const struct addrinfo *info = list; info && rc != 0; info = info->ai_next)
+        rc = bind_one(info, fd);
+    if (rc != 0)
+        error_set(err, ACRE_EIO, "listen: expected a free address and port, found %s: %s", address,
+                  strerror(errno));
+    freeaddrinfo(list);
+    return rc == 0 ? 0 : ACRE_EIO;
+}
+
+int listener_listen(int fd, char name[64], struct acre_err *err)
+{
+    struct sockaddr_storage bound = {0};
+    socklen_t bound_bytes = sizeof(bound);
+    char host[INET6_ADDRSTRLEN], port[PORT_BYTES];
+    int rc;
+
+    /* Linux lets two processes bind with SO_REUSEADDR; only one of them may listen. */
+    if (listen(fd, BACKLOG) != 0)
+        return error_set(err, ACRE_EIO, "listen: expected a free address and port, found: %s",
+                         strerror(errno));
+    rc = getsockname(fd, (struct sockaddr *)&bound, &bound_bytes);
+    if (rc == 0)
+        rc = getnameinfo((struct sockaddr *)&bound, bound_bytes, host, sizeof(host), port,
+                         sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+    if (rc != 0)
+        return error_set(err, ACRE_EIO, "listen: the bound address cannot be read");
+    snprintf(name, 64, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    return 0;
+}

@@ -1,0 +1,170 @@
+#include "models.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "error.h"
+
+static bool is_model(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/%s/config.json", folder, name);
+
+    return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
+}
+
+static int open_one(struct models *models, struct acre_engine *engine, const char *folder,
+                    const char *name, struct acre_err *err)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
+
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return error_set(err, ACRE_EMODEL, "%.200s: expected a shorter path", folder);
+    n = acre_model_open(engine, path, &models->items[models->n_items], err);
+    if (n != 0)
+        return error_prefix(err, "%s: ", path);
+    models->n_items++;
+    return 0;
+}
+
+static int open_each(struct models *models, struct acre_engine *engine, const char *folder,
+                     struct dirent **entries, int n_entries, struct acre_err *err)
+{
+    int rc = 0;
+
+    models->items = calloc((size_t)n_entries + 1, sizeof(models->items[0]));
+    if (!models->items)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    for (int i = 0; i < n_entries && rc == 0; i++)
+        if (entries[i]->d_name[0] != '.' && is_model(folder, entries[i]->d_name))
+            rc = open_one(models, engine, folder, entries[i]->d_name, err);
+    return rc;
+}
+
+int models_load(struct models *models, struct acre_engine *engine, const char *folder,
+                struct acre_err *err)
+{
+    struct dirent **entries;
+    int n_entries, rc;
+
+    *models = (struct models){.items = NULL};
+    if (is_model(folder, ".")) {
+        models->items = calloc(1, sizeof(models->items[0]));
+        if (!models->items)
+            return error_set(err, ACRE_ENOMEM, "out of memory");
+        return open_one(models, engine, folder, ".", err);
+    }
+    n_entries = scandir(folder, &entries, NULL, alphasort);
+    if (n_entries < 0)
+        return error_set(err, ACRE_EIO, "%s: models: expected a folder, found: %s", folder,
+                         strerror(errno));
+    rc = open_each(models, engine, folder, entries, n_entries, err);
+    for (int i = 0; i < n_entries; i++)
+        free(entries[i]);
+    free(entries);
+    if (rc == 0 && models->n_items == 0)
+        rc = error_set(err, ACRE_EMODEL,
+                       "%s: models: expected a subfolder with a config.json, found none", folder);
+    return rc;
+}
+
+void models_fini(struct models *models)
+{
+    free(models->items);
+    *models = (struct models){.items = NULL};
+}
+
+struct acre_model *models_find_name(const struct models *models, const char *name)
+{
+    for (size_t i = 0; i < models->n_items; i++)
+        if (strcmp(acre_model_info(models->items[i])->name, name) == 0)
+            return models->items[i];
+    return NULL;
+}
+
+static bool is_language(const struct models *models, const char *code)
+{
+    for (size_t i = 0; i < models->n_items; i++) {
+        const struct acre_model_info *info = acre_model_info(models->items[i]);
+
+        if (strcasecmp(info->source, code) == 0 || strcasecmp(info->target, code) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum models_match models_find_pair(const struct models *models, const char *source,
+                                   const char *target, const char *level, struct acre_model **model)
+{
+    const char *wanted = level ? level : "token";
+    struct acre_model *other = NULL;
+
+    if (!is_language(models, source))
+        return MODELS_NO_SOURCE;
+    if (!is_language(models, target))
+        return MODELS_NO_TARGET;
+    for (size_t i = 0; i < models->n_items; i++) {
+        const struct acre_model_info *info = acre_model_info(models->items[i]);
+
+        if (strcasecmp(info->source, source) != 0 || strcasecmp(info->target, target) != 0)
+            continue;
+        *model = models->items[i];
+        if (strcasecmp(info->level, wanted) == 0)
+            return MODELS_FOUND;
+        other = other ? other : models->items[i];
+    }
+    if (!other)
+        return MODELS_NO_PAIR;
+    *model = other;
+    return level ? MODELS_NO_LEVEL : MODELS_FOUND;
+}
+
+/* Appends ", item" unless the list has it already. Items that do not fit are left out. */
+static void append(char *list, size_t list_bytes, const char *item)
+{
+    size_t used = strlen(list), n = strlen(item);
+
+    for (const char *at = list; (at = strstr(at, item)); at += n)
+        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ','))
+            return;
+    if (n > 0 && used + n + 3 <= list_bytes)
+        snprintf(list + used, list_bytes - used, "%s%s", used ? ", " : "", item);
+}
+
+void models_list_names(const struct models *models, char *text, size_t text_bytes)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < models->n_items; i++)
+        append(text, text_bytes, acre_model_info(models->items[i])->name);
+}
+
+void models_list_sources(const struct models *models, char *text, size_t text_bytes)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < models->n_items; i++)
+        append(text, text_bytes, acre_model_info(models->items[i])->source);
+}
+
+json_t *models_describe(const struct acre_model_info *info)
+{
+    const struct acre_decoding *d = &info->decoding;
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+                     "s:{s:i, s:i, s:i, s:i, s:f}}",
+                     "name", info->name, "source", info->source, "target", info->target, "level",
+                     info->level, "model_type", info->model_type, "parameters",
+                     (json_int_t)info->parameters, "d_model", info->d_model, "encoder_layers",
+                     info->encoder_layers, "decoder_layers", info->decoder_layers,
+                     "attention_heads", info->attention_heads, "vocab_size", info->vocab_size,
+                     "max_area_width", info->max_area_width, "max_source_tokens",
+                     info->max_source_tokens, "decoding", "beam_size", d->beam_size,
+                     "num_hypotheses", d->n_hypotheses, "min_length", d->min_length, "max_length",
+                     d->max_length, "length_penalty", (double)d->length_penalty);
+}

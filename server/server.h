@@ -1,0 +1,23 @@
+/* server.h - what a request's handler can reach: the parts of one running server.
+ *
+ * Built by cmd_serve.c before the loop runs, torn down after it. Everything belongs to the loop
+ * thread, except that the engine may be called from any.
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "acre.h"
+#include "http.h"
+#include "models.h"
+#include "settings.h"
+#include "translate.h"
+
+struct server {
+    const struct settings *settings;
+    struct acre_engine *engine;
+    struct models models;
+    struct translator *translator;
+    struct http *http;
+};
+
+#endif

@@ -1,0 +1,365 @@
+/* Happy path: translate_start() copies the texts -> submit_all() (pool thread) makes N jobs ->
+ * on_submitted() (loop) -> each job's on_done() (engine worker) puts its item on the list and wakes
+ * the loop -> on_wake() counts it off -> the last one calls `done` -> its owner reads the results
+ * and closes.
+ *
+ * Failure modes: the queue is full at the k-th text: `done` is called at once, and closing cancels
+ * the k-1 before it. The owner closes early (deadline, client left, shutdown): submitting stops,
+ * jobs are cancelled, and the last of them to end frees everything. */
+#include "translate.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unicode.h"
+
+struct item {
+    struct translate *translate;
+    const char *text;     /* in translate->texts */
+    size_t bytes;         /* 0: blank, no job */
+    struct acre_job *job; /* owned */
+    struct item *next;    /* in translator->finished */
+};
+
+struct translate {
+    struct translator *translator;
+    translate_done_fn *done;
+    void *user;
+    bool is_told;   /* `done` was called */
+    bool is_closed; /* the owner has left */
+    size_t n_finished;
+
+    /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
+    uv_work_t work;
+    struct acre_request request; /* what all jobs share */
+    char *texts;                 /* owned copy */
+    bool is_submitting;          /* loop thread only */
+    atomic_bool is_cancelled;
+    bool queue_was_empty;
+    size_t n_submitted;
+    size_t failed_index;
+    int status; /* of submitting */
+    struct acre_err err;
+
+    size_t n_items;
+    struct item items[];
+};
+
+struct translator {
+    struct acre_engine *engine;
+    int max_beam_size;
+    size_t n_submitting;
+    uv_loop_t *loop;
+    uv_work_t warm_up;
+    uv_async_t wake;
+    uv_mutex_t lock;
+    struct item *finished; /* protected by `lock` */
+};
+
+/* ---- The end of jobs ------------------------------------------------------------------------- */
+
+static bool is_idle(const struct translate *translate)
+{
+    return !translate->is_submitting && translate->n_finished == translate->n_submitted;
+}
+
+static void free_translate(struct translate *translate)
+{
+    for (size_t i = 0; i < translate->n_items; i++)
+        acre_job_close(translate->items[i].job);
+    free(translate->texts);
+    free(translate);
+}
+
+/* After anything changed: frees it or tells the owner, if it is time. */
+static void settle(struct translate *translate)
+{
+    if (translate->is_closed) {
+        if (is_idle(translate))
+            free_translate(translate);
+        return;
+    }
+    if (translate->is_submitting || translate->is_told)
+        return;
+    if (translate->status != 0 || is_idle(translate)) {
+        translate->is_told = true;
+        translate->done(translate->user);
+    }
+}
+
+/* Worker thread. */
+static void on_done(void *user)
+{
+    struct item *item = user;
+    struct translator *translator = item->translate->translator;
+
+    uv_mutex_lock(&translator->lock);
+    item->next = translator->finished;
+    translator->finished = item;
+    uv_async_send(&translator->wake);
+    uv_mutex_unlock(&translator->lock);
+}
+
+static void take_finished(struct translator *translator)
+{
+    struct item *item, *next;
+
+    uv_mutex_lock(&translator->lock);
+    item = translator->finished;
+    translator->finished = NULL;
+    uv_mutex_unlock(&translator->lock);
+    for (; item; item = next) {
+        next = item->next; /* the item may go with its translate */
+        item->translate->n_finished++;
+        settle(item->translate);
+    }
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    take_finished(wake->data);
+}
+
+/* ---- Submitting ------------------------------------------------------------------------------ */
+
+/* Pool thread. */
+static void submit_all(uv_work_t *work)
+{
+    struct translate *translate = work->data;
+    struct acre_engine *engine = translate->translator->engine;
+    struct acre_request request = translate->request;
+
+    translate->queue_was_empty = acre_engine_queued_tokens(engine) == 0;
+    for (size_t i = 0; i < translate->n_items && translate->status == 0; i++) {
+        struct item *item = &translate->items[i];
+
+        if (item->bytes == 0)
+            continue;
+        if (atomic_load(&translate->is_cancelled)) {
+            translate->status = ACRE_ECANCELLED;
+            break;
+        }
+        request.text = item->text;
+        request.text_bytes = item->bytes;
+        request.user = item;
+        translate->failed_index = i;
+        translate->status = acre_submit(engine, &request, &item->job, &translate->err);
+        if (translate->status == 0)
+            translate->n_submitted++;
+        else
+            item->job = NULL;
+    }
+}
+
+static void cancel_jobs(struct translate *translate)
+{
+    for (size_t i = 0; i < translate->n_items; i++)
+        if (translate->items[i].job)
+            acre_job_cancel(translate->items[i].job);
+}
+
+static void on_submitted(uv_work_t *work, int status)
+{
+    struct translate *translate = work->data;
+
+    (void)status;
+    translate->is_submitting = false;
+    translate->translator->n_submitting--;
+    free(translate->texts);
+    translate->texts = NULL;
+    if (translate->is_closed)
+        cancel_jobs(translate);
+    settle(translate);
+}
+
+static struct acre_decoding decoding_of(const struct translator *translator,
+                                        const struct srv_translate *request,
+                                        const struct acre_model *model)
+{
+    struct acre_decoding d = acre_model_info(model)->decoding;
+
+    if (request->beam_size)
+        d.beam_size = request->beam_size;
+    else if (d.beam_size > translator->max_beam_size)
+        d.beam_size = translator->max_beam_size;
+    d.n_hypotheses = request->n_hypotheses ? request->n_hypotheses : 1;
+    if (d.beam_size < d.n_hypotheses)
+        d.beam_size = d.n_hypotheses;
+    if (request->max_length)
+        d.max_length = request->max_length;
+    if (d.min_length > d.max_length)
+        d.min_length = d.max_length;
+    if (request->has_length_penalty)
+        d.length_penalty = request->length_penalty;
+    return d;
+}
+
+/* Copies the texts that need translating: the client may leave while a thread reads them. */
+static int copy_texts(struct translate *translate, const struct srv_translate *request)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < request->n_texts; i++)
+        bytes += request->texts[i].bytes;
+    translate->texts = malloc(bytes ? bytes : 1);
+    if (!translate->texts)
+        return ACRE_ENOMEM;
+    bytes = 0;
+    for (size_t i = 0; i < request->n_texts; i++) {
+        const struct srv_text *text = &request->texts[i];
+        struct item *item = &translate->items[i];
+
+        item->translate = translate;
+        if (unicode_is_blank(text->data, text->bytes))
+            continue;
+        item->text = memcpy(translate->texts + bytes, text->data, text->bytes);
+        item->bytes = text->bytes;
+        bytes += text->bytes;
+    }
+    return 0;
+}
+
+int translate_start(struct translator *translator, const struct srv_translate *request,
+                    struct acre_model *model, translate_done_fn *done, void *user,
+                    struct translate **out, struct srv_error *error)
+{
+    struct translate *translate;
+
+    translate = calloc(1, sizeof(*translate) + request->n_texts * sizeof(translate->items[0]));
+    if (!translate)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    translate->translator = translator;
+    translate->n_items = request->n_texts;
+    translate->done = done;
+    translate->user = user;
+    translate->work.data = translate;
+    translate->request = (struct acre_request){
+        .model = model, .decoding = decoding_of(translator, request, model), .done = on_done};
+    if (copy_texts(translate, request) != 0 ||
+        uv_queue_work(translator->loop, &translate->work, submit_all, on_submitted) != 0) {
+        free_translate(translate);
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    }
+    translate->is_submitting = true;
+    translator->n_submitting++;
+    *out = translate;
+    return 0;
+}
+
+/* ---- What the owner does --------------------------------------------------------------------- */
+
+/* Says which text it was, if there are several and the text is at fault. */
+static int explain(const struct translate *translate, size_t index, int status,
+                   const struct acre_err *err, struct srv_error *error)
+{
+    char text[sizeof(error->text)];
+
+    error_from_engine(error, status, err);
+    if (translate->n_items > 1 && error->status == 400) {
+        memcpy(text, error->text, sizeof(text));
+        snprintf(error->text, sizeof(error->text), "text %zu: %.400s", index + 1, text);
+    }
+    return -1;
+}
+
+int translate_error(const struct translate *translate, struct srv_error *error)
+{
+    if (translate->status == ACRE_EBUSY && translate->queue_was_empty) /* it never fits */
+        return error_reply(error, 413, "request_too_large",
+                           "Invalid request: more text than this server queues at once; send it "
+                           "in several requests");
+    if (translate->status != 0)
+        return explain(translate, translate->failed_index, translate->status, &translate->err,
+                       error);
+    for (size_t i = 0; i < translate->n_items; i++) {
+        const struct acre_result *result = translate_result(translate, i);
+
+        if (result && result->status != 0)
+            return explain(translate, i, result->status, &result->err, error);
+    }
+    return 0;
+}
+
+const struct acre_result *translate_result(const struct translate *translate, size_t index)
+{
+    const struct acre_job *job = translate->items[index].job;
+
+    return job ? acre_job_result(job) : NULL;
+}
+
+void translate_close(struct translate *translate)
+{
+    if (!translate)
+        return;
+    translate->is_closed = true;
+    atomic_store(&translate->is_cancelled, true);
+    if (!translate->is_submitting)
+        cancel_jobs(translate);
+    settle(translate);
+}
+
+/* ---- The translator -------------------------------------------------------------------------- */
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void on_warm(uv_work_t *work, int status)
+{
+    struct translator *translator = work->data;
+
+    (void)status;
+    translator->n_submitting--;
+}
+
+int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_size,
+                    struct translator **out, struct acre_err *err)
+{
+    struct translator *translator = calloc(1, sizeof(*translator));
+
+    if (!translator)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    translator->loop = loop;
+    translator->engine = engine;
+    translator->max_beam_size = max_beam_size;
+    if (uv_mutex_init(&translator->lock) != 0)
+        goto err_after_alloc;
+    if (uv_async_init(loop, &translator->wake, on_wake) != 0)
+        goto err_after_mutex;
+    translator->wake.data = translator;
+    /* libuv starts its pool with the first work, and aborts if it cannot: that shall be now. */
+    translator->warm_up.data = translator;
+    uv_queue_work(loop, &translator->warm_up, do_nothing, on_warm);
+    translator->n_submitting++;
+    *out = translator;
+    return 0;
+
+err_after_mutex:
+    uv_mutex_destroy(&translator->lock);
+err_after_alloc:
+    free(translator);
+    return error_set(err, ACRE_EIO, "the event loop cannot be set up");
+}
+
+void translator_settle(struct translator *translator)
+{
+    while (translator->n_submitting > 0)
+        uv_run(translator->loop, UV_RUN_ONCE);
+}
+
+void translator_close(struct translator *translator)
+{
+    take_finished(translator);
+    uv_close((uv_handle_t *)&translator->wake, NULL);
+}
+
+void translator_free(struct translator *translator)
+{
+    if (!translator)
+        return;
+    uv_mutex_destroy(&translator->lock);
+    free(translator);
+}

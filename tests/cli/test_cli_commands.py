@@ -1,0 +1,231 @@
+"""acre translate, bench and inspect: what they print and how they fail."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+
+import pytest
+
+LINES = ["Hello.", "", "How are you today?", "I do not know.", "", "Thanks!"]
+TEXT = "\n".join(LINES) + "\n"
+
+
+def failed(done, status, *texts):
+    assert done.returncode == status, done.stderr
+    assert done.stderr.startswith("acre: ")
+    for text in texts:
+        assert text in done.stderr
+
+
+@pytest.mark.parametrize("which", ["token_model", "char_model"])
+def test_one_line_in_one_line_out(acre, request, which, tmp_path):
+    model = request.getfixturevalue(which)
+    path = tmp_path / "input.txt"
+    path.write_text(TEXT)
+    done = acre("translate", "--model", model, path)
+    lines = done.stdout.split("\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines[-1] == ""
+    assert [line == "" for line in lines[:-1]] == [line == "" for line in LINES]
+    assert acre("translate", "--model", model, text=TEXT).stdout == done.stdout
+    assert acre("translate", "--model", model, "-", text=TEXT).stdout == done.stdout
+    assert acre("translate", "--model", model, text=TEXT.rstrip("\n")).stdout == done.stdout
+    crlf = TEXT.replace("\n", "\r\n")
+    assert acre("translate", "--model", model, text=crlf).stdout == done.stdout
+
+
+def test_nothing_in_nothing_out(acre, token_model):
+    done = acre("translate", "--model", token_model)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert acre("translate", "--model", token_model, text="\n").stdout == "\n"
+    assert acre("translate", "--model", token_model, text=" \t\n").stdout.count("\n") == 1
+
+
+def test_order_and_results_do_not_depend_on_the_batch(acre, token_model):
+    lines = [f"Text {i}" + " and more" * (i * 7 % 11) + "." for i in range(500)]
+    text = "\n".join(lines) + "\n"
+    flags = ["--threads", "2", "--batch-size", "16", "--max-length", "20"]
+    many = acre("translate", "--model", token_model, *flags, text=text)
+    flags = ["--threads", "1", "--batch-size", "1", "--max-length", "20"]
+    alone = acre("translate", "--model", token_model, *flags, text=text)
+    assert many.returncode == 0
+    assert many.stdout == alone.stdout
+    assert many.stdout.count("\n") == len(lines)
+
+
+def test_json(acre, token_model):
+    flags = ["--json", "--beam-size", "4", "--num-hypotheses", "3", "--length-penalty", "0.5"]
+    done = acre("translate", "--model", token_model, *flags, text=TEXT)
+    assert done.returncode == 0
+    objects = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(objects) == len(LINES)
+    for line, found in zip(LINES, objects):
+        assert list(found) == ["hypotheses"]
+        hypotheses = found["hypotheses"]
+        assert len(hypotheses) == (3 if line else 1)
+        ranks = [h["normalized_score"] for h in hypotheses]
+        assert ranks == sorted(ranks, reverse=True)
+        for h in hypotheses:
+            assert set(h) == {"text", "tokens", "score", "normalized_score"}
+            n = len(h["tokens"]) + (1 if line else 0)
+            if line:
+                assert h["normalized_score"] == pytest.approx(h["score"] / n**0.5, rel=1e-5)
+    plain = acre("translate", "--model", token_model, "--beam-size", "4", "--length-penalty",
+                 "0.5", text=TEXT).stdout.splitlines()
+    assert plain == [found["hypotheses"][0]["text"] for found in objects]
+
+
+def test_forced_length(acre, token_model):
+    flags = ["--json", "--min-length", "7", "--max-length", "7"]
+    done = acre("translate", "--model", token_model, *flags, text="Hello.\nHow are you?\n")
+    for line in done.stdout.splitlines():
+        assert len(json.loads(line)["hypotheses"][0]["tokens"]) == 7
+
+
+def test_tokens(acre, token_model):
+    source = "▁Hello ▁you ?"
+    done = acre("translate", "--model", token_model, "--tokens", "--json", text=source)
+    if done.returncode != 0:  # not every vocabulary has these pieces
+        failed(done, 1, "line 1")
+        vocabulary = json.loads((token_model / "vocab.json").read_text())
+        source = " ".join([p for p in vocabulary if p.isalpha()][:3])
+        done = acre("translate", "--model", token_model, "--tokens", "--json", text=source)
+    assert done.returncode == 0, done.stderr
+    best = json.loads(done.stdout)["hypotheses"][0]
+    assert best["text"] == " ".join(best["tokens"])
+    plain = acre("translate", "--model", token_model, "--tokens", text=source)
+    assert plain.stdout == best["text"] + "\n"
+
+
+@pytest.mark.parametrize("bad, found", [
+    (b"caf\xe9", "expected UTF-8, found byte 0xe9"),
+    (b"a\xed\xa0\x80", "expected UTF-8, found byte 0xed"),
+    (b"a\x00b", "expected text, found a NUL byte"),
+])
+def test_bad_line(acre, token_model, bad, found):
+    done = acre("translate", "--model", token_model, text=b"Hello.\n\n" + bad + b"\nThanks!\n")
+    failed(done, 1, "standard input: line 3: " + found, "the 2 lines before it are translated")
+    good = acre("translate", "--model", token_model, text="Hello.\n\n")
+    assert done.stdout == good.stdout
+
+
+def test_too_many_tokens_name_their_line(acre, token_model):
+    """A line of tokens is one sentence: it is not split, and never silently cut."""
+    text = "\n" + "▁ " * 1000 + "\n"
+    done = acre("translate", "--model", token_model, "--tokens", text=text)
+    failed(done, 1, "standard input: line 2: ")
+
+
+@pytest.mark.parametrize("command", ["translate", "bench", "inspect"])
+def test_model_that_is_not_there(acre, command, tmp_path):
+    args = [] if command == "inspect" else ["--model"]
+    done = acre(command, *args, tmp_path / "none", text="Hello.\n")
+    failed(done, 1, str(tmp_path / "none"))
+    assert done.stdout == ""
+
+
+def test_input_that_is_not_there(acre, token_model, tmp_path):
+    for args in (["translate", tmp_path / "none"], ["bench", "--input", tmp_path / "none"],
+                 ["translate", tmp_path]):
+        done = acre(args[0], "--model", token_model, *args[1:])
+        failed(done, 1, str(args[-1]))
+        assert done.stdout == ""
+
+
+def test_output_that_cannot_be_written(acre_path, token_model):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    for args in (["translate", "--model", token_model], ["inspect", token_model],
+                 ["bench", "--model", token_model]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([acre_path, *args], input=b"Hello.\n" * 2000, stdout=full,
+                                  stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 1
+        assert b"standard output" in done.stderr
+
+
+def test_a_closed_pipe_ends_it(acre_path, token_model):
+    process = subprocess.Popen([acre_path, "translate", "--model", token_model],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+    process.stdout.close()
+    try:
+        process.communicate(b"Hello.\n" * 5000, timeout=30)
+    except BrokenPipeError:
+        pass
+    assert process.wait(timeout=30) in (-signal.SIGPIPE, 1)
+
+
+def test_results_come_while_input_is_open(acre_path, token_model):
+    """It works in a conversation: each line is answered before the next is written."""
+    process = subprocess.Popen([acre_path, "translate", "--model", token_model],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    watchdog = threading.Timer(30, process.kill)
+    watchdog.start()
+    for _ in range(3):
+        process.stdin.write(b"How are you?\n")
+        process.stdin.flush()
+        assert process.stdout.readline().endswith(b"\n")
+    process.stdin.close()
+    assert process.wait(timeout=10) == 0
+    watchdog.cancel()
+    process.stdout.close()
+
+
+BENCH_KEYS = {
+    "model", "device", "compute_type", "threads", "beam_size", "batch_size", "sentences",
+    "source_tokens", "target_tokens", "seconds", "tokens_per_second", "sentences_per_second",
+    "load_seconds", "peak_rss_bytes", "latency_ms",
+}
+
+
+def test_bench_json(acre, token_model, tmp_path):
+    path = tmp_path / "input.txt"
+    path.write_text(TEXT * 5)
+    flags = ["--json", "--repeat", "3", "--beam-size", "2", "--batch-size", "4", "--threads", "1"]
+    done = acre("bench", "--model", token_model, "--input", path, *flags)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert BENCH_KEYS <= set(found)
+    assert found["model"] == token_model.name
+    assert (found["device"], found["compute_type"]) == ("cpu", "f32")
+    assert (found["threads"], found["beam_size"], found["batch_size"]) == (1, 2, 4)
+    assert found["sentences"] == 5 * len([line for line in LINES if line])
+    translated = acre("translate", "--model", token_model, "--json", "--beam-size", "2", path)
+    best = [json.loads(line)["hypotheses"][0] for line in translated.stdout.splitlines()]
+    assert found["target_tokens"] == sum(len(h["tokens"]) for h in best)
+    assert found["source_tokens"] > found["sentences"]
+    for rate, count in (("tokens_per_second", "target_tokens"),
+                        ("sentences_per_second", "sentences")):
+        assert found[rate] == pytest.approx(found[count] / found["seconds"], rel=1e-6)
+    latency = found["latency_ms"]
+    assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"]
+    assert found["peak_rss_bytes"] > 1 << 20
+    assert found["load_seconds"] > 0
+
+
+def test_bench_reads_stdin_and_prints_a_table(acre, token_model):
+    done = acre("bench", "--model", token_model, text=TEXT)
+    assert done.returncode == 0
+    assert {line.split()[0] for line in done.stdout.splitlines()} >= BENCH_KEYS
+
+
+def test_bench_without_text(acre, token_model):
+    failed(acre("bench", "--model", token_model, text="\n\n"), 1,
+           "expected at least one line of text, found none")
+
+
+def test_inspect(acre, token_model, char_model):
+    config = json.loads((token_model / "config.json").read_text())
+    found = json.loads(acre("inspect", token_model, "--json").stdout)
+    assert found["name"] == token_model.name
+    assert (found["source"], found["target"], found["level"]) == ("en", "de", "token")
+    assert found["d_model"] == config["d_model"]
+    assert found["vocab_size"] == config["vocab_size"]
+    assert found["max_area_width"] == 1
+    assert json.loads(acre("inspect", char_model, "--json").stdout)["level"] == "char"
+    table = acre("inspect", str(token_model) + "/")
+    assert table.returncode == 0
+    assert str(found["parameters"]) in table.stdout

@@ -1,0 +1,194 @@
+"""Help, versions, wrong usage, and the configuration of `acre serve`."""
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ["serve", "translate", "bench", "inspect"]
+
+
+def failed(done, status, *texts):
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("acre: ")
+    assert done.stderr.count("\n") == 1
+    for text in texts:
+        assert text in done.stderr
+
+
+def test_help_and_version(acre):
+    overview = acre("--help")
+    assert overview.returncode == 0
+    assert all(command in overview.stdout for command in COMMANDS)
+    assert re.fullmatch(r"acre \d+\.\d+\.\d+\n", acre("--version").stdout)
+    for command in COMMANDS:
+        help_text = acre(command, "--help")
+        assert help_text.returncode == 0
+        assert help_text.stdout.startswith(f"usage: acre {command} ")
+        assert help_text.stderr == ""
+        assert acre(command, "--version").stdout == acre("--version").stdout
+    for option in ["--beam-size", "--num-hypotheses", "--length-penalty", "--min-length",
+                   "--max-length", "--device", "--compute-type", "--threads", "--batch-size",
+                   "--tokens", "--json"]:
+        assert option in acre("translate", "--help").stdout
+        assert option in acre("bench", "--help").stdout
+
+
+def test_no_command_is_wrong_usage(acre):
+    done = acre()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "usage: acre" in done.stderr
+    failed(acre("fly"), 2, 'found "fly"')
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_unknown_options_and_arguments(acre, command):
+    failed(acre(command, "--nope"), 2, "--nope", f"acre {command} --help")
+    failed(acre(command, "a", "b", "c"), 2, "expected no more arguments")
+
+
+@pytest.mark.parametrize("args, texts", [
+    (["translate"], ["--model: expected a model directory, found none"]),
+    (["bench", "--input", "x"], ["--model: expected a model directory, found none"]),
+    (["inspect"], ["DIR: expected a model directory, found none"]),
+    (["translate", "--model"], ["--model: expected a value (DIR), found none"]),
+    (["translate", "--beam-size", "0"], ["--beam-size: expected an integer from 1 to 256", '"0"']),
+    (["translate", "--beam-size", "1.5"], ["--beam-size: expected an integer", '"1.5"']),
+    (["translate", "--beam-size=x"], ["--beam-size: expected an integer", '"x"']),
+    (["translate", "--beam-size", "99999999999999999999"], ["--beam-size"]),
+    (["translate", "--length-penalty", "nan"], ["--length-penalty: expected a number", '"nan"']),
+    (["translate", "--length-penalty", "0x1"], ["--length-penalty: expected a number"]),
+    (["translate", "--device", "tpu"], ["--device: expected", '"tpu"']),
+    (["translate", "--device", "cuda:x"], ["--device: expected"]),
+    (["translate", "--compute-type", "f64"], ["--compute-type: expected", '"f64"']),
+    (["translate", "--json=yes"], ["--json: expected no value"]),
+    (["translate", "--model", "m", "--beam-size", "2", "--num-hypotheses", "3"],
+     ["--num-hypotheses: expected at most --beam-size (2), found 3"]),
+    (["translate", "--model", "m", "--min-length", "5", "--max-length", "4"],
+     ["--min-length: expected at most --max-length (4), found 5"]),
+    (["bench", "--repeat", "0"], ["--repeat: expected an integer", '"0"']),
+    (["inspect", "m", "--attention", "text"], ["--attention", "cannot show attention"]),
+    (["inspect", "m", "-o", "file"], ["-o", "cannot show attention"]),
+    (["serve", "--listen", "5000"], ["--listen: expected HOST:PORT", '"5000"']),
+    (["serve", "--listen", "::1:80"], ["--listen: expected HOST:PORT"]),
+    (["serve", "--listen", "a:65536"], ["--listen: expected HOST:PORT"]),
+    (["serve", "--set", "threads"], ["--set: expected KEY=VALUE"]),
+    (["serve", "--set", "nope=1"], ["--set: nope: expected a known key"]),
+    (["serve", "--set", "threads=-1"], ["--set: threads: expected an integer from 0", '"-1"']),
+    (["serve", "--set", "cors_origin=a\nb"], ["--set: cors_origin: expected printable"]),
+])
+def test_wrong_usage(acre, args, texts):
+    failed(acre(*args), 2, *texts)
+
+
+# ---- Configuration ------------------------------------------------------------------------------
+
+
+def table(acre):
+    """The configuration table as `acre serve --help-config` prints it: key -> default."""
+    text = acre("serve", "--help-config").stdout
+    return {k: json.loads(v) for k, v in re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE)}
+
+
+def test_shipped_configuration_is_the_table(acre):
+    shipped = json.loads((ROOT / "conf/acre.json").read_text())
+    assert shipped == table(acre)
+    assert list(shipped) == list(table(acre))
+    assert len(shipped) > 10
+    done = acre("serve", "--config", ROOT / "conf/acre.json", "--check-config")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_key_is_explained(acre):
+    text = acre("serve", "--help-config").stdout
+    assert text.count("\n    Takes ") == len(table(acre))
+
+
+@pytest.mark.parametrize("content, texts", [
+    ('{"threads": 1,\n "nope": 2}', ["nope: expected a known key", "found nope"]),
+    ('{"threads": "1"}', ['threads: expected an integer from 0 to 1024, found "1"']),
+    ('{"threads": 1.5}', ["threads: expected an integer from 0 to 1024, found 1.5"]),
+    ('{"threads": 1025}', ["threads: expected an integer from 0 to 1024, found 1025"]),
+    ('{"threads": null}', ["threads: expected an integer from 0 to 1024, found null"]),
+    ('{"threads": []}', ["threads: expected an integer from 0 to 1024, found an array"]),
+    ('{"listen": 5000}', ["listen: expected HOST:PORT or [IPV6]:PORT, found 5000"]),
+    ('{"listen": "here"}', ['listen: expected HOST:PORT or [IPV6]:PORT, found "here"']),
+    ('{"device": "abacus"}', ['device: expected "auto", "cpu"', 'found "abacus"']),
+    ('{"models": ""}', ["models: expected a folder"]),
+    ('{"threads": 1,\n\n "threads": 2}', [":3: expected valid JSON", "duplicate"]),
+    ('{"threads": 1,\n "batch_size"}', [":2: expected valid JSON"]),
+    ('{"threads": 1} {}', [":1: expected valid JSON"]),
+    ("", ["expected valid JSON"]),
+    ("[]", ["expected an object, found an array"]),
+])
+def test_wrong_configuration(acre, tmp_path, content, texts):
+    path = tmp_path / "conf.json"
+    path.write_text(content)
+    failed(acre("serve", "--config", path, "--check-config"), 1, str(path), *texts)
+
+
+def test_missing_configuration(acre, tmp_path):
+    failed(acre("serve", "--config", tmp_path / "none.json"), 1, "none.json", "No such file")
+    failed(acre("serve", "--config", tmp_path), 1, str(tmp_path))
+
+
+# ---- Starting -----------------------------------------------------------------------------------
+
+
+def start_failed(done, *texts):
+    """The log may come before the one message."""
+    assert (done.returncode, done.stdout) == (1, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("acre: ")
+    for text in texts:
+        assert text in last
+
+
+def test_command_line_wins_over_the_file(acre, tmp_path):
+    path = tmp_path / "conf.json"
+    path.write_text('{"models": "/nonexistent-a", "listen": "127.0.0.1:0"}')
+    config = ["--config", path]
+    assign = ["--set", "models=/nonexistent-b"]
+    for args, winner in (
+        (config, "/nonexistent-a"),
+        (assign + config, "/nonexistent-b"),
+        (["--models", "/nonexistent-c"] + assign + config, "/nonexistent-c"),
+    ):
+        start_failed(acre("serve", *args), f"{winner}: models: expected a folder")
+
+
+def test_no_models(acre, tmp_path):
+    done = acre("serve", "--listen", "127.0.0.1:0", "--models", tmp_path)
+    start_failed(done, str(tmp_path), "expected a subfolder with a config.json, found none")
+
+
+def test_broken_model(acre, tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/config.json").write_text("{}")
+    start_failed(acre("serve", "--listen", "127.0.0.1:0", "--models", tmp_path), "broken",
+                 "config.json")
+
+
+@pytest.mark.parametrize(
+    "host, family", [("127.0.0.1", socket.AF_INET), ("[::1]", socket.AF_INET6)]
+)
+def test_port_in_use(acre, host, family, token_model):
+    with socket.socket(family) as taken:
+        try:
+            taken.bind((host.strip("[]"), 0))
+        except OSError:
+            pytest.skip("no such address here")
+        taken.listen()
+        address = f"{host}:{taken.getsockname()[1]}"
+        done = acre("serve", "--listen", address, "--models", token_model)
+        start_failed(done, f"listen: expected a free address and port, found {address}",
+                     "in use")
+
+
+def test_unknown_host(acre, token_model):
+    done = acre("serve", "--listen", "no-such-host.invalid:5000", "--models", token_model)
+    start_failed(done, "listen: expected an address of this machine", "no-such-host.invalid")

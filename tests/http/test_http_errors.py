@@ -1,0 +1,228 @@
+"""Every way to ask wrongly: status, text and code of the answer."""
+
+import json
+
+import pytest
+from acre_server import SENTENCE
+
+GOOD = {"q": "Hello.", "source": "en", "target": "de"}
+UNREADABLE = "The browser (or proxy) sent a request that this server could not understand."
+
+
+def without(*names):
+    return {key: value for key, value in GOOD.items() if key not in names}
+
+
+def expected_found(field, expected, found):
+    return f"Invalid request: {field}: expected {expected}, found {found}"
+
+
+# (changes to a good JSON request, error text, code)
+FIELDS = [
+    ({"q": None}, "Invalid request: missing q parameter", "missing_parameter"),
+    ({"q": ""}, "Invalid request: missing q parameter", "missing_parameter"),
+    ({"q": []}, "Invalid request: missing q parameter", "missing_parameter"),
+    ({"source": None}, "Invalid request: missing source parameter", "missing_parameter"),
+    ({"source": ""}, "Invalid request: missing source parameter", "missing_parameter"),
+    ({"target": None}, "Invalid request: missing target parameter", "missing_parameter"),
+    ({"q": None, "source": None}, "Invalid request: missing q parameter", "missing_parameter"),
+    ({"q": 5}, expected_found("q", "a string or an array of strings", "5"), "invalid_parameter"),
+    ({"q": True}, expected_found("q", "a string or an array of strings", "true"),
+     "invalid_parameter"),
+    ({"q": {"a": 1}}, expected_found("q", "a string or an array of strings", "an object"),
+     "invalid_parameter"),
+    ({"q": ["a", None]}, expected_found("q[1]", "a string", "null"), "invalid_parameter"),
+    ({"q": ["a", "b", ["c"]]}, expected_found("q[2]", "a string", "an array"),
+     "invalid_parameter"),
+    ({"source": 1.5}, expected_found("source", "a string", "1.5"), "invalid_parameter"),
+    ({"target": ["de"]}, expected_found("target", "a string", "an array"), "invalid_parameter"),
+    ({"model": 1}, expected_found("model", "a string", "1"), "invalid_parameter"),
+    ({"level": False}, expected_found("level", "a string", "false"), "invalid_parameter"),
+    ({"level": "word"}, expected_found("level", '"token" or "char"', '"word"'),
+     "invalid_parameter"),
+    ({"beam_size": 0}, expected_found("beam_size", "an integer from 1 to 8", "0"),
+     "invalid_parameter"),
+    ({"beam_size": 9}, expected_found("beam_size", "an integer from 1 to 8", "9"),
+     "invalid_parameter"),
+    ({"beam_size": 2.5}, expected_found("beam_size", "an integer from 1 to 8", "2.5"),
+     "invalid_parameter"),
+    ({"beam_size": "4"}, expected_found("beam_size", "an integer from 1 to 8", '"4"'),
+     "invalid_parameter"),
+    ({"beam_size": 2, "alternatives": 3},
+     "Invalid request: beam_size: expected more than alternatives (3), found 2",
+     "invalid_parameter"),
+    ({"length_penalty": "x"}, expected_found("length_penalty", "a number from -10 to 10", '"x"'),
+     "invalid_parameter"),
+    ({"length_penalty": 11}, expected_found("length_penalty", "a number from -10 to 10", "11"),
+     "invalid_parameter"),
+    ({"max_length": 0}, expected_found("max_length", "an integer from 1 to 60", "0"),
+     "invalid_parameter"),
+    ({"max_length": 61}, expected_found("max_length", "an integer from 1 to 60", "61"),
+     "invalid_parameter"),
+    ({"timeout_ms": 0}, expected_found("timeout_ms", "an integer from 1 to 2147483647", "0"),
+     "invalid_parameter"),
+    ({"scores": "yes"}, expected_found("scores", "true or false", '"yes"'), "invalid_parameter"),
+    ({"scores": 1}, expected_found("scores", "true or false", "1"), "invalid_parameter"),
+    ({"alternatives": "x"}, "Invalid request: alternatives parameter is not a number",
+     "invalid_parameter"),
+    ({"alternatives": [1]}, "Invalid request: alternatives parameter is not a number",
+     "invalid_parameter"),
+    ({"alternatives": 8}, "Invalid request: alternatives parameter must be <= 7",
+     "invalid_parameter"),
+    ({"alternatives": 10**15}, "Invalid request: alternatives parameter must be <= 7",
+     "invalid_parameter"),
+    ({"format": "html"}, "html format is not supported", "format_not_supported"),
+    ({"format": "pdf"}, "pdf format is not supported", "format_not_supported"),
+    ({"format": 1}, expected_found("format", "a string", "1"), "invalid_parameter"),
+    ({"stream": True}, "Invalid request: stream is not supported by this server",
+     "not_supported"),
+    ({"alignments": True}, "Invalid request: alignments is not supported by this server",
+     "not_supported"),
+    ({"source": "zz"}, "zz is not supported", "language_not_supported"),
+    ({"target": "zz"}, "zz is not supported", "language_not_supported"),
+    ({"source": "de", "target": "fr"},
+     "French (fr) is not available as a target language from German (de)", "pair_not_available"),
+    ({"target": "en"},
+     "English (en) is not available as a target language from English (en)",
+     "pair_not_available"),
+    ({"level": "char"}, "level char is not available from English (en) to German (de)",
+     "level_not_available"),
+    ({"source": "auto"},
+     "auto is not supported: this server does not detect languages; give the source language (en)",
+     "detection_not_supported"),
+    ({"model": "nope"}, "model: expected one of en-de-token, en-fr-char, found nope",
+     "unknown_model"),
+    ({"model": "en-fr-char"},
+     "Invalid request: target: expected fr as in model en-fr-char, found de", "model_mismatch"),
+    ({"q": ["a"] * 1001}, "Invalid request: request (1001) exceeds text limit (1000)",
+     "too_many_texts"),
+    ({"q": "ü" * 100001}, "Invalid request: request (100001) exceeds text limit (100000)",
+     "text_too_long"),
+]
+
+
+def check(reply, status, text, code):
+    assert reply.status_code == status, reply.text
+    assert reply.headers["Content-Type"] == "application/json"
+    body = {"code": code, "error": text, "message": text}
+    assert reply.text == json.dumps(body, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+@pytest.mark.parametrize("changes, text, code", FIELDS)
+def test_wrong_field(server, changes, text, code):
+    check(server.post(json={**GOOD, **changes}), 400, text, code)
+
+
+@pytest.mark.parametrize("name", ["q", "source", "target"])
+@pytest.mark.parametrize("way", ["json", "data", "params"])
+def test_missing_field(server, name, way):
+    reply = server.post(**{way: without(name)})
+    check(reply, 400, f"Invalid request: missing {name} parameter", "missing_parameter")
+
+
+@pytest.mark.parametrize(
+    "body, text",
+    [
+        (b"", UNREADABLE),
+        (b"{", UNREADABLE),
+        (b'{"q":"a"} trailing', UNREADABLE),
+        (b"q=a&source=en&target=de", UNREADABLE),
+        (b'{"q":"\xff"}', UNREADABLE),
+        (b'{"q":"\\ud800"}', UNREADABLE),
+        (b'{"q":"a\\u0000b"}', UNREADABLE),
+        (b"[" * 100000, UNREADABLE),
+        (b'{"a":' * 100000, UNREADABLE),
+        (b"[]", "Invalid JSON format"),
+        (b'"text"', "Invalid JSON format"),
+        (b"null", "Invalid JSON format"),
+        (b"1e3", "Invalid JSON format"),
+    ],
+)
+def test_broken_json(server, body, text):
+    reply = server.post(data=body, headers={"Content-Type": "application/json"})
+    check(reply, 400, text, "invalid_json")
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_json_without_its_content_type_is_a_form_without_q(server, content_type):
+    headers = {"Content-Type": content_type} if content_type else {}
+    reply = server.post(data=json.dumps(GOOD).encode(), headers=headers)
+    check(reply, 400, "Invalid request: missing q parameter", "missing_parameter")
+
+
+@pytest.mark.parametrize("value", [b"a%ff", b"a%00b", b"%ed%a0%80"])
+def test_bytes_that_are_not_text(server, value):
+    text = expected_found("q", "UTF-8 text", "other bytes")[len("Invalid request: "):]
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    rest = b"&source=en&target=de"
+    reply = server.post(data=b"q=" + value + rest, headers=headers)
+    check(reply, 400, "Invalid request: " + text, "invalid_parameter")
+    reply = server.post("/translate?q=" + value.decode() + rest.decode())
+    check(reply, 400, "Invalid request: " + text, "invalid_parameter")
+
+
+def test_quoted_text_is_cut_to_valid_utf8(server):
+    reply = server.post(json={**GOOD, "source": "ä" * 200})
+    assert reply.status_code == 400
+    assert "ää" in reply.json()["error"]
+    reply = server.post("/translate/" + "%ff%e4" * 30, json=GOOD)
+    assert reply.status_code == 404
+    assert reply.json()["code"] == "unknown_model"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"--b\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\nunfinished",
+        b"garbage",
+        b"--b--",
+        b"--b\r\n\r\nno name\r\n--b--\r\n",
+    ],
+)
+def test_broken_multipart_is_an_error_not_an_accident(server, body):
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert server.post(data=body, headers=headers).status_code == 400
+    headers = {"Content-Type": "multipart/form-data"}
+    assert server.post(data=body, headers=headers).status_code == 400
+
+
+def test_many_form_keys(server):
+    form = {**GOOD, **{f"key{i}": "x" for i in range(500)}}
+    assert server.post(data=form).status_code == 200
+
+
+@pytest.mark.parametrize("path, status", [
+    ("/", 404), ("/translate/", 404), ("/Translate", 404), ("/translate/nope", 404),
+    ("/models/", 404), ("//translate", 404), ("/translate/en-de-token/x", 404),
+])
+def test_unknown_path(server, path, status):
+    reply = server.post(path, json=GOOD)
+    assert reply.status_code == status
+    body = reply.json()
+    assert body["error"] == body["message"]
+    assert body["code"] in ("not_found", "unknown_model")
+
+
+def test_unknown_model_lists_the_known(server):
+    reply = server.post("/translate/nope", json={"q": SENTENCE})
+    check(reply, 404, "model: expected one of en-de-token, en-fr-char, found nope",
+          "unknown_model")
+
+
+def test_named_model_must_match_what_is_given(server):
+    for fields, text in (
+        ({"source": "fr"}, "source: expected en as in model en-de-token, found fr"),
+        ({"target": "fr"}, "target: expected de as in model en-de-token, found fr"),
+        ({"level": "char"}, "level: expected token as in model en-de-token, found char"),
+    ):
+        reply = server.post("/translate/en-de-token", json={"q": SENTENCE, **fields})
+        check(reply, 400, "Invalid request: " + text, "model_mismatch")
+
+
+def test_limits_come_from_the_configuration(serve):
+    server = serve(max_text_chars=5, max_texts=2, max_beam_size=2)
+    assert server.translate("äöüßé").status_code == 200
+    assert server.translate("äöüßéa").json()["error"].endswith("(6) exceeds text limit (5)")
+    assert server.translate(["a", "b", "c"]).json()["error"].endswith("(3) exceeds text limit (2)")
+    assert server.translate("a", alternatives=2).json()["error"].endswith("must be <= 1")
+    assert server.translate("a", beam_size=3).status_code == 400

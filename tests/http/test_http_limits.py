@@ -1,0 +1,226 @@
+"""What the network may throw at the server: broken, huge, slow and endless requests."""
+
+import json
+import time
+
+import pytest
+import requests
+from acre_server import eventually, read_reply
+
+GOOD = json.dumps({"q": "Hello.", "source": "en", "target": "de"}).encode()
+HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+GET = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def post(body):
+    return HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def chunked(*chunks):
+    pieces = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    return HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
+
+
+def test_many_requests_on_one_connection(server):
+    with server.connect() as connection:
+        for request, status in (
+            (post(GOOD), 200), (GET, 200), (post(b"{"), 400), (post(b""), 400), (post(GOOD), 200),
+            (chunked(GOOD), 200), (b"GET /nope HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+            (b"DELETE /health HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", 405),
+            (post(GOOD), 200),
+        ):
+            connection.sendall(request)
+            assert read_reply(connection)[0] == status
+
+
+def test_pipelined_requests_are_answered_in_order(server):
+    with server.connect() as connection:
+        connection.sendall(post(GOOD) + GET + post(b"[]"))
+        data = b""
+        while data.count(b"HTTP/1.1") < 3 or not data.endswith(b"\n"):
+            piece = connection.recv(65536)
+            assert piece, data
+            data += piece
+        assert data.index(b"translatedText") < data.index(b'"status"') < data.index(b"invalid_json")
+
+
+def test_body_in_small_pieces(server):
+    with server.connect() as connection:
+        request = post(GOOD)
+        for i in range(0, len(request), 7):
+            connection.sendall(request[i : i + 7])
+            time.sleep(0.001)
+        assert read_reply(connection)[0] == 200
+
+
+def test_chunked_body(server):
+    with server.connect() as connection:
+        connection.sendall(chunked(*(GOOD[i : i + 1] for i in range(len(GOOD)))))
+        status, _, body = read_reply(connection)
+        assert status == 200
+        assert b"translatedText" in body
+
+
+def test_old_clients_without_keep_alive(server):
+    with server.connect() as connection:
+        connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert read_reply(connection)[0] == 200
+        assert connection.recv(10) == b""
+
+
+def check_too_large(status, body, limit):
+    text = f"The request body is larger than {limit} bytes"
+    assert status == 413
+    assert json.loads(body) == {"code": "body_too_large", "error": text, "message": text}
+
+
+def test_body_just_at_the_limit(serve):
+    server = serve(max_body_bytes=2000)
+    for length, status in ((2000, 200), (2001, 413)):
+        body = GOOD + b" " * (length - len(GOOD))
+        for request in (post(body), chunked(body[:1500], body[1500:])):
+            with server.connect() as connection:
+                connection.sendall(request)
+                got, _, reply = read_reply(connection)
+                assert got == status
+                if status == 413:
+                    check_too_large(got, reply, 2000)
+
+
+def test_large_body_leaves_the_connection_usable(serve):
+    server = serve(max_body_bytes=2000)
+    with server.connect() as connection:
+        for request in (post(b"x" * 10000), chunked(*[b"x" * 1000] * 10)):
+            connection.sendall(request)
+            status, _, body = read_reply(connection)
+            check_too_large(status, body, 2000)
+            connection.sendall(GET)
+            assert read_reply(connection)[0] == 200
+
+
+@pytest.mark.parametrize("length", [b"1000000000", b"99999999999999999999999999"])
+def test_announced_body_is_refused_before_it_comes(server, length):
+    with server.connect() as connection:
+        connection.sendall(HEAD + b"Content-Length: " + length + b"\r\n\r\n")
+        status, headers, _ = read_reply(connection)
+        assert status in (400, 413)
+        assert headers["connection"] == "close"
+
+
+def test_client_that_asks_first_sends_nothing(server):
+    with server.connect() as connection:
+        connection.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: 2000000\r\n\r\n")
+        assert read_reply(connection)[0] == 413
+    with server.connect() as connection:
+        connection.sendall(
+            HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(GOOD))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100")
+        connection.sendall(GOOD)
+        assert read_reply(connection)[0] == 200
+
+
+def test_endless_chunks_are_cut_off(serve):
+    server = serve(max_body_bytes=2000)
+    with server.connect() as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        with pytest.raises(OSError):
+            for _ in range(100000):
+                connection.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+    assert server.is_alive()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\r\n\r\n\r\n",
+        b"GARBAGE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+        b"GET /health HTTP/9.9\r\nHost: a\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n\r\n",
+        HEAD + b"Content-Length: -1\r\n\r\n",
+        HEAD + b"Content-Length: abc\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nx",
+        b"GET /" + b"a" * 200000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: a\r\n" + b"X-A: b\r\n" * 20000 + b"\r\n",
+        b"GET /health HTTP/1.1\r\nHost: a\r\nX-A: " + b"b" * 200000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_or_closed(server, request_bytes):
+    with server.connect() as connection:
+        try:
+            connection.sendall(request_bytes)
+            connection.shutdown(1)
+            status, _, _ = read_reply(connection)
+        except OSError:
+            status = None
+        assert status is None or 400 <= status < 600
+
+
+def is_closed_by_server(connection, pieces, pause_s, within_s):
+    """Whether the server ends the connection, other than by a good reply, while it gets these."""
+    start = time.monotonic()
+    connection.settimeout(pause_s)
+    for piece in pieces:
+        try:
+            connection.sendall(piece)
+            if connection.recv(100)[:12] != b"HTTP/1.1 200":
+                return True
+            return False
+        except TimeoutError:
+            if time.monotonic() - start > within_s:
+                return False
+        except OSError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"", b"POST /translate HTTP/1.1\r\n", HEAD + b"Content-Length: 1000\r\n\r\n"],
+    ids=["silent", "headers", "body"],
+)
+def test_slow_clients_are_closed(serve, start):
+    """Also those that send a byte now and then, which restarts libmicrohttpd's own clock."""
+    server = serve(idle_timeout_s=1, read_timeout_s=1)
+    for drip in (b"", b"a"):
+        with server.connect() as connection:
+            pieces = [start] + [drip] * 100
+            assert is_closed_by_server(connection, pieces, 0.1, 6)
+    assert server.is_alive()
+
+
+def test_slow_clients_do_not_hinder_others(server):
+    slow = [server.connect() for _ in range(50)]
+    try:
+        for i, connection in enumerate(slow):
+            connection.sendall((HEAD + b"Content-Length: 1000\r\n\r\nx")[: 20 + 3 * i])
+        assert server.translate().status_code == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_connections_beyond_the_limit_wait(serve):
+    server = serve(max_connections=4)
+    held = [server.connect() for _ in range(4)]
+    for connection in held:
+        connection.sendall(GET)
+        assert read_reply(connection)[0] == 200
+    with pytest.raises(requests.Timeout):
+        server.get("/health", timeout=0.3)
+    for connection in held:
+        connection.close()
+    assert eventually(lambda: server.get("/health").status_code == 200)
+
+
+def test_a_thousand_connections_come_and_go(server):
+    for _ in range(10):
+        connections = [server.connect() for _ in range(100)]
+        for connection in connections[::2]:
+            connection.sendall(GET)
+        for connection in connections[1::4]:
+            connection.sendall(post(GOOD)[:50])
+        for connection in connections:
+            connection.close()
+    assert server.translate().status_code == 200

@@ -1,0 +1,284 @@
+"""Many clients at once, clients that leave, deadlines, a full queue, and shutting down."""
+
+import json
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+from acre_server import PATIENCE, SENTENCE, eventually, read_reply
+
+# Seconds of work for one thread: distinct long sentences, decoded with a wide beam.
+LONG = [f"{SENTENCE[:-1]} number {i}, and what will you do tomorrow evening?" for i in range(1000)]
+HEAVY = {"q": LONG, "source": "en", "target": "de", "beam_size": 8}
+ONE_WORKER = {"threads": 1, "batch_size": 1}
+
+
+def raw_post(fields):
+    body = json.dumps(fields).encode()
+    head = "POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Background:
+    """A request in a thread of its own."""
+
+    def __init__(self, server, fields=None):
+        self.reply, self.error = None, None
+        self.thread = threading.Thread(target=self._run, args=(server, fields or HEAVY))
+        self.thread.start()
+
+    def _run(self, server, fields):
+        try:
+            self.reply = server.post(json=fields)
+        except requests.RequestException as error:
+            self.error = error
+
+    def result(self):
+        self.thread.join(timeout=60 * PATIENCE)
+        assert not self.thread.is_alive()
+        assert self.error is None, self.error
+        return self.reply
+
+
+def is_busy(server):
+    """Whether the one worker has work: a request with a short deadline does not make it."""
+    return server.translate("Hi.", timeout_ms=50).status_code == 504
+
+
+def test_32_clients_get_what_a_lone_one_gets(server):
+    texts = [f"Text number {i} of many." for i in range(64)]
+    alone = {text: server.translate(text, scores=True).text for text in texts}
+
+    def ask(i):
+        with requests.Session() as session:
+            for k in range(8):
+                text = texts[(7 * i + 13 * k) % len(texts)]
+                fields = {"q": text, "source": "en", "target": "de", "scores": True}
+                reply = session.post(server.url + "/translate", json=fields, timeout=60)
+                assert reply.text == alone[text]
+        return True
+
+    with ThreadPoolExecutor(32) as pool:
+        assert all(pool.map(ask, range(32)))
+
+
+def test_mixed_requests_at_once(server):
+    """Models, ways to send and decoding options do not disturb each other."""
+    requests_ = [
+        lambda: server.translate(),
+        lambda: server.post("/translate/en-fr-char", data={"q": SENTENCE}),
+        lambda: server.translate([SENTENCE] * 5, alternatives=3),
+        lambda: server.translate(beam_size=1, max_length=5),
+        lambda: server.translate(beam_size=99),
+        lambda: server.get("/models"),
+    ]
+    alone = [request().text for request in requests_]
+    with ThreadPoolExecutor(24) as pool:
+        for i, text in pool.map(lambda i: (i % 6, requests_[i % 6]().text), range(120)):
+            assert text == alone[i]
+
+
+def test_health_does_not_wait_for_translations(serve):
+    server = serve(**ONE_WORKER)
+    heavy = Background(server)
+    with requests.Session() as session:
+        for _ in range(20):
+            start = time.monotonic()
+            assert session.get(server.url + "/health/ready", timeout=10).status_code == 200
+            assert time.monotonic() - start < 0.5 * PATIENCE
+            time.sleep(0.01)
+    assert heavy.thread.is_alive()
+    server.signal(signal.SIGTERM)
+    server.signal(signal.SIGINT)
+    heavy.thread.join(timeout=30 * PATIENCE)
+
+
+@pytest.mark.parametrize("texts", [["x" * 99000] * 10, [SENTENCE * 2000] * 11])
+def test_health_does_not_wait_for_a_long_text_to_be_split(serve, texts):
+    server = serve(**ONE_WORKER)
+    heavy = Background(server, {**HEAVY, "q": texts, "timeout_ms": 1000})
+    with requests.Session() as session:
+        while heavy.thread.is_alive():
+            start = time.monotonic()
+            assert session.get(server.url + "/health", timeout=10).status_code == 200
+            assert time.monotonic() - start < 0.5 * PATIENCE
+            time.sleep(0.01)
+    assert heavy.result().status_code in (200, 504)
+
+
+def test_deadline(serve):
+    server = serve(**ONE_WORKER)
+    start = time.monotonic()
+    reply = server.post(json={**HEAVY, "timeout_ms": 100})
+    assert 0.09 < time.monotonic() - start < 1.5 * PATIENCE
+    text = "The translation was not finished within 100 ms"
+    assert reply.status_code == 504
+    assert reply.json() == {"code": "deadline_exceeded", "error": text, "message": text}
+    start = time.monotonic()
+    assert server.translate().status_code == 200  # the rest of the work was given up
+    assert time.monotonic() - start < 1.5 * PATIENCE
+
+
+def test_deadline_of_the_server(serve):
+    server = serve(**ONE_WORKER, request_timeout_ms=100)
+    for fields in ({}, {"timeout_ms": 60000}):
+        reply = server.post(json={**HEAVY, **fields})
+        assert reply.status_code == 504
+        assert reply.json()["error"].endswith("within 100 ms")
+
+
+def test_connection_is_usable_after_a_deadline(serve):
+    server = serve(**ONE_WORKER)
+    with server.connect() as connection:
+        for fields, status in (({**HEAVY, "timeout_ms": 50}, 504), ({**HEAVY, "q": "Hi."}, 200)):
+            connection.sendall(raw_post(fields))
+            assert read_reply(connection)[0] == status
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["close", "reset"])
+def test_work_of_clients_that_left_is_given_up(serve, reset):
+    server = serve(**ONE_WORKER)
+    for _ in range(5):
+        connection = server.connect()
+        connection.sendall(raw_post(HEAVY))
+        time.sleep(0.1)
+        if reset:  # linger 0: RST instead of FIN
+            connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")
+        connection.close()
+    start = time.monotonic()
+    assert server.translate().status_code == 200
+    assert time.monotonic() - start < 1.5 * PATIENCE
+
+
+def test_others_are_served_while_clients_vanish(server):
+    want = server.translate().text
+
+    def vanish(_):
+        with server.connect() as connection:
+            connection.sendall(raw_post({**HEAVY, "q": LONG[:30]}))
+            time.sleep(0.005)
+
+    with ThreadPoolExecutor(8) as vanishing, ThreadPoolExecutor(8) as staying:
+        gone = vanishing.map(vanish, range(80))
+        assert all(reply.text == want for reply in
+                   staying.map(lambda _: server.translate(), range(40)))
+        list(gone)
+
+
+def test_full_queue_is_429_and_recovers(serve):
+    server = serve(**ONE_WORKER, max_queued_tokens=60000)
+    connection = server.connect()
+    connection.sendall(raw_post(HEAVY))
+    assert eventually(lambda: is_busy(server))
+    replies = [server.post(json={**HEAVY, "timeout_ms": 300}) for _ in range(4)]
+    refused = [reply for reply in replies if reply.status_code == 429]
+    assert refused, [reply.status_code for reply in replies]
+    assert refused[0].json()["code"] == "queue_full"
+    assert int(refused[0].headers["Retry-After"]) >= 1
+    assert server.get("/health/ready").status_code == 200
+    connection.close()
+    assert eventually(lambda: server.translate().status_code == 200)
+
+
+def test_request_that_never_fits_is_413(serve):
+    server = serve(**ONE_WORKER, max_queued_tokens=50)
+    reply = server.translate(LONG[:50])
+    assert reply.status_code == 413
+    assert reply.json()["code"] == "request_too_large"
+    assert "Retry-After" not in reply.headers
+    assert eventually(lambda: server.translate("Hello.").status_code == 200)
+
+
+def test_sigterm_finishes_what_was_accepted(serve):
+    server = serve(**ONE_WORKER, drain_timeout_s=600)
+    want = server.translate(LONG[0]).json()["translatedText"]
+    texts = LONG if PATIENCE == 1 else LONG[:200]
+    heavy = Background(server, {**HEAVY, "q": texts})
+    kept = server.connect()
+    kept.sendall(b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert read_reply(kept)[0] == 200
+    assert eventually(lambda: is_busy(server))
+    unread = server.connect()  # connected, its request is still on the way
+    server.signal()
+    time.sleep(0.1)
+    assert heavy.thread.is_alive()
+    unread.sendall(raw_post({"q": LONG[0], "source": "en", "target": "de"}))
+    kept.sendall(b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
+    status, headers, body = read_reply(kept)
+    assert (status, headers["connection"]) == (503, "close")
+    assert json.loads(body)["code"] == "draining"
+    with pytest.raises(requests.ConnectionError):
+        server.get("/health")
+    status, _, body = read_reply(unread)
+    assert status == 200
+    assert json.loads(body)["translatedText"] == want
+    reply = heavy.result()
+    assert reply.status_code == 200
+    assert len(reply.json()["translatedText"]) == len(texts)
+    assert server.process.wait(timeout=20 * PATIENCE) == 0
+
+
+def test_sigterm_right_after_connecting_loses_nothing(serve):
+    """A connection the kernel accepted is served, though the server has not seen it yet."""
+    server = serve()
+    connections = [server.connect() for _ in range(20)]
+    for connection in connections:
+        connection.sendall(raw_post({"q": SENTENCE, "source": "en", "target": "de"}))
+    server.signal()
+    assert [read_reply(connection)[0] for connection in connections] == [200] * 20
+    assert server.process.wait(timeout=10 * PATIENCE) == 0
+
+
+def test_idle_server_stops_at_once(serve):
+    server = serve()
+    idle = [server.connect() for _ in range(3)]
+    idle[0].sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert read_reply(idle[0])[0] == 200
+    start = time.monotonic()
+    server.signal(signal.SIGINT)
+    assert server.process.wait(timeout=10 * PATIENCE) == 0
+    assert time.monotonic() - start < 2 * PATIENCE
+
+
+def check_cancelled(server, heavy, start):
+    reply = heavy.result()
+    assert reply.status_code == 503
+    assert reply.json()["code"] == "shutting_down"
+    assert server.process.wait(timeout=10 * PATIENCE) == 0
+    assert time.monotonic() - start < 4 * PATIENCE
+    assert any("cancelled 1 unfinished" in line for line in server.log)
+
+
+def test_second_signal_cancels_the_rest(serve):
+    server = serve(**ONE_WORKER)
+    heavy = Background(server)
+    assert eventually(lambda: is_busy(server))
+    start = time.monotonic()
+    server.signal(signal.SIGTERM)
+    time.sleep(0.2)
+    assert heavy.thread.is_alive()
+    server.signal(signal.SIGTERM)
+    check_cancelled(server, heavy, start)
+
+
+def test_drain_timeout_cancels_the_rest(serve):
+    server = serve(**ONE_WORKER, drain_timeout_s=1)
+    heavy = Background(server)
+    assert eventually(lambda: is_busy(server))
+    start = time.monotonic()
+    server.signal(signal.SIGTERM)
+    check_cancelled(server, heavy, start)
+
+
+def test_log_has_no_request_text(serve):
+    server = serve(request_timeout_ms=50, **ONE_WORKER)
+    server.translate("confidential words")
+    server.post(json={**HEAVY, "q": ["confidential words"] * 500})
+    server.post("/translate/confidential", data="confidential words")
+    server.stop()
+    log = "".join(server.log)
+    assert "stopped" in log
+    assert "confidential" not in log
