@@ -124,6 +124,18 @@ static int first_error(const struct acre_job *job)
     return 0;
 }
 
+static void free_hypotheses(struct acre_job *job)
+{
+    for (size_t i = 0; i < job->result.n_hypotheses; i++) {
+        mem_free((void *)(uintptr_t)job->hypotheses[i].text);
+        mem_free((void *)(uintptr_t)job->hypotheses[i].tokens);
+    }
+    mem_free(job->hypotheses);
+    job->hypotheses = NULL;
+    job->result.hypotheses = NULL;
+    job->result.n_hypotheses = 0;
+}
+
 static int fill_result(struct acre_job *job, struct acre_err *err)
 {
     int status = first_error(job);
@@ -140,6 +152,8 @@ static int fill_result(struct acre_job *job, struct acre_err *err)
     job->result.n_hypotheses = n;
     for (size_t i = 0; i < n && status == 0; i++)
         status = fill_hypothesis(job, i, &job->hypotheses[i], err);
+    if (status != 0)
+        free_hypotheses(job);
     return status;
 }
 
@@ -269,11 +283,7 @@ void acre_job_close(struct acre_job *job)
 {
     if (!job)
         return;
-    for (size_t i = 0; i < job->result.n_hypotheses; i++) {
-        mem_free((void *)(uintptr_t)job->hypotheses[i].text);
-        mem_free((void *)(uintptr_t)job->hypotheses[i].tokens);
-    }
-    mem_free(job->hypotheses);
+    free_hypotheses(job);
     for (size_t s = 0; job->sentences && s < job->document.n_sentences; s++)
         sentence_fini(&job->sentences[s]);
     mem_free(job->sentences);

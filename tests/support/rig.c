@@ -1,0 +1,52 @@
+#include "rig.h"
+
+#include <string.h>
+
+const char *const rig_models[] = {
+    "tests/golden/models/tiny-token",
+    "tests/golden/models/tiny-area",
+    "tests/golden/models/tiny-area-mean",
+    "tests/golden/models/tiny-char",
+    "tests/golden/models/odd-sizes",
+    "tests/golden/models/two-vocabs",
+    NULL,
+};
+
+static int open_stream(struct rig *rig)
+{
+    const struct config *config = &rig->config;
+    int heads = config->encoder_heads < config->decoder_heads ? config->encoder_heads
+                                                              : config->decoder_heads;
+    struct stream_limits limits = {
+        .max_memory = RIG_MAX_ROWS,
+        .max_head_width = (size_t)(config->d_model / heads),
+        .max_rows = RIG_MAX_ROWS,
+    };
+    int status = rig->device->ops->stream_open(rig->device, &limits, &rig->stream);
+    return status ? status : workspace_init(&rig->workspace, rig->transformer, RIG_MAX_ROWS);
+}
+
+int rig_open(struct rig *rig, const char *directory, struct acre_err *err)
+{
+    memset(rig, 0, sizeof(*rig));
+    int status = config_load(directory, &rig->config, err);
+    if (status == 0)
+        status = safetensors_open(directory, &rig->weights, err);
+    if (status == 0)
+        status = device_open("cpu", "f32", &rig->device, err);
+    if (status == 0)
+        status = transformer_open(rig->device, &rig->config, rig->weights, &rig->transformer, err);
+    return status ? status : open_stream(rig);
+}
+
+void rig_close(struct rig *rig)
+{
+    if (rig->transformer)
+        workspace_fini(&rig->workspace, rig->transformer);
+    if (rig->device)
+        rig->device->ops->stream_close(rig->stream);
+    transformer_close(rig->transformer);
+    safetensors_close(rig->weights);
+    config_fini(&rig->config);
+    device_close(rig->device);
+}

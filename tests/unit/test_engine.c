@@ -1,0 +1,317 @@
+/* The engine through acre.h, on three of the golden models: results do not depend on what else is
+ * translated, by how many threads and in which order; what a result holds. Run from the root of
+ * the tree. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../support/engines.h"
+#include "../support/random.h"
+#include "../support/vocabulary.h"
+
+enum { N_LINES = 240, MAX_TOKENS = 30 };
+
+/* ---- Independence ---------------------------------------------------------------------------- */
+
+/* A line of tokens for one of the models. */
+struct line {
+    char *text; /* owned */
+    size_t model;
+    struct acre_decoding decoding;
+};
+
+static struct acre_decoding random_decoding(void)
+{
+    static const float penalties[] = {0, 0.6f, 1, -0.5f};
+    int beam = (int)random_pick(1, 5), longest = (int)random_pick(1, 25);
+    return (struct acre_decoding){
+        .beam_size = beam,
+        .n_hypotheses = (int)random_pick(1, (size_t)beam),
+        .max_length = longest,
+        .min_length = (int)random_pick(0, (size_t)longest / 3),
+        .length_penalty = penalties[random_pick(0, 3)],
+    };
+}
+
+static struct line *random_lines(void)
+{
+    struct line *lines = calloc(N_LINES, sizeof(*lines));
+    struct vocabulary vocabulary[N_MODELS];
+    for (size_t m = 0; m < N_MODELS; m++)
+        vocabulary_init(&vocabulary[m], model_directories[m]);
+    for (size_t i = 0; i < N_LINES; i++) {
+        lines[i].model = random_pick(0, N_MODELS - 1);
+        lines[i].text = vocabulary_line(&vocabulary[lines[i].model], random_pick(0, MAX_TOKENS));
+        lines[i].decoding = random_decoding();
+    }
+    for (size_t m = 0; m < N_MODELS; m++)
+        vocabulary_fini(&vocabulary[m]);
+    return lines;
+}
+
+static void free_lines(struct line *lines)
+{
+    for (size_t i = 0; i < N_LINES; i++)
+        free(lines[i].text);
+    free(lines);
+}
+
+static void assert_same(const struct acre_job *a, const struct acre_job *b)
+{
+    const struct acre_result *x = acre_job_result(a), *y = acre_job_result(b);
+    assert_int_equal(x->status, 0);
+    assert_int_equal(y->status, 0);
+    assert_int_equal(x->n_hypotheses, y->n_hypotheses);
+    assert_int_equal(x->n_source_tokens, y->n_source_tokens);
+    for (size_t i = 0; i < x->n_hypotheses; i++) {
+        const struct acre_hypothesis *p = &x->hypotheses[i], *q = &y->hypotheses[i];
+        assert_string_equal(p->text, q->text);
+        assert_int_equal(p->n_tokens, q->n_tokens);
+        assert_memory_equal(&p->score, &q->score, sizeof(p->score));
+        assert_memory_equal(&p->normalized_score, &q->normalized_score, sizeof(p->score));
+    }
+}
+
+/* One line after the other. */
+static void translate_alone(struct acre_engine *engine, const struct line *lines,
+                            struct acre_job **jobs)
+{
+    struct acre_model *models[N_MODELS];
+    struct acre_err err;
+    for (size_t m = 0; m < N_MODELS; m++)
+        models[m] = open_model(engine, model_directories[m]);
+    for (size_t i = 0; i < N_LINES; i++) {
+        struct acre_request request = request_of(models[lines[i].model], lines[i].text, true);
+        request.decoding = lines[i].decoding;
+        if (acre_translate(engine, &request, &jobs[i], &err) != 0)
+            fail_msg("%s: %s", lines[i].text, err.text);
+    }
+}
+
+/* All at once, in a random order, the models mixed. */
+static void translate_together(struct acre_engine *engine, const struct line *lines,
+                               struct acre_job **jobs)
+{
+    struct acre_model *models[N_MODELS];
+    size_t order[N_LINES];
+    int calls[N_LINES] = {0};
+    random_order(N_LINES, order);
+    for (size_t m = 0; m < N_MODELS; m++)
+        models[m] = open_model(engine, model_directories[m]);
+    for (size_t n = 0; n < N_LINES; n++) {
+        size_t i = order[n];
+        struct acre_request request = request_of(models[lines[i].model], lines[i].text, true);
+        request.decoding = lines[i].decoding;
+        request.done = count_done;
+        request.user = &calls[i];
+        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+    }
+    wait_done(N_LINES);
+    for (size_t i = 0; i < N_LINES; i++)
+        assert_int_equal(calls[i], 1);
+    assert_int_equal(acre_engine_queued_tokens(engine), 0);
+}
+
+static size_t distinct_texts(struct acre_job **jobs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_LINES; i++) {
+        size_t k = 0;
+        while (k < i && strcmp(acre_job_result(jobs[k])->hypotheses[0].text,
+                               acre_job_result(jobs[i])->hypotheses[0].text) != 0)
+            k++;
+        n += k == i;
+    }
+    return n;
+}
+
+static void company_changes_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_threads, batch_size;
+    } ways[] = {{1, 3}, {1, 32}, {3, 1}, {3, 5}, {3, 32}};
+    struct acre_job *alone[N_LINES], *together[N_LINES];
+    random_seed(8);
+    struct line *lines = random_lines();
+    struct acre_engine *one = open_engine(1, 1);
+    translate_alone(one, lines, alone);
+    assert_in_range(distinct_texts(alone), N_LINES / 2, N_LINES); /* they do say something */
+    for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
+        struct acre_engine *engine = open_engine(ways[way].n_threads, ways[way].batch_size);
+        translate_together(engine, lines, together);
+        for (size_t i = 0; i < N_LINES; i++) {
+            assert_same(together[i], alone[i]);
+            acre_job_close(together[i]);
+        }
+        acre_engine_close(engine);
+    }
+    for (size_t i = 0; i < N_LINES; i++)
+        acre_job_close(alone[i]);
+    acre_engine_close(one);
+    free_lines(lines);
+}
+
+/* One of several threads that translate and cancel at the same time. */
+struct user {
+    pthread_t thread;
+    struct acre_engine *engine;
+    struct acre_model *model;
+    const struct acre_job *expected;
+    const struct line *line;
+    bool same;
+};
+
+static void *use(void *argument)
+{
+    struct user *user = argument;
+    struct acre_request request = request_of(user->model, user->line->text, true);
+    request.decoding = user->line->decoding;
+    user->same = true;
+    for (int i = 0; i < 20; i++) {
+        struct acre_job *job, *unwanted;
+        int calls = 0;
+        request.done = count_done;
+        request.user = &calls;
+        user->same &= acre_submit(user->engine, &request, &unwanted, NULL) == 0;
+        acre_job_cancel(unwanted);
+        user->same &= acre_translate(user->engine, &request, &job, NULL) == 0;
+        user->same &= strcmp(acre_job_result(job)->hypotheses[0].text,
+                             acre_job_result(user->expected)->hypotheses[0].text) == 0;
+        acre_job_close(job);
+        wait_called(&calls);
+        acre_job_close(unwanted);
+    }
+    return NULL;
+}
+
+/* Meanwhile another model is opened. */
+static void threads_share_an_engine(void **state)
+{
+    (void)state;
+    enum { N_USERS = 4 };
+    struct user users[N_USERS];
+    struct acre_job *expected[N_USERS];
+    random_seed(9);
+    struct line *lines = random_lines();
+    struct acre_engine *engine = open_engine(2, 3);
+    for (size_t i = 0; i < N_USERS; i++) {
+        users[i] = (struct user){.engine = engine, .line = &lines[i]};
+        users[i].model = open_model(engine, model_directories[lines[i].model]);
+        struct acre_request request = request_of(users[i].model, lines[i].text, true);
+        request.decoding = lines[i].decoding;
+        assert_int_equal(acre_translate(engine, &request, &expected[i], NULL), 0);
+        users[i].expected = expected[i];
+    }
+    for (size_t i = 0; i < N_USERS; i++)
+        assert_int_equal(pthread_create(&users[i].thread, NULL, use, &users[i]), 0);
+    open_model(engine, model_directories[0]);
+    for (size_t i = 0; i < N_USERS; i++) {
+        pthread_join(users[i].thread, NULL);
+        assert_true(users[i].same);
+        acre_job_close(expected[i]);
+    }
+    acre_engine_close(engine);
+    free_lines(lines);
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static void hypotheses_are_ranked(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 8);
+    for (size_t m = 0; m < N_MODELS; m++) {
+        struct acre_job *job;
+        struct acre_request request =
+            request_of(open_model(engine, model_directories[m]), "a b a b", true);
+        request.decoding = (struct acre_decoding){8, 8, 2, 12, 0.6f};
+        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        const struct acre_result *result = acre_job_result(job);
+        assert_int_equal(result->n_hypotheses, 8);
+        assert_int_equal(result->n_sentences, 1);
+        assert_int_equal(result->n_source_tokens, m == 1 ? 4 : result->n_source_tokens);
+        for (size_t i = 0; i < 8; i++) {
+            const struct acre_hypothesis *h = &result->hypotheses[i];
+            assert_in_range(h->n_tokens, 2, 12);
+            double normalized = h->score / pow((double)h->n_tokens + 1, (double)0.6f);
+            assert_true(fabs(normalized - h->normalized_score) <= 1e-6 * fabs(normalized));
+            assert_true(i == 0 || h[-1].normalized_score >= h->normalized_score - 1e-6);
+            for (size_t k = 0; k < i; k++)
+                assert_string_not_equal(h->text, result->hypotheses[k].text);
+        }
+        acre_job_close(job);
+    }
+    acre_engine_close(engine);
+}
+
+/* White space is kept and nothing is translated: done comes from acre_submit() itself. */
+static void whitespace_is_kept(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", " ", "\n\n", " \t\r\n \n"};
+    struct acre_engine *engine = open_engine(1, 4);
+    struct acre_model *model = open_model(engine, model_directories[0]);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct acre_job *job;
+        int calls = 0;
+        struct acre_request request = request_of(model, texts[i], false);
+        request.done = count_done;
+        request.user = &calls;
+        assert_int_equal(acre_submit(engine, &request, &job, NULL), 0);
+        assert_int_equal(calls, 1);
+        wait_done(1);
+        const struct acre_result *result = acre_job_result(job);
+        assert_int_equal(result->status, 0);
+        assert_int_equal(result->n_hypotheses, 1);
+        assert_string_equal(result->hypotheses[0].text, texts[i]);
+        assert_int_equal(result->n_sentences, 0);
+        assert_int_equal(result->hypotheses[0].n_tokens, 0);
+        assert_true(result->hypotheses[0].score == 0);
+        acre_job_close(job);
+    }
+    acre_engine_close(engine);
+}
+
+static void text_of_sentences_adds_up(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(2, 4);
+    struct acre_model *model = open_model(engine, model_directories[2]);
+    struct acre_job *both, *one[2];
+    struct acre_request request = request_of(model, " Hello there.\n\nHow are you?\n", false);
+    struct acre_request parts[2] = {request_of(model, "Hello there.", false),
+                                    request_of(model, "How are you?", false)};
+    char text[4096];
+    assert_int_equal(acre_translate(engine, &request, &both, NULL), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(acre_translate(engine, &parts[i], &one[i], NULL), 0);
+    const struct acre_hypothesis *a = acre_job_result(one[0])->hypotheses;
+    const struct acre_hypothesis *b = acre_job_result(one[1])->hypotheses;
+    const struct acre_hypothesis *whole = acre_job_result(both)->hypotheses;
+    snprintf(text, sizeof(text), " %s\n\n%s\n", a->text, b->text);
+    assert_string_equal(whole->text, text);
+    assert_int_equal(acre_job_result(both)->n_sentences, 2);
+    assert_int_equal(whole->n_tokens, a->n_tokens + b->n_tokens);
+    assert_true(whole->score == a->score + b->score);
+    acre_job_close(both), acre_job_close(one[0]), acre_job_close(one[1]);
+    acre_engine_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(company_changes_nothing),   cmocka_unit_test(threads_share_an_engine),
+        cmocka_unit_test(hypotheses_are_ranked),     cmocka_unit_test(whitespace_is_kept),
+        cmocka_unit_test(text_of_sentences_adds_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

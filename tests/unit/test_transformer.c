@@ -1,0 +1,361 @@
+/* The Transformer's passes on the golden models: decoding token by token over the cache gives what
+ * one pass over the whole target gives, sentences do not see each other, and weights that do not
+ * fit the configuration are refused by name. Run from the root of the tree. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../support/random.h"
+#include "../support/rig.h"
+#include "temp.h"
+
+enum { N_SENTENCES = 6, MAX_LENGTH = 40 };
+
+/* Sentences packed one after the other. */
+struct packed {
+    size_t n;
+    size_t first[N_SENTENCES + 1];
+    int32_t ids[N_SENTENCES * MAX_LENGTH], positions[N_SENTENCES * MAX_LENGTH];
+};
+
+static void append(struct packed *p, size_t length, const int32_t *ids)
+{
+    size_t row = p->first[p->n];
+    for (size_t i = 0; i < length; i++, row++) {
+        p->ids[row] = ids[i];
+        p->positions[row] = (int32_t)i;
+    }
+    p->first[++p->n] = row;
+}
+
+static struct packed random_packed(int vocab_size)
+{
+    struct packed p = {.n = 0};
+    for (size_t b = 0; b < N_SENTENCES; b++) {
+        int32_t ids[MAX_LENGTH];
+        size_t length = b == 0 ? 1 : random_pick(1, MAX_LENGTH);
+        for (size_t i = 0; i < length; i++)
+            ids[i] = (int32_t)random_pick(0, (size_t)vocab_size - 1);
+        append(&p, length, ids);
+    }
+    return p;
+}
+
+/* Sentence b of p on its own. */
+static struct packed one_of(const struct packed *p, size_t b)
+{
+    struct packed one = {.n = 0};
+    append(&one, p->first[b + 1] - p->first[b], p->ids + p->first[b]);
+    return one;
+}
+
+static float *copy_hidden(const struct rig *rig, size_t n_rows)
+{
+    size_t bytes = n_rows * (size_t)rig->config.d_model * sizeof(float);
+    float *copy = malloc(bytes);
+    memcpy(copy, rig->workspace.hidden, bytes);
+    return copy;
+}
+
+static float *encode(struct rig *rig, const struct packed *p)
+{
+    transformer_encode(rig->transformer, rig->stream, &rig->workspace, p->n, p->first, p->ids,
+                       p->positions);
+    return copy_hidden(rig, p->first[p->n]);
+}
+
+/* The rows of sentence b in `together` are those of `alone`, to the bit. */
+static void assert_rows(const struct rig *rig, const struct packed *p, size_t b, const float *alone,
+                        const float *together)
+{
+    size_t c = (size_t)rig->config.d_model;
+    assert_memory_equal(alone, together + p->first[b] * c,
+                        (p->first[b + 1] - p->first[b]) * c * sizeof(float));
+}
+
+static double distance(size_t n, const float *a, const float *b)
+{
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += pow((double)a[i] - (double)b[i], 2);
+        norm += pow((double)b[i], 2);
+    }
+    return sqrt(difference / norm);
+}
+
+/* ---- Decoder runs ---------------------------------------------------------------------------- */
+
+/* Source and target sentences in pairs, with the encoder memory of the sources. */
+struct pairs {
+    struct packed source, target;
+    float *memories[N_SENTENCES];
+};
+
+static void store_memories(struct rig *rig, struct pairs *pairs)
+{
+    const struct packed *p = &pairs->source;
+    for (size_t b = 0; b < p->n; b++) {
+        size_t floats = transformer_memory_floats(rig->transformer, p->first[b + 1] - p->first[b]);
+        pairs->memories[b] = malloc(floats * sizeof(float));
+    }
+    free(encode(rig, p));
+    transformer_store_memory(rig->transformer, rig->stream, &rig->workspace, p->n, p->first,
+                             pairs->memories);
+}
+
+static void free_memories(struct pairs *pairs)
+{
+    for (size_t b = 0; b < pairs->source.n; b++)
+        free(pairs->memories[b]);
+}
+
+static struct memory_rows group_of(const struct pairs *pairs, size_t b, size_t first_row,
+                                   size_t n_rows)
+{
+    size_t length = pairs->source.first[b + 1] - pairs->source.first[b];
+    return (struct memory_rows){pairs->memories[b], length, first_row, n_rows};
+}
+
+/* All target tokens at once. */
+static float *decode(struct rig *rig, const struct pairs *pairs)
+{
+    const struct packed *p = &pairs->target;
+    struct memory_rows groups[N_SENTENCES];
+    for (size_t b = 0; b < p->n; b++)
+        groups[b] = group_of(pairs, b, p->first[b], p->first[b + 1] - p->first[b]);
+    transformer_decode(rig->transformer, rig->stream, &rig->workspace, p->n, p->first, p->ids,
+                       p->positions, groups);
+    return copy_hidden(rig, p->first[p->n]);
+}
+
+/* What one step needs, for the sentences that are longer than t. */
+struct step_input {
+    const int32_t *paths[N_SENTENCES];
+    int32_t lengths[N_SENTENCES], ids[N_SENTENCES], positions[N_SENTENCES];
+    struct memory_rows groups[N_SENTENCES];
+    size_t rows[N_SENTENCES]; /* in the packed target */
+    size_t n;
+};
+
+static struct step_input step_input(const struct pairs *pairs, const int32_t *cache_rows, size_t t)
+{
+    const struct packed *p = &pairs->target;
+    struct step_input in = {.n = 0};
+    for (size_t b = 0; b < p->n; b++) {
+        if (t >= p->first[b + 1] - p->first[b])
+            continue;
+        in.paths[in.n] = cache_rows + p->first[b];
+        in.lengths[in.n] = (int32_t)t + 1;
+        in.positions[in.n] = (int32_t)t;
+        in.rows[in.n] = p->first[b] + t;
+        in.ids[in.n] = p->ids[in.rows[in.n]];
+        in.groups[in.n] = group_of(pairs, b, in.n, 1);
+        in.n++;
+    }
+    return in;
+}
+
+/* Token by token, with the items of the sentences in random rows of the cache. */
+static float *decode_by_steps(struct rig *rig, const struct pairs *pairs)
+{
+    size_t n_rows = pairs->target.first[pairs->target.n], c = (size_t)rig->config.d_model;
+    size_t *order = malloc(n_rows * sizeof(*order));
+    int32_t *cache_rows = malloc(n_rows * sizeof(*cache_rows));
+    float *cache = calloc(n_rows * transformer_cache_floats(rig->transformer), sizeof(*cache));
+    float *hidden = malloc(n_rows * c * sizeof(*hidden));
+    random_order(n_rows, order);
+    for (size_t i = 0; i < n_rows; i++)
+        cache_rows[i] = (int32_t)order[i];
+    for (size_t t = 0; t < MAX_LENGTH; t++) {
+        struct step_input in = step_input(pairs, cache_rows, t);
+        if (in.n == 0)
+            break;
+        struct decoder_step step = {
+            .rows = {.n_rows = in.n, .paths = in.paths, .lengths = in.lengths},
+            .ids = in.ids,
+            .positions = in.positions,
+            .n_sentences = in.n,
+            .groups = in.groups,
+            .cache = cache,
+            .cache_rows = n_rows,
+        };
+        transformer_step(rig->transformer, rig->stream, &rig->workspace, &step);
+        for (size_t i = 0; i < in.n; i++)
+            memcpy(hidden + in.rows[i] * c, rig->workspace.hidden + i * c, c * sizeof(*hidden));
+    }
+    free(order), free(cache_rows), free(cache);
+    return hidden;
+}
+
+static void open_model(struct rig *rig, const char *directory)
+{
+    struct acre_err err;
+    if (rig_open(rig, directory, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+static struct pairs random_pairs(struct rig *rig)
+{
+    struct pairs pairs = {.source = random_packed(rig->config.vocab_size),
+                          .target = random_packed(rig->config.decoder_vocab_size)};
+    store_memories(rig, &pairs);
+    return pairs;
+}
+
+/* ---- Passes ---------------------------------------------------------------------------------- */
+
+static void steps_equal_whole_pass(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rig_models[i]; i++) {
+        struct rig rig;
+        open_model(&rig, rig_models[i]);
+        struct pairs pairs = random_pairs(&rig);
+        float *whole = decode(&rig, &pairs), *steps = decode_by_steps(&rig, &pairs);
+        size_t c = (size_t)rig.config.d_model;
+        for (size_t row = 0; row < pairs.target.first[pairs.target.n]; row++) {
+            double far = distance(c, steps + row * c, whole + row * c);
+            if (!(far <= 1e-5))
+                fail_msg("%s: row %zu: relative difference %g", rig_models[i], row, far);
+        }
+        free(whole), free(steps);
+        free_memories(&pairs);
+        rig_close(&rig);
+    }
+}
+
+static void encoder_sentences_are_independent(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rig_models[i]; i++) {
+        struct rig rig;
+        open_model(&rig, rig_models[i]);
+        struct packed p = random_packed(rig.config.vocab_size);
+        float *together = encode(&rig, &p);
+        for (size_t b = 0; b < p.n; b++) {
+            struct packed one = one_of(&p, b);
+            float *alone = encode(&rig, &one);
+            assert_rows(&rig, &p, b, alone, together);
+            free(alone);
+        }
+        free(together);
+        rig_close(&rig);
+    }
+}
+
+static void decoder_sentences_are_independent(void **state)
+{
+    (void)state;
+    for (size_t i = 0; rig_models[i]; i++) {
+        struct rig rig;
+        open_model(&rig, rig_models[i]);
+        struct pairs pairs = random_pairs(&rig);
+        float *whole = decode(&rig, &pairs), *steps = decode_by_steps(&rig, &pairs);
+        for (size_t b = 0; b < pairs.source.n; b++) {
+            struct pairs one = {one_of(&pairs.source, b), one_of(&pairs.target, b), {NULL}};
+            store_memories(&rig, &one);
+            float *whole_alone = decode(&rig, &one), *steps_alone = decode_by_steps(&rig, &one);
+            assert_rows(&rig, &pairs.target, b, whole_alone, whole);
+            assert_rows(&rig, &pairs.target, b, steps_alone, steps);
+            free(whole_alone), free(steps_alone);
+            free_memories(&one);
+        }
+        free(whole), free(steps);
+        free_memories(&pairs);
+        rig_close(&rig);
+    }
+}
+
+/* Hidden states follow from the tokens: another token changes them, and only from there on. */
+static void later_tokens_are_not_seen(void **state)
+{
+    (void)state;
+    struct rig rig;
+    open_model(&rig, "tests/golden/models/tiny-area");
+    struct pairs pairs = random_pairs(&rig);
+    size_t c = (size_t)rig.config.d_model, last = pairs.target.first[pairs.target.n] - 1;
+    float *before = decode(&rig, &pairs);
+    pairs.target.ids[last] = pairs.target.ids[last] == 5 ? 6 : 5;
+    float *after = decode(&rig, &pairs);
+    assert_memory_equal(before, after, last * c * sizeof(float));
+    assert_memory_not_equal(before + last * c, after + last * c, c * sizeof(float));
+    free(before), free(after);
+    free_memories(&pairs);
+    rig_close(&rig);
+}
+
+/* ---- Weights that do not fit ----------------------------------------------------------------- */
+
+/* Opens a copy of the model whose weights file has `from` replaced by `to`, as long. */
+static void assert_refused(const char *from, const char *to, const char *text)
+{
+    static char data[2 << 20];
+    const char *model = "tests/golden/models/tiny-token/";
+    char directory[sizeof(TEMP_TEMPLATE)], path[128];
+    temp_make(directory);
+    snprintf(path, sizeof(path), "%sconfig.json", model);
+    temp_copy(directory, "config.json", path);
+    snprintf(path, sizeof(path), "%smodel.safetensors", model);
+    FILE *file = fopen(path, "rb");
+    temp_check(file != NULL, path);
+    size_t bytes = fread(data, 1, sizeof(data), file);
+    fclose(file);
+    char *place = memmem(data, bytes, from, strlen(from));
+    assert_non_null(place);
+    assert_int_equal(strlen(from), strlen(to));
+    memcpy(place, to, strlen(to));
+    temp_write(directory, "model.safetensors", data, bytes);
+    struct rig rig;
+    struct acre_err err = {0, ""};
+    assert_int_equal(rig_open(&rig, directory, &err), ACRE_EMODEL);
+    assert_int_equal(err.code, ACRE_EMODEL);
+    assert_string_equal(err.text, text);
+    rig_close(&rig);
+    temp_remove(directory);
+}
+
+static void missing_tensor_is_named(void **state)
+{
+    (void)state;
+    assert_refused("\"model.decoder.layers.1.encoder_attn.v_proj.weight\"",
+                   "\"model.decoder.layers.1.encoder_attn.v_proj.weighs\"",
+                   "model.safetensors: model.decoder.layers.1.encoder_attn.v_proj.weight: "
+                   "expected a tensor [64, 64], found nothing");
+    assert_refused("\"model.encoder.layers.0.final_layer_norm.bias\"",
+                   "\"model.encoder.layers.7.final_layer_norm.bias\"",
+                   "model.safetensors: model.encoder.layers.0.final_layer_norm.bias: "
+                   "expected a tensor [64], found nothing");
+}
+
+static void wrong_shape_is_named(void **state)
+{
+    (void)state;
+    assert_refused("fc1.weight\":{\"dtype\":\"F32\",\"shape\":[128,64]",
+                   "fc1.weight\":{\"dtype\":\"F32\",\"shape\":[64,128]",
+                   "model.safetensors: model.decoder.layers.0.fc1.weight: "
+                   "expected shape [128, 64], found [64, 128]");
+    assert_refused("final_logits_bias\":{\"dtype\":\"F32\",\"shape\":[1,458]",
+                   "final_logits_bias\":{\"dtype\":\"F32\",\"shape\":[458,1]",
+                   "model.safetensors: final_logits_bias: "
+                   "expected shape [1, 458], found [458, 1]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_equal_whole_pass),
+        cmocka_unit_test(encoder_sentences_are_independent),
+        cmocka_unit_test(decoder_sentences_are_independent),
+        cmocka_unit_test(later_tokens_are_not_seen),
+        cmocka_unit_test(missing_tensor_is_named),
+        cmocka_unit_test(wrong_shape_is_named),
+    };
+    random_seed(6);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
