@@ -3,6 +3,7 @@
 
 .DEFAULT_GOAL := build
 SHELL := /bin/bash
+Q := $(if $(V),,@)# V=1 prints whole commands
 MAKEFLAGS += --no-builtin-rules
 PORT ?= 5000
 PREFIX ?= /usr/local
@@ -15,7 +16,8 @@ B := build$(if $(SAN),/$(SAN))
 CC := gcc
 CXX := g++
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith
-OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O3)
+SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
+OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3)
 ENGINE_LIBS := jansson icu-uc sentencepiece
 SERVER_LIBS := libmicrohttpd libuv
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
@@ -29,7 +31,8 @@ LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 # ---- Sources ---------------------------------------------------------------------------------
 # kernels/vector.c is compiled once per instruction set; the engine chooses at run time.
 
-ENGINE_SRC := $(filter-out engine/kernels/vector.c,$(wildcard engine/*.c engine/*/*.c engine/*/*.cc))
+ENGINE_SRC := $(filter-out engine/kernels/vector.c, \
+                $(wildcard engine/*.c engine/*/*.c engine/*/*.cc))
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(patsubst %,$B/engine/kernels/vector_%.o,sse2 avx2 avx512)
 SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c))
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
@@ -42,31 +45,36 @@ ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-ve
 .PHONY: build serve test test-programs golden parity bench train lint fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
-	@conf/packages check build >$B.packages 2>&1 || { cat $B.packages; rm -f $B.packages; exit 1; }
-	@rm -f $B.packages
+	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
 	@$(MAKE) --no-print-directory $B/acre
 
 $B/acre: $(SERVER_OBJ) $B/libacre.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
 
 $B/libacre.a: $(ENGINE_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	@echo '  AR   $@'
+	$(Q)ar rcs $@ $^
 
 $B/engine/kernels/vector_%.o: engine/kernels/vector.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_$*) -ffp-contract=fast -DISA_NAME=$* -c -o $@ $<
+	@echo '  CC   $@'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_$*) -ffp-contract=fast -DISA_NAME=$* -c -o $@ $<
 
 $B/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	@echo '  CC   $@'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 $B/%.cc.o: %.cc Makefile
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+	@echo '  CXX  $@'
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
 
 $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas $(ENGINE_LDLIBS)
+	@echo '  LINK $@'
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas $(ENGINE_LDLIBS)
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 
@@ -102,7 +110,8 @@ parity: build build/venv-train/ready ## compare random models with transformers 
 train: build/venv-train/ready ## train MODEL=en-de-token from CORPORA=DIR and EVAL=DIR
 	@test -n "$(MODEL)" && test -n "$(CORPORA)" && test -n "$(EVAL)" || \
 	    { echo "usage: make train MODEL=NAME CORPORA=DIR EVAL=DIR [ARGS=...]"; exit 2; }
-	build/venv-train/bin/python -m models.train all $(MODEL) --corpora $(CORPORA) --eval $(EVAL) $(ARGS)
+	build/venv-train/bin/python -m models.train all $(MODEL) \
+	    --corpora $(CORPORA) --eval $(EVAL) $(ARGS)
 
 build/venv-train/ready: models/train/requirements.txt
 	python3 -m venv $(@D)
@@ -128,9 +137,10 @@ install: build ## install command, library, header and models under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	printf '%s\n' 'Name: acre' 'Description: Machine translation engine' 'Version: 0.1.0' \
 	    'Requires.private: $(ENGINE_LIBS)' 'Cflags: -I$(PREFIX)/include' \
-	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/acre.pc
-	for model in $(patsubst models/%/config.json,%,$(wildcard models/*/config.json)); do \
-	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/acre/models/$$model models/$$model/*; done
+	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' \
+	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/acre.pc
+	for model in $(patsubst %/config.json,%,$(wildcard models/*/config.json)); do \
+	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/acre/$$model $$model/*; done
 
 clean: ## remove what was built, not the virtual environments
 	find build -mindepth 1 -maxdepth 1 ! -name 'venv-*' -exec rm -rf {} +

@@ -42,7 +42,8 @@ enum acre_status {
 #undef X
 };
 
-/* What went wrong: a code above and one line for people, e.g. "config.json: d_model: expected ..." */
+/* What went wrong: a code above and one line for people, e.g. "config.json: d_model: expected ..."
+ */
 struct acre_err {
     int code;
     char text[512];
@@ -106,8 +107,8 @@ struct acre_model_info {
     const char *model_type;
     uint64_t parameters;
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
-    int max_area_width;      /* 1 = regular attention everywhere */
-    int max_source_tokens;   /* longer sentences are split */
+    int max_area_width;            /* 1 = regular attention everywhere */
+    int max_source_tokens;         /* longer sentences are split */
     struct acre_decoding decoding; /* the model's own defaults */
 };
 

@@ -74,8 +74,8 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **ou
     engine->options = *options;
     int status = fill_options(&engine->options, err);
     if (status == 0)
-        status = device_open(engine->options.device, engine->options.compute_type,
-                             &engine->device, err);
+        status =
+            device_open(engine->options.device, engine->options.compute_type, &engine->device, err);
     if (status == 0) {
         struct scheduler_options scheduling = {
             .n_workers = engine->options.n_threads,

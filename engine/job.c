@@ -78,8 +78,8 @@ static int decode_sentences(const struct acre_job *job, size_t i, char **texts,
 {
     for (size_t s = 0; s < job->document.n_sentences; s++) {
         const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
-        int status = tokenizer_decode(job->model->tokenizer, part->tokens, part->n_tokens,
-                                      &texts[s], err);
+        int status =
+            tokenizer_decode(job->model->tokenizer, part->tokens, part->n_tokens, &texts[s], err);
         if (status != 0)
             return status;
     }
@@ -101,8 +101,8 @@ static int join_sentences(const struct acre_job *job, size_t i, char **text, str
     return status;
 }
 
-static int fill_hypothesis(const struct acre_job *job, size_t i,
-                           struct acre_hypothesis *hypothesis, struct acre_err *err)
+static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
+                           struct acre_err *err)
 {
     char *text = NULL;
     if (fill_tokens(job, i, hypothesis) != 0)
@@ -188,8 +188,7 @@ static int check_decoding(const struct acre_engine *engine, const struct acre_mo
                           const struct acre_decoding *decoding, struct acre_err *err)
 {
     int longest = model->config.max_positions - 1; /* the start token has a position too */
-    int status =
-        check_int("beam_size", decoding->beam_size, 1, engine->options.max_beam_size, err);
+    int status = check_int("beam_size", decoding->beam_size, 1, engine->options.max_beam_size, err);
     if (status == 0)
         status = check_int("num_hypotheses", decoding->n_hypotheses, 1, decoding->beam_size, err);
     if (status == 0)

@@ -26,8 +26,8 @@ int cpu_detect(enum cpu_level *level, struct acre_err *err)
     static const struct {
         const char *word;
         enum cpu_level cap;
-    } caps[] = {{"scalar", CPU_SCALAR}, {"avx2", CPU_AVX2}, {"avx512", CPU_AVX512},
-                {"amx", CPU_AVX512}};
+    } caps[] = {
+        {"scalar", CPU_SCALAR}, {"avx2", CPU_AVX2}, {"avx512", CPU_AVX512}, {"amx", CPU_AVX512}};
 
     *level = hardware_level();
     const char *wanted = getenv("ACRE_CPU");

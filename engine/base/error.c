@@ -32,8 +32,8 @@ void err_prefix(struct acre_err *err, const char *format, ...)
 const char *acre_status_name(int status)
 {
     switch (status) {
-#define X(symbol, number, name, http, text) \
-    case symbol:                            \
+#define X(symbol, number, name, http, text)                                                        \
+    case symbol:                                                                                   \
         return name;
         ACRE_ERRORS(X)
 #undef X
@@ -45,8 +45,8 @@ const char *acre_status_name(int status)
 const char *acre_status_text(int status)
 {
     switch (status) {
-#define X(symbol, number, name, http, text) \
-    case symbol:                            \
+#define X(symbol, number, name, http, text)                                                        \
+    case symbol:                                                                                   \
         return text;
         ACRE_ERRORS(X)
 #undef X
@@ -58,8 +58,8 @@ const char *acre_status_text(int status)
 int acre_status_http(int status)
 {
     switch (status) {
-#define X(symbol, number, name, http, text) \
-    case symbol:                            \
+#define X(symbol, number, name, http, text)                                                        \
+    case symbol:                                                                                   \
         return http;
         ACRE_ERRORS(X)
 #undef X

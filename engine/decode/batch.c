@@ -70,9 +70,9 @@ static int alloc_host(struct batch *batch)
     batch->groups = mem_alloc(n * sizeof(*batch->groups));
     batch->scans = mem_alloc(step * sizeof(*batch->scans));
     batch->best = mem_alloc(step * 2 * batch->max_beam * sizeof(*batch->best));
-    bool all = batch->slots && batch->nodes && batch->paths && batch->ids &&
-               batch->positions_of && batch->first && batch->newcomer_memories &&
-               batch->row_paths && batch->lengths && batch->groups && batch->scans && batch->best;
+    bool all = batch->slots && batch->nodes && batch->paths && batch->ids && batch->positions_of &&
+               batch->first && batch->newcomer_memories && batch->row_paths && batch->lengths &&
+               batch->groups && batch->scans && batch->best;
     return all ? 0 : ACRE_ENOMEM;
 }
 
@@ -201,8 +201,7 @@ static struct slot *take_slot(struct batch *batch, struct sentence *sentence)
 static size_t put_source(struct batch *batch, const struct sentence *sentence, size_t row)
 {
     for (size_t i = 0; i <= sentence->n_source; i++, row++) {
-        batch->ids[row] =
-            i < sentence->n_source ? sentence->source[i] : batch->model.end_token;
+        batch->ids[row] = i < sentence->n_source ? sentence->source[i] : batch->model.end_token;
         batch->positions_of[row] = (int32_t)i;
     }
     return row;

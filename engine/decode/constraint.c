@@ -87,8 +87,8 @@ static void allow_bytes(uint32_t *set, const struct constraint_options *options,
 {
     for (int id = FIRST_BYTE_ID; id < options->vocab_size; id++) {
         int byte = id - FIRST_BYTE_ID;
-        bool fits = byte <= 0xFF && byte_fits(state, byte) &&
-                    1 + bytes_owed(after(state, byte)) <= room;
+        bool fits =
+            byte <= 0xFF && byte_fits(state, byte) && 1 + bytes_owed(after(state, byte)) <= room;
         set_bit(set, id, fits);
     }
 }

@@ -49,9 +49,9 @@ void search_scan(const struct search *search, int b, struct candidate *best,
         .k = 2 * decoding->beam_size,
         .maximum = -INFINITY,
         .renormalize = search->renormalize,
-        .allowed = constraint_allowed(search->constraint, search->state[b],
-                                      decoding->max_length - search->t,
-                                      search->t >= decoding->min_length),
+        .allowed =
+            constraint_allowed(search->constraint, search->state[b],
+                               decoding->max_length - search->t, search->t >= decoding->min_length),
     };
 }
 
@@ -93,12 +93,10 @@ static void finish(struct search *search, int b, float score)
         .n_tokens = search->t,
         .b = b,
         .score = score,
-        .normalized_score =
-            score / powf((float)(search->t + 1), search->decoding.length_penalty),
+        .normalized_score = score / powf((float)(search->t + 1), search->decoding.length_penalty),
     };
     struct search_result *results = search->results;
-    if (search->n_results == beam &&
-        result.normalized_score <= results[beam - 1].normalized_score)
+    if (search->n_results == beam && result.normalized_score <= results[beam - 1].normalized_score)
         return;
     int place = search->n_results < beam ? search->n_results++ : beam - 1;
     for (; place > 0 && result.normalized_score > results[place - 1].normalized_score; place--)
@@ -161,8 +159,7 @@ bool search_advance(struct search *search, const struct logit_scan *scans)
     return search->n_live > 0;
 }
 
-void search_tokens(const struct search *search, const struct search_result *result,
-                   int32_t *tokens)
+void search_tokens(const struct search *search, const struct search_result *result, int32_t *tokens)
 {
     int b = result->b;
     for (int t = result->n_tokens; t > 0; t--) {

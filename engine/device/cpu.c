@@ -319,9 +319,14 @@ static void attend_head(struct stream *stream, const struct attention *attention
     const struct kernels *kernels = stream->kernels;
     size_t lp = kernel_padded(memory->length);
     kernels->linear(&(struct product){
-        .m = m, .n = memory->length, .k = attention->head_width,
-        .x = query, .x_stride = query_stride, .panels = memory->keys,
-        .y = stream->scores, .y_stride = lp,
+        .m = m,
+        .n = memory->length,
+        .k = attention->head_width,
+        .x = query,
+        .x_stride = query_stride,
+        .panels = memory->keys,
+        .y = stream->scores,
+        .y_stride = lp,
     });
     for (size_t row = 0; row < m; row++) {
         float *scores = stream->scores + row * lp;
@@ -331,9 +336,14 @@ static void attend_head(struct stream *stream, const struct attention *attention
         memset(scores + l, 0, (lp - l) * sizeof(float));
     }
     kernels->linear(&(struct product){
-        .m = m, .n = attention->head_width, .k = memory->length,
-        .x = stream->scores, .x_stride = lp, .panels = memory->values,
-        .y = context, .y_stride = context_stride,
+        .m = m,
+        .n = attention->head_width,
+        .k = memory->length,
+        .x = stream->scores,
+        .x_stride = lp,
+        .panels = memory->values,
+        .y = context,
+        .y_stride = context_stride,
     });
 }
 
@@ -467,10 +477,15 @@ static void search_output(struct stream *stream, const struct weight *output, si
     for (size_t column = 0; column < output->n; column += OUTPUT_BLOCK) {
         size_t n = output->n - column < OUTPUT_BLOCK ? output->n - column : OUTPUT_BLOCK;
         stream->kernels->linear(&(struct product){
-            .m = m, .n = n, .k = output->k,
-            .x = x, .x_stride = output->k,
-            .panels = output->panels + column * output->k, .bias = output->bias + column,
-            .y = stream->logits, .y_stride = OUTPUT_BLOCK,
+            .m = m,
+            .n = n,
+            .k = output->k,
+            .x = x,
+            .x_stride = output->k,
+            .panels = output->panels + column * output->k,
+            .bias = output->bias + column,
+            .y = stream->logits,
+            .y_stride = OUTPUT_BLOCK,
         });
         for (size_t row = 0; row < m; row++) {
             float *logits = stream->logits + row * OUTPUT_BLOCK;

@@ -170,8 +170,8 @@ static void gelu(size_t n, float *x)
 
 /* Activation, residual and the columns that really exist, for one row of a tile. Not inlined, so
  * that every tile shape rounds alike. */
-static __attribute__((noinline)) void finish_row(const struct product *p, size_t row,
-                                                 size_t column, size_t n, float *sums)
+static __attribute__((noinline)) void finish_row(const struct product *p, size_t row, size_t column,
+                                                 size_t n, float *sums)
 {
     if (p->activation == KERNEL_GELU)
         gelu(n, sums);
@@ -211,9 +211,9 @@ ALWAYS_INLINE void row_block(size_t rows, const struct product *p, size_t row)
 static void row_blocks(const struct product *p, size_t row, size_t rows)
 {
     switch (rows) {
-#define CASE(n)                                          \
-    case n:                                              \
-        row_block(n <= TILE_ROWS ? n : TILE_ROWS, p, row); \
+#define CASE(n)                                                                                    \
+    case n:                                                                                        \
+        row_block(n <= TILE_ROWS ? n : TILE_ROWS, p, row);                                         \
         break;
         CASE(1)
         CASE(2)
@@ -466,10 +466,10 @@ static void area_coverage(size_t l, int a, bool mean_value, float *scores, float
     row.from_width = area_array(&row, scratch, MAX_AREA_WIDTH);
     float maximum = row_maximum(l, scores);
     switch (a) {
-#define CASE(width)                                              \
-    case width:                                                  \
-        fill_powers(&row, width, scores, maximum);               \
-        spread(&row, width, fill_areas(&row, width, mean_value), scores); \
+#define CASE(width)                                                                                \
+    case width:                                                                                    \
+        fill_powers(&row, width, scores, maximum);                                                 \
+        spread(&row, width, fill_areas(&row, width, mean_value), scores);                          \
         break;
         CASE(1)
         CASE(2)

@@ -88,8 +88,8 @@ static int bind_self_attention(struct layer *layer, const struct layer_source *s
     size_t head_width = layer->self_attention.head_width;
     int status = bind_projections(source, "self_attn", "qkv", head_width, &layer->self_qkv, err);
     if (status == 0)
-        status = bind_weight(source, "self_attn.out_proj", source->c, source->c, &layer->self_out,
-                             err);
+        status =
+            bind_weight(source, "self_attn.out_proj", source->c, source->c, &layer->self_out, err);
     if (status == 0)
         status = bind_norm(source, "self_attn_layer_norm", &layer->self_norm, err);
     return status;
@@ -123,15 +123,13 @@ static int bind_feed_forward(struct layer *layer, const struct layer_source *sou
     return status;
 }
 
-int layer_bind_encoder(struct layer *layer, const struct layer_source *source,
-                       struct acre_err *err)
+int layer_bind_encoder(struct layer *layer, const struct layer_source *source, struct acre_err *err)
 {
     int status = bind_self_attention(layer, source, err);
     return status != 0 ? status : bind_feed_forward(layer, source, err);
 }
 
-int layer_bind_decoder(struct layer *layer, const struct layer_source *source,
-                       struct acre_err *err)
+int layer_bind_decoder(struct layer *layer, const struct layer_source *source, struct acre_err *err)
 {
     int status = bind_self_attention(layer, source, err);
     if (status == 0)

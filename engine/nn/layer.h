@@ -8,9 +8,9 @@
 
 struct layer {
     struct attention self_attention, cross_attention;
-    struct weight *self_qkv, *self_out;                   /* [3C,C], [C,C] */
+    struct weight *self_qkv, *self_out;                    /* [3C,C], [C,C] */
     struct weight *cross_query, *cross_memory, *cross_out; /* decoder: [C,C], [2C,C], [C,C] */
-    struct weight *inner, *outer;                         /* [F,C], [C,F] */
+    struct weight *inner, *outer;                          /* [F,C], [C,F] */
     struct norm *self_norm, *cross_norm, *final_norm;
 };
 

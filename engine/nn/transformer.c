@@ -272,8 +272,8 @@ static void self_attention(const struct pass *pass, const struct layer *layer, b
 }
 
 /* Advances the groups to the next layer's memory. */
-static void cross_attention(const struct pass *pass, const struct layer *layer,
-                            size_t n_sentences, struct memory_rows *groups)
+static void cross_attention(const struct pass *pass, const struct layer *layer, size_t n_sentences,
+                            struct memory_rows *groups)
 {
     float *query = pass->work->joined;
     pass->ops->linear(pass->stream, layer->cross_query, pass->n_rows, pass->work->hidden,
@@ -306,14 +306,14 @@ size_t transformer_memory_floats(const struct transformer *model, size_t length)
 }
 
 void transformer_store_memory(const struct transformer *model, struct stream *stream,
-                              struct workspace *workspace, size_t n_sentences,
-                              const size_t *first, float *const *memories)
+                              struct workspace *workspace, size_t n_sentences, const size_t *first,
+                              float *const *memories)
 {
     const struct device_ops *ops = model->device->ops;
     for (size_t i = 0; i < model->n_decoder; i++) {
         const struct layer *layer = &model->decoder[i];
-        ops->linear(stream, layer->cross_memory, first[n_sentences], workspace->hidden,
-                    KERNEL_NONE, NULL, workspace->joined);
+        ops->linear(stream, layer->cross_memory, first[n_sentences], workspace->hidden, KERNEL_NONE,
+                    NULL, workspace->joined);
         for (size_t b = 0; b < n_sentences; b++) {
             size_t length = first[b + 1] - first[b];
             size_t layer_floats = ops->memory_floats(&layer->cross_attention, length);
@@ -341,8 +341,7 @@ void transformer_step(const struct transformer *model, struct stream *stream,
         const struct layer *layer = &model->decoder[i];
         project_qkv(&pass, layer);
         pass.ops->attend_step(stream, &layer->self_attention, &step->rows,
-                              step->cache + i * layer_cache, workspace->joined,
-                              workspace->context);
+                              step->cache + i * layer_cache, workspace->joined, workspace->context);
         close_sublayer(&pass, layer->self_out, layer->self_norm, workspace->context);
         cross_attention(&pass, layer, step->n_sentences, step->groups);
         feed_forward(&pass, layer);
@@ -363,8 +362,7 @@ void transformer_decode(const struct transformer *model, struct stream *stream,
 }
 
 void transformer_search_output(const struct transformer *model, struct stream *stream,
-                               struct workspace *workspace, size_t n_rows,
-                               struct logit_scan *scans)
+                               struct workspace *workspace, size_t n_rows, struct logit_scan *scans)
 {
     model->device->ops->search_output(stream, model->output, n_rows, workspace->hidden, scans);
 }

@@ -49,20 +49,20 @@ size_t transformer_memory_floats(const struct transformer *transformer, size_t l
 /* After transformer_encode(): computes the cross-attention keys and values of every decoder layer
  * and lays those of sentence b out in memories[b]. */
 void transformer_store_memory(const struct transformer *transformer, struct stream *stream,
-                              struct workspace *workspace, size_t n_sentences,
-                              const size_t *first, float *const *memories);
+                              struct workspace *workspace, size_t n_sentences, const size_t *first,
+                              float *const *memories);
 
 /* Floats of one row of the self-attention cache, all decoder layers together. */
 size_t transformer_cache_floats(const struct transformer *transformer);
 
 /* One decoder step for all live rows. */
 struct decoder_step {
-    struct step_rows rows;     /* paths into the cache */
-    const int32_t *ids;        /* [R] token each row reads */
-    const int32_t *positions;  /* [R] */
-    size_t n_sentences;        /* rows of a sentence stand together */
+    struct step_rows rows;      /* paths into the cache */
+    const int32_t *ids;         /* [R] token each row reads */
+    const int32_t *positions;   /* [R] */
+    size_t n_sentences;         /* rows of a sentence stand together */
     struct memory_rows *groups; /* [n_sentences]; memory of layer 0, the rest follows from it */
-    float *cache;              /* [decoder layers][cache_rows][row floats] */
+    float *cache;               /* [decoder layers][cache_rows][row floats] */
     size_t cache_rows;
 };
 

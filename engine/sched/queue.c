@@ -32,7 +32,7 @@ static struct sentence *pop(struct queue *queue, size_t class)
 static size_t oldest_class(const struct queue *queue)
 {
     size_t oldest = QUEUE_CLASSES;
-    for (size_t class = 0; class < QUEUE_CLASSES; class++) {
+    for (size_t class = 0; class < QUEUE_CLASSES; class ++) {
         const struct sentence *head = queue->head[class];
         if (head && (oldest == QUEUE_CLASSES || head->order < queue->head[oldest]->order))
             oldest = class;
@@ -58,8 +58,7 @@ static void take_class(struct queue *queue, size_t class, struct take *take)
     }
 }
 
-size_t queue_take(struct queue *queue, size_t max_sentences, size_t max_rows,
-                  struct sentence **out)
+size_t queue_take(struct queue *queue, size_t max_sentences, size_t max_rows, struct sentence **out)
 {
     struct take take = {.sentences_left = max_sentences, .rows_left = max_rows, .out = out};
     size_t start = oldest_class(queue);

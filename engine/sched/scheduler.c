@@ -56,8 +56,8 @@ static size_t take_newcomers(struct scheduler *scheduler, struct lane *lane, str
 {
     size_t room = batch_free_slots(seat->batch), share = fair_share(scheduler, lane);
     size_t before = lane->queue.n_tokens;
-    size_t n = queue_take(&lane->queue, room < share ? room : share,
-                          batch_admit_rows(seat->batch), seat->sentences);
+    size_t n = queue_take(&lane->queue, room < share ? room : share, batch_admit_rows(seat->batch),
+                          seat->sentences);
     scheduler->n_queued_tokens -= before - lane->queue.n_tokens;
     return n;
 }
@@ -217,8 +217,7 @@ static int open_seats(struct scheduler *scheduler, struct lane *lane,
 }
 
 int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
-                       const struct batch_limits *limits, struct lane **out,
-                       struct acre_err *err)
+                       const struct batch_limits *limits, struct lane **out, struct acre_err *err)
 {
     struct lane *lane = mem_calloc(1, sizeof(*lane));
     if (!lane)

@@ -38,8 +38,7 @@ void scheduler_close(struct scheduler *scheduler);
 
 /* Adds a model; opens its batches. *lane lives as long as the scheduler. */
 int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
-                       const struct batch_limits *limits, struct lane **lane,
-                       struct acre_err *err);
+                       const struct batch_limits *limits, struct lane **lane, struct acre_err *err);
 
 /* Queues all sentences or none: ACRE_EBUSY when too many tokens wait already, ACRE_ECLOSED. */
 int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,

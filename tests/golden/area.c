@@ -134,8 +134,8 @@ static double weights_error(const struct golden *golden, const float *query, con
 }
 
 /* One query through store_memory and attend_memory. */
-static double query_error(const struct golden *golden, struct device *device,
-                          struct stream *stream, size_t b, size_t h, size_t i)
+static double query_error(const struct golden *golden, struct device *device, struct stream *stream,
+                          size_t b, size_t h, size_t i)
 {
     size_t d = golden->d, head = b * golden->h + h, row = head * golden->n_queries + i;
     size_t n_seen = seen(golden, b, h, i);

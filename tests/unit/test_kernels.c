@@ -50,11 +50,18 @@ static void linear_equals_oracle(void **state)
         float *panels = calloc(kernel_padded(n) * k, sizeof(float));
         float *got = calloc(m * n, sizeof(float)), *want = calloc(m * n, sizeof(float));
         kernels_pack(n, k, w, k, panels);
-        struct product p = {.m = m, .n = n, .k = k, .x = x, .x_stride = k, .panels = panels,
+        struct product p = {.m = m,
+                            .n = n,
+                            .k = k,
+                            .x = x,
+                            .x_stride = k,
+                            .panels = panels,
                             .bias = rand() % 2 ? bias : NULL,
                             .activation = (enum kernel_activation)(rand() % 4),
-                            .residual = rand() % 2 ? residual : NULL, .residual_stride = n,
-                            .y = got, .y_stride = n};
+                            .residual = rand() % 2 ? residual : NULL,
+                            .residual_stride = n,
+                            .y = got,
+                            .y_stride = n};
         tested->linear(&p);
         p.y = want;
         kernels_scalar.linear(&p);
@@ -73,9 +80,18 @@ static void linear_rows_are_independent(void **state)
         float *panels = calloc(kernel_padded(n) * k, sizeof(float));
         float *all = calloc(m * n, sizeof(float)), *one = calloc(n, sizeof(float));
         kernels_pack(n, k, w, k, panels);
-        struct product p = {.m = m, .n = n, .k = k, .x = x, .x_stride = k, .panels = panels,
-                            .bias = bias, .activation = (enum kernel_activation)(rand() % 4),
-                            .residual = x, .residual_stride = 0, .y = all, .y_stride = n};
+        struct product p = {.m = m,
+                            .n = n,
+                            .k = k,
+                            .x = x,
+                            .x_stride = k,
+                            .panels = panels,
+                            .bias = bias,
+                            .activation = (enum kernel_activation)(rand() % 4),
+                            .residual = x,
+                            .residual_stride = 0,
+                            .y = all,
+                            .y_stride = n};
         p.residual = n <= k ? x : NULL;
         tested->linear(&p);
         size_t row = pick(0, m - 1);
