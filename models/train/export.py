@@ -8,7 +8,7 @@ from . import checkpoint
 from .card import model_card
 from .recipe import read_recipe
 from .shape import shape_of
-from .vocabulary import open_vocabulary
+from .vocabulary import END, PAD, UNKNOWN, open_vocabulary
 
 LARGEST_SINGLE_FILE = 24 * 2**20
 LARGEST_SHARD = 16 * 2**20
@@ -117,6 +117,28 @@ def write_json(path, value):
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def tokenizer_config(recipe):
+    """What tells Acre (and transformers) the kind of vocabulary and the languages."""
+    config = {
+        "tokenizer_class": {"token": "MarianTokenizer", "char": "ByteTokenizer"}[recipe.level],
+        "source_lang": recipe.source,
+        "target_lang": recipe.target,
+        "eos_token": END,
+        "pad_token": PAD,
+    }
+    if recipe.level == "token":
+        config |= {"unk_token": UNKNOWN, "separate_vocabs": False}
+    return config
+
+
+def clear(folder):
+    """Makes room for a model; refuses a folder that holds something else."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "config.json").exists():
+        raise ValueError(f"{folder}: expected no folder or a model directory, found other files")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
 def export(run, folder):
     """Writes the best weights of a run as a model directory."""
     run, folder = Path(run), Path(folder)
@@ -124,13 +146,13 @@ def export(run, folder):
     recipe = read_recipe(prepared / "recipe.json")
     vocabulary = open_vocabulary(recipe.level, prepared)
     best = checkpoint.load(run / "best.pt")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    clear(folder)
     write_weights(best["average"], folder)
     write_json(folder / "config.json", model_config(recipe, vocabulary))
     write_json(folder / "generation_config.json", generation_config(recipe, vocabulary))
     for name in vocabulary.files:
         shutil.copyfile(prepared / name, folder / name)
+    write_json(folder / "tokenizer_config.json", tokenizer_config(recipe))
     scores_path = run / "scores.json"
     scores = json.loads(scores_path.read_text(encoding="utf-8")) if scores_path.exists() else None
     sources = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))

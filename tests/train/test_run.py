@@ -176,7 +176,16 @@ def check_export(run, recipe):
     files = {path.name for path in (run / "model").iterdir()}
     vocabulary = open_vocabulary(recipe.level, run / "prepared")
     assert files == {"config.json", "generation_config.json", "model.safetensors", "README.md",
-                     *vocabulary.files}
+                     "tokenizer_config.json", *vocabulary.files}
+    languages = json.loads((run / "model" / "tokenizer_config.json").read_text())
+    assert (languages["source_lang"], languages["target_lang"]) == (recipe.source, recipe.target)
+
+
+def test_export_spares_other_folders(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="found other files"):
+        export.clear(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
 
 
 def test_large_models_are_written_in_shards(monkeypatch, tmp_path):
