@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "acre.h" /* ACRE_ENOMEM */
 
@@ -50,6 +51,21 @@ char *mem_copy_text(const char *text, size_t bytes)
 void mem_free(void *memory)
 {
     free(memory);
+}
+
+void *mem_map(size_t bytes)
+{
+    if (refused())
+        return NULL;
+    void *memory = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void mem_unmap(void *memory, size_t bytes)
+{
+    if (memory)
+        munmap(memory, bytes ? bytes : 1);
 }
 
 int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)

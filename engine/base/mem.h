@@ -15,6 +15,10 @@ void *mem_realloc(void *old, size_t bytes);
 char *mem_copy_text(const char *text, size_t bytes); /* adds a NUL */
 void mem_free(void *memory);
 
+/* Zeroed pages for large blocks; pages never written cost nothing. NULL if there are none. */
+void *mem_map(size_t bytes);
+void mem_unmap(void *memory, size_t bytes); /* NULL is allowed */
+
 /* Makes room for `wanted` items of `item_bytes` in *items; grows *capacity at least by half.
  * Returns 0 or ACRE_ENOMEM with *items untouched. */
 int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes);

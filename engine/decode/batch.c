@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "decode/search.h"
@@ -26,6 +27,7 @@ struct batch {
     size_t cache_floats, memory_floats;
     size_t n_running;
 
+    struct arena arena; /* all of the following */
     struct slot *slots; /* [max_sentences] */
     struct search_node *nodes;
     int32_t *paths;
@@ -55,25 +57,31 @@ static size_t slot_rows(const struct batch *batch)
     return batch->positions * batch->max_beam;
 }
 
+static void place_host(struct batch *batch)
+{
+    struct arena *arena = &batch->arena;
+    size_t n = batch->max_sentences, rows = max_rows(batch), step = n * batch->max_beam;
+    batch->slots = arena_take(arena, n, sizeof(*batch->slots));
+    batch->nodes = arena_take(arena, n * slot_rows(batch), sizeof(*batch->nodes));
+    batch->paths = arena_take(arena, 2 * n * slot_rows(batch), sizeof(*batch->paths));
+    batch->ids = arena_take(arena, rows, sizeof(*batch->ids));
+    batch->positions_of = arena_take(arena, rows, sizeof(*batch->positions_of));
+    batch->first = arena_take(arena, n + 1, sizeof(*batch->first));
+    batch->newcomer_memories = arena_take(arena, n, sizeof(*batch->newcomer_memories));
+    batch->row_paths = arena_take(arena, step, sizeof(*batch->row_paths));
+    batch->lengths = arena_take(arena, step, sizeof(*batch->lengths));
+    batch->groups = arena_take(arena, n, sizeof(*batch->groups));
+    batch->scans = arena_take(arena, step, sizeof(*batch->scans));
+    batch->best = arena_take(arena, step * 2 * batch->max_beam, sizeof(*batch->best));
+}
+
 static int alloc_host(struct batch *batch)
 {
-    size_t n = batch->max_sentences, rows = max_rows(batch), step = n * batch->max_beam;
-    batch->slots = mem_calloc(n, sizeof(*batch->slots));
-    batch->nodes = mem_alloc(n * slot_rows(batch) * sizeof(*batch->nodes));
-    batch->paths = mem_alloc(2 * n * slot_rows(batch) * sizeof(*batch->paths));
-    batch->ids = mem_alloc(rows * sizeof(*batch->ids));
-    batch->positions_of = mem_alloc(rows * sizeof(*batch->positions_of));
-    batch->first = mem_alloc((n + 1) * sizeof(*batch->first));
-    batch->newcomer_memories = mem_alloc(n * sizeof(*batch->newcomer_memories));
-    batch->row_paths = mem_alloc(step * sizeof(*batch->row_paths));
-    batch->lengths = mem_alloc(step * sizeof(*batch->lengths));
-    batch->groups = mem_alloc(n * sizeof(*batch->groups));
-    batch->scans = mem_alloc(step * sizeof(*batch->scans));
-    batch->best = mem_alloc(step * 2 * batch->max_beam * sizeof(*batch->best));
-    bool all = batch->slots && batch->nodes && batch->paths && batch->ids && batch->positions_of &&
-               batch->first && batch->newcomer_memories && batch->row_paths && batch->lengths &&
-               batch->groups && batch->scans && batch->best;
-    return all ? 0 : ACRE_ENOMEM;
+    place_host(batch);
+    int status = arena_open(&batch->arena);
+    if (status == 0)
+        place_host(batch);
+    return status;
 }
 
 static int alloc_device(struct batch *batch)
@@ -138,18 +146,7 @@ void batch_close(struct batch *batch)
     workspace_fini(&batch->workspace, batch->model.transformer);
     device->ops->free(device, batch->cache, batch->cache_floats);
     device->ops->free(device, batch->memories, batch->memory_floats);
-    mem_free(batch->slots);
-    mem_free(batch->nodes);
-    mem_free(batch->paths);
-    mem_free(batch->ids);
-    mem_free(batch->positions_of);
-    mem_free(batch->first);
-    mem_free(batch->newcomer_memories);
-    mem_free(batch->row_paths);
-    mem_free(batch->lengths);
-    mem_free(batch->groups);
-    mem_free(batch->scans);
-    mem_free(batch->best);
+    arena_close(&batch->arena);
     mem_free(batch);
 }
 

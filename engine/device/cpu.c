@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/mem.h"
 
@@ -27,8 +27,9 @@ struct cpu_device {
 
 struct weight {
     size_t n, k;
-    float *panels; /* owned, 64-byte aligned */
-    float *bias;   /* owned, [Np] */
+    struct arena arena;
+    float *panels; /* [Np/16][K][16] */
+    float *bias;   /* [Np] */
 };
 
 struct norm {
@@ -44,33 +45,17 @@ struct embedding {
 
 struct stream {
     const struct kernels *kernels;
-    float *keys, *values, *scores, *area, *query, *logits; /* parts of scratch */
-    float *scratch;                                        /* owned */
+    struct arena arena;
+    float *keys, *values; /* of one head of one sentence, packed */
+    float *scores;        /* [QUERY_BLOCK][Lp] */
+    float *area;          /* scratch of area_coverage */
+    float *query;         /* [2][Dp]: one head's query and its context */
+    float *logits;        /* [rows][OUTPUT_BLOCK] */
 };
 
 static const struct kernels *kernels_of(const struct device *device)
 {
     return ((const struct cpu_device *)device)->kernels;
-}
-
-static float *alloc_aligned(size_t n)
-{
-    const size_t align = 64;
-    char *block = mem_alloc(n * sizeof(float) + align + sizeof(void *));
-    if (!block)
-        return NULL;
-    uintptr_t start = ((uintptr_t)block + sizeof(void *) + align - 1) / align * align;
-    memcpy((char *)start - sizeof(void *), &block, sizeof(block));
-    return (float *)start;
-}
-
-static void free_aligned(float *memory)
-{
-    void *block;
-    if (!memory)
-        return;
-    memcpy(&block, (char *)memory - sizeof(void *), sizeof(block));
-    mem_free(block);
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */
@@ -79,9 +64,15 @@ static void weight_close(struct weight *weight)
 {
     if (!weight)
         return;
-    free_aligned(weight->panels);
-    free_aligned(weight->bias);
+    arena_close(&weight->arena);
     mem_free(weight);
+}
+
+static void place_weight(struct weight *weight)
+{
+    size_t padded = kernel_padded(weight->n);
+    weight->panels = arena_take(&weight->arena, padded * weight->k, sizeof(float));
+    weight->bias = arena_take(&weight->arena, padded, sizeof(float));
 }
 
 static void scale_row(size_t n, float scale, float *row)
@@ -127,18 +118,14 @@ static int weight_open(struct device *device, const struct weight_part *parts, s
     weight->k = parts[0].weight.shape[1];
     for (size_t i = 0; i < n_parts; i++)
         weight->n += parts[i].weight.shape[0];
-    size_t padded = kernel_padded(weight->n);
     float *rows = mem_alloc(KERNEL_PANEL * weight->k * sizeof(*rows));
-    weight->panels = alloc_aligned(padded * weight->k);
-    weight->bias = alloc_aligned(padded);
-    if (!rows || !weight->panels || !weight->bias) {
+    place_weight(weight);
+    if (!rows || arena_open(&weight->arena) != 0) {
         mem_free(rows);
         weight_close(weight);
         return ACRE_ENOMEM;
     }
-    memset(weight->bias, 0, padded * sizeof(float));
-    memset(weight->panels + (padded - KERNEL_PANEL) * weight->k, 0,
-           KERNEL_PANEL * weight->k * sizeof(float));
+    place_weight(weight);
     for (size_t i = 0, first = 0; i < n_parts; first += parts[i].weight.shape[0], i++)
         pack_part(&parts[i], weight, first, rows);
     mem_free(rows);
@@ -217,16 +204,13 @@ static int embedding_open(struct device *device, const struct tensor *table, flo
 static float *device_alloc(struct device *device, size_t n_floats)
 {
     (void)device;
-    void *memory = mmap(NULL, n_floats * sizeof(float), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    return mem_map(n_floats * sizeof(float));
 }
 
 static void device_free(struct device *device, float *memory, size_t n_floats)
 {
     (void)device;
-    if (memory)
-        munmap(memory, n_floats * sizeof(float));
+    mem_unmap(memory, n_floats * sizeof(float));
 }
 
 /* ---- Streams --------------------------------------------------------------------------------- */
@@ -234,31 +218,35 @@ static void device_free(struct device *device, float *memory, size_t n_floats)
 static void stream_close(struct stream *stream)
 {
     if (stream)
-        free_aligned(stream->scratch);
+        arena_close(&stream->arena);
     mem_free(stream);
+}
+
+static void place_stream(struct stream *stream, const struct stream_limits *limits)
+{
+    size_t lp = kernel_padded(limits->max_memory), dp = kernel_padded(limits->max_head_width);
+    struct arena *arena = &stream->arena;
+    stream->keys = arena_take(arena, lp * dp, sizeof(float));
+    stream->values = arena_take(arena, lp * dp, sizeof(float));
+    stream->scores = arena_take(arena, QUERY_BLOCK * lp, sizeof(float));
+    stream->area = arena_take(arena, area_scratch(lp), sizeof(float));
+    stream->query = arena_take(arena, 2 * dp, sizeof(float));
+    stream->logits = arena_take(arena, limits->max_rows * OUTPUT_BLOCK, sizeof(float));
 }
 
 static int stream_open(struct device *device, const struct stream_limits *limits,
                        struct stream **out)
 {
-    size_t lp = kernel_padded(limits->max_memory), dp = kernel_padded(limits->max_head_width);
     struct stream *stream = mem_calloc(1, sizeof(*stream));
     if (!stream)
         return ACRE_ENOMEM;
-    size_t area = area_scratch(lp);
     stream->kernels = kernels_of(device);
-    stream->scratch = alloc_aligned(lp * dp * 2 + QUERY_BLOCK * lp + area + 2 * dp +
-                                    limits->max_rows * OUTPUT_BLOCK);
-    if (!stream->scratch) {
+    place_stream(stream, limits);
+    if (arena_open(&stream->arena) != 0) {
         stream_close(stream);
         return ACRE_ENOMEM;
     }
-    stream->keys = stream->scratch;
-    stream->values = stream->keys + lp * dp;
-    stream->scores = stream->values + lp * dp;
-    stream->area = stream->scores + QUERY_BLOCK * lp;
-    stream->query = stream->area + area;
-    stream->logits = stream->query + 2 * dp;
+    place_stream(stream, limits);
     *out = stream;
     return 0;
 }
