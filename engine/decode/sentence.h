@@ -26,8 +26,8 @@ struct sentence {
     const atomic_bool *cancelled; /* the job's */
     void *job;
     /* queue */
-    struct sentence *next;
-    uint64_t order;
+    struct sentence *child, *sibling;
+    uint64_t turn, order;
     /* out */
     int status;                             /* 0 or ACRE_E... */
     struct sentence_hypothesis *hypotheses; /* owned, [n_hypotheses], best first */

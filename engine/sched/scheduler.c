@@ -252,8 +252,7 @@ int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sent
                          n_tokens, scheduler->options.max_queued_tokens);
     } else {
         scheduler->n_queued_tokens += n_tokens;
-        for (size_t i = 0; i < n; i++)
-            queue_put(&lane->queue, &sentences[i]);
+        queue_put(&lane->queue, sentences, n);
         pthread_cond_broadcast(&scheduler->work);
     }
     pthread_mutex_unlock(&scheduler->lock);
