@@ -319,8 +319,7 @@ static void attend_head(struct stream *stream, const struct attention *attention
     for (size_t row = 0; row < m; row++) {
         float *scores = stream->scores + row * lp;
         size_t l = causal ? seen + row : memory->length;
-        kernels->area_coverage(l, attention->area_width, attention->mean_value, scores,
-                               stream->area);
+        kernels->area_coverage(l, &attention->area, scores, stream->area);
         memset(scores + l, 0, (lp - l) * sizeof(float));
     }
     kernels->linear(&(struct product){
@@ -390,8 +389,7 @@ static void attend_step_row(struct stream *stream, const struct attention *atten
         memcpy(query, qkv + h * d, d * sizeof(float));
         stream->kernels->scores_rows(length, dp, query, cache + h * dp, path, stride,
                                      stream->scores);
-        stream->kernels->area_coverage(length, attention->area_width, attention->mean_value,
-                                       stream->scores, stream->area);
+        stream->kernels->area_coverage(length, &attention->area, stream->scores, stream->area);
         stream->kernels->context_rows(length, dp, stream->scores,
                                       cache + (attention->n_heads + h) * dp, path, stride, out);
         memcpy(context + h * d, out, d * sizeof(float));

@@ -35,8 +35,7 @@ struct weight_part {
 /* The attention of one layer. C = n_heads * head_width. */
 struct attention {
     size_t n_heads, head_width;
-    int area_width;  /* A; 1 = regular attention */
-    bool mean_value; /* the value of an area is the mean of its items, not the sum */
+    struct area_rule area;
 };
 
 /* Self-attention cache of one layer: rows of keys and values, one per token and hypothesis, found

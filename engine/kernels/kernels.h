@@ -33,6 +33,13 @@ static inline size_t kernel_padded(size_t n)
 
 enum kernel_activation { KERNEL_NONE, KERNEL_RELU, KERNEL_SWISH, KERNEL_GELU };
 
+/* How the items of a memory are joined into areas. */
+struct area_rule {
+    int width;       /* A, the widest area; 1 = regular attention */
+    bool mean_value; /* an area's value is the mean of its items' values, not their sum */
+    int top_k;       /* 0 = all areas count; else only those as probable as the k-th */
+};
+
 struct product {
     size_t m, n, k;
     const float *x;
@@ -83,7 +90,7 @@ struct kernels {
      * probabilities of all areas of width 1..A that contain m; divided by their width where the
      * value of an area is the mean of its items. A = 1 is softmax. scores has Lp floats, the
      * coverage beyond L is 0. scratch: area_scratch(L) floats. */
-    void (*area_coverage)(size_t l, int a, bool mean_value, float *scores, float *scratch);
+    void (*area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
 
     /* out[Dp] = sum over m < L of coverage[m] * value of item m, scattered likewise. */
     void (*context_rows)(size_t l, size_t dp, const float *coverage, const float *cache,
@@ -106,9 +113,13 @@ void kernels_pack(size_t n, size_t k, const float *w, size_t w_stride, float *pa
 /* Packs the transpose of W[k,n] into panels, likewise. */
 void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride, float *panels);
 
-/* The probabilities of all areas of width 1..a over scores[l], for inspection: ordered by width,
- * then by first item. `weights` has room for all of them; returns how many. */
-size_t kernels_area_weights(size_t l, int a, const float *scores, float *weights);
+/* The probabilities of all areas over scores[l]: ordered by width, then by first item. `weights`
+ * has room for twice as many; returns how many. */
+size_t kernels_area_weights(size_t l, const struct area_rule *rule, const float *scores,
+                            float *weights);
+
+/* area_coverage by way of the probabilities of all areas: what every table does for top-k. */
+void kernels_top_coverage(size_t l, const struct area_rule *rule, float *scores, float *scratch);
 
 /* Keeps the candidate if it belongs to the best k. Shared by all scans. */
 void kernels_offer(struct logit_scan *scan, int32_t id, float logit);

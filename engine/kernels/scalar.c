@@ -63,8 +63,12 @@ static void scores_rows(size_t l, size_t dp, const float *query, const float *ca
 }
 
 /* Sections 1 and 2 of the design as they are written: one exponential per area. */
-static void area_coverage(size_t l, int a, bool mean_value, float *row, float *scratch)
+static void area_coverage(size_t l, const struct area_rule *rule, float *row, float *scratch)
 {
+    if (rule->top_k > 0) {
+        kernels_top_coverage(l, rule, row, scratch);
+        return;
+    }
     float *s = scratch;
     float maximum = row[0];
     for (size_t m = 0; m < l; m++) {
@@ -73,7 +77,7 @@ static void area_coverage(size_t l, int a, bool mean_value, float *row, float *s
     }
     memset(row, 0, kernel_padded(l) * sizeof(*row));
     double total = 0.0;
-    for (size_t width = 1; width <= (size_t)a; width++) {
+    for (size_t width = 1; width <= (size_t)rule->width; width++) {
         for (size_t j = 0; j + width <= l; j++) {
             float sum = 0.0f;
             for (size_t m = j; m < j + width; m++)
@@ -81,7 +85,7 @@ static void area_coverage(size_t l, int a, bool mean_value, float *row, float *s
             float p = expf(sum / (float)width);
             total += (double)p;
             for (size_t m = j; m < j + width; m++)
-                row[m] += mean_value ? p / (float)width : p;
+                row[m] += rule->mean_value ? p / (float)width : p;
         }
     }
     for (size_t m = 0; m < l; m++)

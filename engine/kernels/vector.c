@@ -460,8 +460,14 @@ static float row_maximum(size_t l, const float *scores)
     return most;
 }
 
-static void area_coverage(size_t l, int a, bool mean_value, float *scores, float *scratch)
+static void area_coverage(size_t l, const struct area_rule *rule, float *scores, float *scratch)
 {
+    if (rule->top_k > 0) {
+        kernels_top_coverage(l, rule, scores, scratch);
+        return;
+    }
+    const int a = rule->width;
+    const bool mean_value = rule->mean_value;
     struct area_row row = {.l = l, .lp = kernel_padded(l), .a = a, .power = scratch};
     row.from_width = area_array(&row, scratch, MAX_AREA_WIDTH);
     float maximum = row_maximum(l, scores);

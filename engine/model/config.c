@@ -23,8 +23,12 @@ enum {
     MAX_POSITIONS = 1 << 20,
     MAX_LENGTH = 4096,        /* Acre's longest target, without end token */
     DEFAULT_MAX_LENGTH = 512, /* as OPUS-MT's; transformers' own 20 would cut most sentences */
+    MAX_TOP_K = 65536,
     ABSENT = -1,
 };
+
+/* Of area logits: beyond these, all areas weigh the same or one has all the weight. */
+static const float MIN_TEMPERATURE = 0.01f, MAX_TEMPERATURE = 100.0f;
 
 /* Decoding keys as transformers counts them; ABSENT where no file has the key. */
 struct generation {
@@ -267,19 +271,19 @@ static int read_area(const struct json_object *top, struct config *config, struc
         "key",          "value",        "top_k",         "temperature",
         "encoder_self", "decoder_self", "decoder_cross", NULL};
     struct json_object object;
-    int code = json_opt_object(top, "area", &object, err), top_k;
+    int code = json_opt_object(top, "area", &object, err);
     if (code || !object.value)
         return code;
-    float temperature;
     struct area_config common = config->encoder_self;
     code = check_keys(&object, known,
                       "key, value, top_k, temperature, encoder_self, "
                       "decoder_self, decoder_cross",
                       err);
     if (!code)
-        code = json_opt_int(&object, "top_k", 0, 0, &top_k, err);
+        code = json_opt_int(&object, "top_k", 0, MAX_TOP_K, &common.top_k, err);
     if (!code)
-        code = json_opt_float(&object, "temperature", 1, 1, &temperature, err);
+        code = json_opt_float(&object, "temperature", MIN_TEMPERATURE, MAX_TEMPERATURE,
+                              &common.temperature, err);
     if (!code)
         code = read_modes(&object, &common, err);
     config->encoder_self = config->decoder_self = config->decoder_cross = common;
@@ -299,6 +303,7 @@ static void set_regular_attention(struct config *config)
 {
     for (int i = 0; i < CONFIG_MAX_LAYERS; i++)
         config->encoder_self.width[i] = 1;
+    config->encoder_self.temperature = 1.0f;
     config->decoder_self = config->decoder_cross = config->encoder_self;
 }
 

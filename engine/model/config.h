@@ -24,7 +24,9 @@ enum area_value { AREA_VALUE_SUM, AREA_VALUE_MEAN };
 struct area_config {
     enum area_key key;
     enum area_value value;
-    int width[CONFIG_MAX_LAYERS]; /* per layer; 1 = regular attention */
+    int width[CONFIG_MAX_LAYERS]; /* per layer; 1 = regular attention, without what follows */
+    int top_k;                    /* 0 = all areas count, else the k most probable */
+    float temperature;            /* divides the logits of areas */
 };
 
 struct config {

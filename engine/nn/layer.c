@@ -1,6 +1,5 @@
 #include "nn/layer.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -66,14 +65,14 @@ static int bind_norm(const struct layer_source *source, const char *name, struct
 
 /* Joins the projections of `attention` named by the letters of `which`, e.g. "qkv". */
 static int bind_projections(const struct layer_source *source, const char *attention,
-                            const char *which, size_t head_width, struct weight **weight,
+                            const char *which, float query_scale, struct weight **weight,
                             struct acre_err *err)
 {
     struct weight_part parts[MAX_PARTS];
     size_t n = 0;
     for (; which[n]; n++) {
         char name[64];
-        float scale = which[n] == 'q' ? 1.0f / sqrtf((float)head_width) : 1.0f;
+        float scale = which[n] == 'q' ? query_scale : 1.0f;
         snprintf(name, sizeof(name), "%s.%c_proj", attention, which[n]);
         int status = find_part(source, name, source->c, source->c, scale, &parts[n], err);
         if (status != 0)
@@ -85,8 +84,8 @@ static int bind_projections(const struct layer_source *source, const char *atten
 static int bind_self_attention(struct layer *layer, const struct layer_source *source,
                                struct acre_err *err)
 {
-    size_t head_width = layer->self_attention.head_width;
-    int status = bind_projections(source, "self_attn", "qkv", head_width, &layer->self_qkv, err);
+    int status =
+        bind_projections(source, "self_attn", "qkv", layer->self_scale, &layer->self_qkv, err);
     if (status == 0)
         status =
             bind_weight(source, "self_attn.out_proj", source->c, source->c, &layer->self_out, err);
@@ -98,12 +97,11 @@ static int bind_self_attention(struct layer *layer, const struct layer_source *s
 static int bind_cross_attention(struct layer *layer, const struct layer_source *source,
                                 struct acre_err *err)
 {
-    size_t head_width = layer->cross_attention.head_width;
     int status =
-        bind_projections(source, "encoder_attn", "q", head_width, &layer->cross_query, err);
+        bind_projections(source, "encoder_attn", "q", layer->cross_scale, &layer->cross_query, err);
     if (status == 0)
-        status =
-            bind_projections(source, "encoder_attn", "kv", head_width, &layer->cross_memory, err);
+        status = bind_projections(source, "encoder_attn", "kv", layer->cross_scale,
+                                  &layer->cross_memory, err);
     if (status == 0)
         status = bind_weight(source, "encoder_attn.out_proj", source->c, source->c,
                              &layer->cross_out, err);

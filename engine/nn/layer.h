@@ -8,7 +8,8 @@
 
 struct layer {
     struct attention self_attention, cross_attention;
-    struct weight *self_qkv, *self_out;                    /* [3C,C], [C,C] */
+    float self_scale, cross_scale;      /* of the queries; binding folds it into their weights */
+    struct weight *self_qkv, *self_out; /* [3C,C], [C,C] */
     struct weight *cross_query, *cross_memory, *cross_out; /* decoder: [C,C], [2C,C], [C,C] */
     struct weight *inner, *outer;                          /* [F,C], [C,F] */
     struct norm *self_norm, *cross_norm, *final_norm;
@@ -22,8 +23,7 @@ struct layer_source {
     size_t c, f;
 };
 
-/* The attention weights "PREFIXself_attn" or "PREFIXencoder_attn"; queries are scaled by
- * D^-0.5 once, here. */
+/* Fill in the weights; the attentions and scales are there already. */
 int layer_bind_encoder(struct layer *layer, const struct layer_source *source,
                        struct acre_err *err);
 int layer_bind_decoder(struct layer *layer, const struct layer_source *source,

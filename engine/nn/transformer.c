@@ -42,9 +42,17 @@ static struct attention attention_of(const struct config *config, int n_heads,
     return (struct attention){
         .n_heads = (size_t)n_heads,
         .head_width = (size_t)(config->d_model / n_heads),
-        .area_width = area->width[layer],
-        .mean_value = area->value == AREA_VALUE_MEAN,
+        .area = {.width = area->width[layer],
+                 .mean_value = area->value == AREA_VALUE_MEAN,
+                 .top_k = area->width[layer] > 1 ? area->top_k : 0},
     };
+}
+
+/* D^-0.5, and the temperature: an area's logit is linear in the query. */
+static float query_scale(const struct attention *attention, const struct area_config *area)
+{
+    float temperature = attention->area.width > 1 ? area->temperature : 1.0f;
+    return 1.0f / (sqrtf((float)attention->head_width) * temperature);
 }
 
 static int bind_encoder(struct transformer *model, const struct config *config,
@@ -52,12 +60,14 @@ static int bind_encoder(struct transformer *model, const struct config *config,
 {
     source->f = (size_t)config->encoder_ffn;
     for (size_t i = 0; i < model->n_encoder; i++) {
+        struct layer *layer = &model->encoder[i];
         char prefix[64];
         snprintf(prefix, sizeof(prefix), "model.encoder.layers.%zu.", i);
         source->prefix = prefix;
-        model->encoder[i].self_attention =
+        layer->self_attention =
             attention_of(config, config->encoder_heads, &config->encoder_self, i);
-        int status = layer_bind_encoder(&model->encoder[i], source, err);
+        layer->self_scale = query_scale(&layer->self_attention, &config->encoder_self);
+        int status = layer_bind_encoder(layer, source, err);
         if (status != 0)
             return status;
     }
@@ -69,14 +79,17 @@ static int bind_decoder(struct transformer *model, const struct config *config,
 {
     source->f = (size_t)config->decoder_ffn;
     for (size_t i = 0; i < model->n_decoder; i++) {
+        struct layer *layer = &model->decoder[i];
         char prefix[64];
         snprintf(prefix, sizeof(prefix), "model.decoder.layers.%zu.", i);
         source->prefix = prefix;
-        model->decoder[i].self_attention =
+        layer->self_attention =
             attention_of(config, config->decoder_heads, &config->decoder_self, i);
-        model->decoder[i].cross_attention =
+        layer->self_scale = query_scale(&layer->self_attention, &config->decoder_self);
+        layer->cross_attention =
             attention_of(config, config->decoder_heads, &config->decoder_cross, i);
-        int status = layer_bind_decoder(&model->decoder[i], source, err);
+        layer->cross_scale = query_scale(&layer->cross_attention, &config->decoder_cross);
+        int status = layer_bind_decoder(layer, source, err);
         if (status != 0)
             return status;
     }

@@ -61,10 +61,6 @@ static const char *unsupported(const struct golden *golden)
         return "values other than sum and mean";
     if (number_of(golden, "max_area_height") > 1)
         return "areas in two dimensions";
-    if (number_of(golden, "top_k_areas") > 0)
-        return "top-k areas";
-    if (number_of(golden, "area_temperature") != 1.0)
-        return "temperatures other than 1";
     return NULL;
 }
 
@@ -115,16 +111,16 @@ static double difference(size_t n, const float *a, const float *b)
 
 /* The engine's weights over the seen items, in the places of all areas of the whole memory. */
 static double weights_error(const struct golden *golden, const float *query, const float *keys,
-                            size_t n_seen, int width, const float *expected)
+                            size_t n_seen, const struct area_rule *rule, const float *expected)
 {
     size_t l = golden->l, n = 0, place = 0;
-    float *scores = calloc(l, sizeof(float)), *got = calloc(golden->n_areas, sizeof(float));
+    float *scores = calloc(l, sizeof(float)), *got = calloc(2 * golden->n_areas, sizeof(float));
     float *spread = calloc(golden->n_areas, sizeof(float));
     for (size_t m = 0; m < n_seen; m++)
         for (size_t c = 0; c < golden->d; c++)
             scores[m] += query[c] * keys[m * golden->d + c];
-    kernels_area_weights(n_seen, width, scores, got);
-    for (size_t w = 1; w <= (size_t)width && w <= l; w++)
+    kernels_area_weights(n_seen, rule, scores, got);
+    for (size_t w = 1; w <= (size_t)rule->width && w <= l; w++)
         for (size_t j = 0; j + w <= l; j++, place++)
             if (j + w <= n_seen)
                 spread[place] = got[n++];
@@ -144,16 +140,18 @@ static double query_error(const struct golden *golden, struct device *device, st
     struct attention attention = {
         .n_heads = 1,
         .head_width = d,
-        .area_width = (int)number_of(golden, "max_area_width"),
-        .mean_value = strcmp(text_of(golden, "value_mode"), "mean") == 0,
+        .area = {.width = (int)number_of(golden, "max_area_width"),
+                 .mean_value = strcmp(text_of(golden, "value_mode"), "mean") == 0,
+                 .top_k = (int)number_of(golden, "top_k_areas")},
     };
     const float *keys = golden->key + head * golden->l * d;
     const float *values = golden->value + head * golden->l * d;
     float *query = malloc(d * sizeof(float)), *context = malloc(d * sizeof(float));
     float *joined = malloc(n_seen * 2 * d * sizeof(float));
     float *memory = malloc(device->ops->memory_floats(&attention, n_seen) * sizeof(float));
+    double scale = number_of(golden, "query_scale") / number_of(golden, "area_temperature");
     for (size_t c = 0; c < d; c++)
-        query[c] = golden->query[row * d + c] * (float)number_of(golden, "query_scale");
+        query[c] = golden->query[row * d + c] * (float)scale;
     for (size_t m = 0; m < n_seen; m++) {
         memcpy(joined + m * 2 * d, keys + m * d, d * sizeof(float));
         memcpy(joined + m * 2 * d + d, values + m * d, d * sizeof(float));
@@ -162,7 +160,7 @@ static double query_error(const struct golden *golden, struct device *device, st
     struct memory_rows rows = {.memory = memory, .length = n_seen, .n_rows = 1};
     device->ops->attend_memory(stream, &attention, 1, &rows, query, context);
     double error = difference(d, context, golden->output + row * d);
-    error = fmax(error, weights_error(golden, query, keys, n_seen, attention.area_width,
+    error = fmax(error, weights_error(golden, query, keys, n_seen, &attention.area,
                                       golden->weights + row * golden->n_areas));
     free(query), free(context), free(joined), free(memory);
     return error;

@@ -67,7 +67,8 @@ static void attend(const struct problem *p, float *scores, float *context)
         rows[m] = (int32_t)order[m];
         memcpy(cache + order[m] * dp, p->values + m * p->d, p->d * sizeof(float));
     }
-    tested->area_coverage(p->seen, p->a, p->mean_value, scores, scratch);
+    struct area_rule rule = {.width = p->a, .mean_value = p->mean_value};
+    tested->area_coverage(p->seen, &rule, scores, scratch);
     tested->context_rows(p->seen, dp, scores, cache, rows, dp, context);
     free(order), free(cache), free(scratch), free(rows);
 }
@@ -189,13 +190,60 @@ static void weights_equal_reference(void **state)
         struct problem p =
             make_problem(l, l, (int)random_pick(1, MAX_AREA_WIDTH), spreads[round % 4]);
         size_t n = area_reference_count(l, p.a);
-        float *scores = scores_of(&p), *got = malloc(n * sizeof(*got));
+        struct area_rule rule = {.width = p.a, .mean_value = p.mean_value};
+        float *scores = scores_of(&p), *got = malloc(2 * n * sizeof(*got));
         double *want = malloc(n * sizeof(*want)), *out = malloc(p.d * sizeof(*out));
         area_reference(p.query, p.keys, p.values, NULL, l, p.d, p.a, p.mean_value, out, want);
-        assert_int_equal(kernels_area_weights(l, p.a, scores, got), n);
+        assert_int_equal(kernels_area_weights(l, &rule, scores, got), n);
         for (size_t i = 0; i < n; i++)
             assert_near((double)got[i], want[i], 1e-6, &p, "weight", i);
         free(scores), free(got), free(want), free(out);
+        free_problem(&p);
+    }
+}
+
+static int descending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* coverage[l] of the areas whose weight is at least the k-th, from the weights of all. */
+static void reference_top(const struct problem *p, size_t n, double *weights, int k,
+                          double *coverage)
+{
+    double *sorted = malloc(n * sizeof(*sorted)), total = 0;
+    memcpy(sorted, weights, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), descending);
+    double least = (size_t)k < n ? sorted[k - 1] : 0;
+    for (size_t i = 0; i < n; i++)
+        total += weights[i] >= least ? weights[i] : 0;
+    memset(coverage, 0, p->l * sizeof(*coverage));
+    for (size_t width = 1, i = 0; i < n; width++)
+        for (size_t j = 0; j + width <= p->l; j++, i++)
+            for (size_t m = j; m < j + width && weights[i] >= least; m++)
+                coverage[m] += weights[i] / total / (p->mean_value ? (double)width : 1);
+    free(sorted);
+}
+
+static void top_areas_are_kept_and_renormalised(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 400; round++) {
+        size_t l = random_pick(1, 60);
+        struct problem p = make_problem(l, l, (int)random_pick(1, MAX_AREA_WIDTH), 1);
+        size_t n = area_reference_count(l, p.a);
+        struct area_rule rule = {
+            .width = p.a, .mean_value = p.mean_value, .top_k = (int)random_pick(1, n + 2)};
+        float *got = scores_of(&p), *scratch = malloc(area_scratch(l) * sizeof(*scratch));
+        double *weights = malloc(n * sizeof(*weights)), *out = malloc(p.d * sizeof(*out));
+        double *want = malloc(l * sizeof(*want));
+        area_reference(p.query, p.keys, p.values, NULL, l, p.d, p.a, p.mean_value, out, weights);
+        reference_top(&p, n, weights, rule.top_k, want);
+        tested->area_coverage(l, &rule, got, scratch);
+        for (size_t m = 0; m < l; m++)
+            assert_near((double)got[m], want[m], 1e-5, &p, "coverage of the top areas", m);
+        free(got), free(scratch), free(weights), free(out), free(want);
         free_problem(&p);
     }
 }
@@ -208,9 +256,12 @@ int main(void)
     int failed = 0;
     for (level = CPU_SCALAR; level <= best; level++) {
         const struct CMUnitTest tests[] = {
-            cmocka_unit_test(random_shapes),           cmocka_unit_test(small_memories),
-            cmocka_unit_test(all_but_one_masked),      cmocka_unit_test(width_one_is_softmax),
+            cmocka_unit_test(random_shapes),
+            cmocka_unit_test(small_memories),
+            cmocka_unit_test(all_but_one_masked),
+            cmocka_unit_test(width_one_is_softmax),
             cmocka_unit_test(weights_equal_reference),
+            cmocka_unit_test(top_areas_are_kept_and_renormalised),
         };
         tested = kernels_find(level);
         random_seed(1);

@@ -33,8 +33,8 @@ static struct attention random_attention(void)
     return (struct attention){
         .n_heads = random_pick(1, 4),
         .head_width = random_pick(1, 2) == 1 ? random_pick(1, 20) : random_pick(1, MAX_WIDTH),
-        .area_width = (int)random_pick(1, 3) == 1 ? 1 : (int)random_pick(2, MAX_AREA_WIDTH),
-        .mean_value = random_pick(0, 1),
+        .area = {.width = (int)random_pick(1, 3) == 1 ? 1 : (int)random_pick(2, MAX_AREA_WIDTH),
+                 .mean_value = random_pick(0, 1)},
     };
 }
 
@@ -85,8 +85,8 @@ static void reference_head(const struct packed *p, size_t b, size_t t, size_t se
         memcpy(k + m * d, start + m * 3 * c + c, d * sizeof(*k));
         memcpy(v + m * d, start + m * 3 * c + 2 * c, d * sizeof(*v));
     }
-    area_reference(q, k, v, NULL, seen, d, p->attention.area_width, p->attention.mean_value, out,
-                   NULL);
+    area_reference(q, k, v, NULL, seen, d, p->attention.area.width, p->attention.area.mean_value,
+                   out, NULL);
     for (size_t i = 0; i < d; i++)
         context[i] = (float)out[i];
     free(q), free(k), free(v), free(out);

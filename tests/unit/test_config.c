@@ -193,13 +193,15 @@ static void test_architecture(void **state)
 static void test_area(void **state)
 {
     (void)state;
-    parse_good(";area:{\"key\":\"mean\",\"value\":\"mean\",\"top_k\":0,\"temperature\":1.0,"
+    parse_good(";area:{\"key\":\"mean\",\"value\":\"mean\",\"top_k\":3,\"temperature\":2.5,"
                "\"encoder_self\":{\"width\":[5,1],\"height\":[1,1]},"
                "\"decoder_cross\":{\"width\":[1,16,2],\"value\":\"sum\",\"memory_height\":1}}",
                NULL);
     assert_int_equal(config.encoder_self.width[0], 5);
     assert_int_equal(config.encoder_self.width[1], 1);
     assert_int_equal(config.encoder_self.value, AREA_VALUE_MEAN);
+    assert_int_equal(config.decoder_cross.top_k, 3);
+    assert_true(config.decoder_self.temperature == 2.5f);
     assert_int_equal(config.decoder_self.width[2], 1);
     assert_int_equal(config.decoder_cross.width[1], 16);
     assert_int_equal(config.decoder_cross.value, AREA_VALUE_SUM);
@@ -323,9 +325,10 @@ static const struct {
     {";area:{\"encoder_self\":{\"height\":[1,2]}}",
      "config.json: area.encoder_self.height: "
      "expected 2 integers from 1 to 1, one per layer, found [1,2]"},
-    {";area:{\"top_k\":3}", "config.json: area.top_k: expected an integer from 0 to 0, found 3"},
-    {";area:{\"temperature\":0.5}",
-     "config.json: area.temperature: expected a number from 1 to 1, found 0.5"},
+    {";area:{\"top_k\":-1}",
+     "config.json: area.top_k: expected an integer from 0 to 65536, found -1"},
+    {";area:{\"temperature\":0}",
+     "config.json: area.temperature: expected a number from 0.01 to 100, found 0"},
     {";area:{\"key\":\"max_concat\"}",
      "config.json: area.key: mode \"max_concat\" is not supported yet"},
     {";area:{\"decoder_self\":{\"value\":\"max\"}}",
