@@ -130,11 +130,12 @@ fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60)
 	tests/fuzz/run $(FUZZ_SECONDS)
 
 install: build ## install command, library, header and models under PREFIX
-	install -D -m 755 build/acre $(DESTDIR)$(PREFIX)/bin/acre
-	install -D -m 644 build/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
+	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
+	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
 	install -D -m 644 engine/acre.h $(DESTDIR)$(PREFIX)/include/acre.h
-	install -D -m 644 conf/acre.json $(DESTDIR)$(PREFIX)/share/acre/acre.json
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -d $(DESTDIR)$(PREFIX)/share/acre $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
+	    >$(DESTDIR)$(PREFIX)/share/acre/acre.json
 	printf '%s\n' 'Name: acre' 'Description: Machine translation engine' 'Version: 0.1.0' \
 	    'Requires.private: $(ENGINE_LIBS)' 'Cflags: -I$(PREFIX)/include' \
 	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' \

@@ -62,6 +62,9 @@ struct acre_job;
 enum acre_log_level { ACRE_LOG_INFO, ACRE_LOG_WARNING };
 typedef void acre_log_fn(void *user, enum acre_log_level level, const char *line);
 
+/* The largest values of the options below. */
+enum { ACRE_MAX_THREADS = 1024, ACRE_MAX_BATCH_SIZE = 1024, ACRE_MAX_BEAM_SIZE = 64 };
+
 /* Zero in any field means its default. */
 struct acre_options {
     const char *device;       /* "auto" (default), "cpu" */
@@ -69,7 +72,7 @@ struct acre_options {
     int n_threads;            /* worker threads; default: the CPUs this process may use */
     int batch_size;           /* most sentences one worker decodes together; default 32 */
     int max_beam_size;        /* largest beam a request may ask for; default 8 */
-    size_t max_queued_tokens; /* source tokens waiting before ACRE_EBUSY; default 1,000,000 */
+    size_t max_queued_tokens; /* source tokens that may wait; default 100,000 per thread */
     acre_log_fn *log;         /* called from any thread; default: silent */
     void *log_user;
 };

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -12,10 +13,8 @@
 
 enum {
     DEFAULT_BATCH_SIZE = 32,
-    MAX_BATCH_SIZE = 1024,
     DEFAULT_MAX_BEAM = 8,
-    DEFAULT_QUEUED_TOKENS = 1000000,
-    MAX_THREADS = 1024,
+    DEFAULT_QUEUED_TOKENS = 100000, /* per thread: half a minute of a small model's work */
 };
 
 static void say(const struct acre_options *options, const char *format, ...)
@@ -56,12 +55,12 @@ static int fill_options(struct acre_options *options, struct acre_err *err)
     if (options->max_beam_size == 0)
         options->max_beam_size = DEFAULT_MAX_BEAM;
     if (options->max_queued_tokens == 0)
-        options->max_queued_tokens = DEFAULT_QUEUED_TOKENS;
-    int status = check_range("threads", options->n_threads, MAX_THREADS, err);
+        options->max_queued_tokens = DEFAULT_QUEUED_TOKENS * (size_t)options->n_threads;
+    int status = check_range("threads", options->n_threads, ACRE_MAX_THREADS, err);
     if (status == 0)
-        status = check_range("batch_size", options->batch_size, MAX_BATCH_SIZE, err);
+        status = check_range("batch_size", options->batch_size, ACRE_MAX_BATCH_SIZE, err);
     if (status == 0)
-        status = check_range("max_beam_size", options->max_beam_size, MAX_BEAM, err);
+        status = check_range("max_beam_size", options->max_beam_size, ACRE_MAX_BEAM_SIZE, err);
     return status;
 }
 
@@ -134,18 +133,6 @@ size_t acre_engine_queued_tokens(struct acre_engine *engine)
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
-
-/* The last part of a path, without slashes at its end. */
-static char *base_name(const char *path)
-{
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t start = end;
-    while (start > 0 && path[start - 1] != '/')
-        start--;
-    return mem_copy_text(path + start, end - start);
-}
 
 static void fill_info(struct acre_model *model)
 {
@@ -239,11 +226,15 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
     struct acre_model *model = mem_calloc(1, sizeof(*model));
     if (!model)
         return err_set(err, ACRE_ENOMEM, "%s: no memory for the model", directory);
-    model->name = base_name(directory);
-    int status = model->name ? load(engine, directory, model, err)
+    /* The real path has the directory's own name, also where it was given as "." */
+    char *path = realpath(directory, NULL);
+    if (path)
+        model->name = mem_copy_text(strrchr(path, '/') + 1, strlen(strrchr(path, '/') + 1));
+    int status = model->name ? load(engine, path, model, err)
                              : err_set(err, ACRE_ENOMEM, "no memory for the model");
+    free(path);
     if (status != 0) {
-        err_prefix(err, "%s/", directory);
+        err_prefix(err, status == ACRE_ENOMEM ? "%s: " : "%s/", directory);
         model_close(model);
         return status;
     }

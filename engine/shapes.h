@@ -14,9 +14,11 @@
 #ifndef ENGINE_SHAPES_H
 #define ENGINE_SHAPES_H
 
+#include "acre.h"
+
 enum {
     MAX_AREA_WIDTH = 16, /* widest area a configuration may ask for */
-    MAX_BEAM = 64,       /* widest beam an engine can be opened for */
+    MAX_BEAM = ACRE_MAX_BEAM_SIZE,
 };
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "acre.h" /* ACRE_ENOMEM */
 
@@ -66,6 +67,15 @@ void mem_unmap(void *memory, size_t bytes)
 {
     if (memory)
         munmap(memory, bytes ? bytes : 1);
+}
+
+void mem_forget(void *part, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)part + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)part + bytes) / page * page;
+    if (end > first)
+        madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
 int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)

@@ -19,6 +19,9 @@ void mem_free(void *memory);
 void *mem_map(size_t bytes);
 void mem_unmap(void *memory, size_t bytes); /* NULL is allowed */
 
+/* Gives back the whole pages within a part of mapped memory; they read as zeros again. */
+void mem_forget(void *part, size_t bytes);
+
 /* Makes room for `wanted` items of `item_bytes` in *items; grows *capacity at least by half.
  * Returns 0 or ACRE_ENOMEM with *items untouched. */
 int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes);

@@ -7,7 +7,10 @@
 #include "base/mem.h"
 #include "decode/search.h"
 
-enum { ADMIT_ROWS = 1024 }; /* bounds how long newcomers keep the running sentences waiting */
+enum {
+    ADMIT_ROWS = 1024,         /* bounds how long newcomers keep the running sentences waiting */
+    KEPT_FLOATS = 1024 * 1024, /* what a free slot may keep of the pages its sentence has touched */
+};
 
 struct slot {
     struct sentence *sentence; /* NULL: free */
@@ -127,6 +130,14 @@ int batch_open(const struct batch_model *model, const struct batch_limits *limit
     batch->max_sentences = limits->max_sentences;
     batch->max_beam = limits->max_beam_size;
     batch->positions = transformer_positions(model->transformer);
+    if (slot_rows(batch) > INT32_MAX / batch->max_sentences) {
+        mem_free(batch);
+        return err_set(err, ACRE_EOPTION,
+                       "batch_size %zu and max_beam_size %zu are too large for a model of %zu "
+                       "positions",
+                       limits->max_sentences, limits->max_beam_size,
+                       transformer_positions(model->transformer));
+    }
     if (alloc_host(batch) != 0 || alloc_device(batch) != 0) {
         batch_close(batch);
         return err_set(err, ACRE_ENOMEM, "no memory for batches of %zu sentences and beam %zu",
@@ -314,9 +325,27 @@ static int copy_results(const struct search *search, struct sentence *sentence)
     return 0;
 }
 
+/* A long sentence's pages go back at once: kept in every slot they would add up to gigabytes. */
+static void forget_slot(struct batch *batch, const struct slot *slot)
+{
+    const struct device_ops *ops = batch->model.device->ops;
+    const struct transformer *transformer = batch->model.transformer;
+    size_t layers = transformer_decoder_layers(transformer);
+    size_t row_floats = transformer_cache_floats(transformer) / layers;
+    size_t rows = (size_t)(slot->search.t + 1) * (size_t)slot->search.decoding.beam_size;
+    size_t memory = transformer_memory_floats(transformer, slot->source_length);
+    if (rows * row_floats * layers + memory <= KEPT_FLOATS)
+        return;
+    float *part = batch->cache + (size_t)cache_row(batch, slot, 0, 0) * row_floats;
+    for (size_t i = 0; i < layers; i++, part += batch->cache_floats / layers)
+        ops->forget(batch->model.device, part, rows * row_floats);
+    ops->forget(batch->model.device, slot->memory, memory);
+}
+
 static struct sentence *release(struct batch *batch, struct slot *slot, int status)
 {
     struct sentence *sentence = slot->sentence;
+    forget_slot(batch, slot);
     sentence->status = status;
     slot->sentence = NULL;
     batch->n_running--;

@@ -213,6 +213,12 @@ static void device_free(struct device *device, float *memory, size_t n_floats)
     mem_unmap(memory, n_floats * sizeof(float));
 }
 
+static void device_forget(struct device *device, float *part, size_t n_floats)
+{
+    (void)device;
+    mem_forget(part, n_floats * sizeof(float));
+}
+
 /* ---- Streams --------------------------------------------------------------------------------- */
 
 static void stream_close(struct stream *stream)
@@ -501,6 +507,7 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .stream_close = stream_close,
         .alloc = device_alloc,
         .free = device_free,
+        .forget = device_forget,
         .cache_row_floats = cache_row_floats,
         .memory_floats = memory_floats,
         .embed = embed,

@@ -83,6 +83,8 @@ struct device_ops {
     /* Zeroed memory for activations and caches; pages not yet written cost nothing. */
     float *(*alloc)(struct device *device, size_t n_floats);
     void (*free)(struct device *device, float *memory, size_t n_floats);
+    /* Gives pages of a part of it back; what was there is zero or as it was. */
+    void (*forget)(struct device *device, float *part, size_t n_floats);
 
     size_t (*cache_row_floats)(const struct attention *attention);
     size_t (*memory_floats)(const struct attention *attention, size_t length);

@@ -20,7 +20,7 @@ enum {
     MAX_FILE_BYTES = 4 << 20,
     MAX_WIDTH = 65536,
     MAX_VOCAB = 1 << 24,
-    MAX_POSITIONS = 1 << 20,
+    MAX_POSITIONS = 1 << 16,
     MAX_LENGTH = 4096,        /* Acre's longest target, without end token */
     DEFAULT_MAX_LENGTH = 512, /* as OPUS-MT's; transformers' own 20 would cut most sentences */
     MAX_TOP_K = 65536,
@@ -431,6 +431,10 @@ static int set_tokens(const struct json_object *object, const struct generation 
         code = check_token(object, "eos_token_id", generation->end_token, err);
     if (!code)
         code = check_token(object, "decoder_start_token_id", generation->start_token, err);
+    if (!code && generation->end_token >= config->vocab_size) /* sources end with it too */
+        code = err_set(err, ACRE_EMODEL,
+                       "%s: eos_token_id: expected an integer from 0 to %d, found %d", CONFIG_FILE,
+                       config->vocab_size - 1, generation->end_token);
     config->pad_token = generation->pad_token;
     config->end_token = generation->end_token;
     config->start_token = generation->start_token;

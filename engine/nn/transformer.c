@@ -209,6 +209,11 @@ void transformer_close(struct transformer *model)
     mem_free(model);
 }
 
+size_t transformer_decoder_layers(const struct transformer *model)
+{
+    return model->n_decoder;
+}
+
 size_t transformer_positions(const struct transformer *model)
 {
     return model->n_positions;

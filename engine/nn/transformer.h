@@ -81,6 +81,8 @@ void transformer_search_output(const struct transformer *transformer, struct str
                                struct workspace *workspace, size_t n_rows,
                                struct logit_scan *scans);
 
+size_t transformer_decoder_layers(const struct transformer *transformer);
+
 /* Positions the model can number; sentences and hypotheses are at most that long. */
 size_t transformer_positions(const struct transformer *transformer);
 

@@ -67,6 +67,14 @@ static size_t drop_blanks(const char *text, size_t begin, size_t end)
     return end;
 }
 
+static bool has_word(const char *text, size_t begin, size_t end)
+{
+    while (begin < end)
+        if (u_isalnum(utf8_next(text, end, &begin)))
+            return true;
+    return false;
+}
+
 /* ---- Sentences that are too long ------------------------------------------------------------- */
 
 static int encode(struct splitter *splitter, size_t begin, size_t end)
@@ -176,11 +184,12 @@ static int fit(struct splitter *splitter, size_t begin, size_t end, size_t *limi
 
 /* ---- Sentences ------------------------------------------------------------------------------- */
 
-/* Adds the span with the tokens of the probe. A span without tokens stays as it is. */
+/* Adds the span with the tokens of the probe. A span that says nothing to the model stays as it
+ * is: emoji and other scripts come out as they went in. */
 static int add_sentence(struct splitter *splitter, size_t begin, size_t end)
 {
     struct document *document = splitter->document;
-    if (splitter->probe.n == 0)
+    if (!tokenizer_knows(splitter->tokenizer, &splitter->probe))
         return 0;
     if (mem_reserve(&document->sentences, &splitter->capacity, document->n_sentences + 1,
                     sizeof(*document->sentences)))
@@ -218,7 +227,9 @@ static int add_span(struct splitter *splitter, size_t begin, size_t end)
     const char *text = splitter->document->text;
     begin = skip_blanks(text, begin, end);
     end = drop_blanks(text, begin, end);
-    if (begin < end && end - begin <= splitter->window_bytes) {
+    if (!has_word(text, begin, end))
+        return 0;
+    if (end - begin <= splitter->window_bytes) {
         int code = encode(splitter, begin, end);
         if (code || splitter->probe.n <= splitter->max_tokens)
             return code ? code : add_sentence(splitter, begin, end);

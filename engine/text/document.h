@@ -1,7 +1,8 @@
 /* document.h - a text as the sentences to translate and the whitespace between them.
  *
  * Sentences are found with ICU. Everything that is not translated (whitespace before, between and
- * after sentences, line ends, blank lines) is kept as it was. A sentence longer than the model can
+ * after sentences, line ends, blank lines, spans without a letter or digit, spans of which the
+ * vocabulary knows no word) is kept as it was. A sentence longer than the model can
  * read is split at the best place: after sentence-like or clause punctuation, else at a space,
  * else between characters; nothing is dropped. Used by one thread at a time.
  */

@@ -302,6 +302,28 @@ static int encode_token(const struct tokenizer *tokenizer, const char *token, si
                 : 0;
 }
 
+static bool has_word(const char *piece)
+{
+    size_t bytes = strlen(piece);
+    for (size_t at = 0; at < bytes;)
+        if (u_isalnum(utf8_next(piece, bytes, &at)))
+            return true;
+    return false;
+}
+
+bool tokenizer_knows(const struct tokenizer *tokenizer, const struct tokens *tokens)
+{
+    const struct vocab *vocab = &tokenizer->source;
+    if (tokenizer->is_bytes)
+        return tokens->n > 0;
+    for (size_t i = 0; i < tokens->n; i++) {
+        int32_t id = tokens->ids[i];
+        if (id != vocab->unknown && vocab->pieces[id] && has_word(vocab->pieces[id]))
+            return true;
+    }
+    return false;
+}
+
 int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,
                             struct tokens *out, struct acre_err *err)
 {

@@ -38,6 +38,9 @@ bool tokenizer_is_bytes(const struct tokenizer *tokenizer);
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
                      struct tokens *out, struct acre_err *err);
 
+/* Whether any of the source tokens is a known one with a letter or digit. Bytes are all known. */
+bool tokenizer_knows(const struct tokenizer *tokenizer, const struct tokens *tokens);
+
 /* Appends the ids of the vocabulary's own tokens, separated by spaces; an unknown token becomes
  * <unk>. For bytes a token is the character itself, or <0xHH> for any byte (space is <0x20>). */
 int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,

@@ -281,6 +281,8 @@ static const struct {
     {";tie_word_embeddings:false", "config.json: tie_word_embeddings: expected true, found false, "
                                    "which is not supported"},
     {";pad_token_id:", "config.json: pad_token_id: expected a token id, found nothing"},
+    {";share_encoder_decoder_embeddings:false;decoder_vocab_size:200;eos_token_id:150",
+     "config.json: eos_token_id: expected an integer from 0 to 99, found 150"},
     {";eos_token_id:", "config.json: eos_token_id: expected a token id, found nothing"},
     {";decoder_start_token_id:",
      "config.json: decoder_start_token_id: expected a token id, found nothing"},

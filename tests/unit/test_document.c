@@ -89,8 +89,9 @@ static const struct splitting splittings[] = {
                             "a va ?"}},
     {"", "One. Two.", {"One.", "Two."}},
     {"zz", "One. Two.", {"One.", "Two."}},
-    {"en", "...", {"..."}},
-    {"en", "\xF0\x9F\x98\x80 \n!", {"\xF0\x9F\x98\x80", "!"}},
+    {"en", "...", {0}},
+    {"en", "\xF0\x9F\x98\x80 \n!", {0}},
+    {"en", "\xF0\x9F\x98\x80\nSee 3!", {"See 3!"}},
     {"en", "\xEF\xBB\xBFWith a mark.\xE2\x80\x8B ", {"With a mark."}},
     {"en",
      NBSP "Spaces" NBSP "inside." IDEOGRAPHIC_SPACE "Next.",
@@ -124,6 +125,28 @@ static void test_known(void **state)
         if (each->sentences[document.n_sentences])
             fail_msg("\"%s\": \"%s\" is missing", each->text,
                      each->sentences[document.n_sentences]);
+        document_fini(&document);
+    }
+}
+
+/* What the vocabulary has no word of comes out as it went in; one known word is enough. */
+static void test_unknown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t n_sentences;
+    } texts[] = {
+        {"\xE4\xBD\xA0\xE5\xA5\xBD", 0},                  /* Chinese */
+        {"\xD9\x85\xD8\xB1\xD8\xAD\xD8\xA8\xD8\xA7.", 0}, /* Arabic and a full stop */
+        {"\xE4\xBD\xA0\xE5\xA5\xBD. The house.", 1},      /* the second sentence */
+        {"The \xE4\xBD\xA0\xE5\xA5\xBD house.", 1},
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct document document;
+        const char *text = texts[i].text;
+        assert_int_equal(document_init(&document, text, strlen(text), pieces, "en", 50, NULL), 0);
+        assert_int_equal(document.n_sentences, texts[i].n_sentences);
         document_fini(&document);
     }
 }
@@ -474,11 +497,11 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),         cmocka_unit_test(test_join),
-        cmocka_unit_test(test_bad_text),      cmocka_unit_test(test_random),
-        cmocka_unit_test(test_places),        cmocka_unit_test(test_filling),
-        cmocka_unit_test(test_large),         cmocka_unit_test(test_token_lines),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_known),       cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_join),        cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_places),
+        cmocka_unit_test(test_filling),     cmocka_unit_test(test_large),
+        cmocka_unit_test(test_token_lines), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
