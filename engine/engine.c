@@ -234,7 +234,9 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
                              : err_set(err, ACRE_ENOMEM, "no memory for the model");
     free(path);
     if (status != 0) {
-        err_prefix(err, status == ACRE_ENOMEM ? "%s: " : "%s/", directory);
+        /* Errors of a file begin with its name in the directory. */
+        bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION;
+        err_prefix(err, is_of_file ? "%s/" : "%s: ", directory);
         model_close(model);
         return status;
     }

@@ -6,7 +6,10 @@
  * Failure modes: a body beyond the limit is read and dropped (so that the client reads its 413), up
  * to DROP_FACTOR times the limit, then the connection is closed; a client that asks first (Expect:
  * 100-continue) or announces more than that is refused at once. Slow clients: MHD closes silent
- * connections; sweep() closes those that trickle. Out of memory: a 503 made at start. */
+ * connections; sweep() closes those that trickle. Full: one place beyond max_connections admits
+ * whoever waits, and the connection idle longest leaves for it. A request whose end two readers
+ * could see in two places is refused and its connection closed. Out of memory: a 503 made at
+ * start. */
 #include "http.h"
 
 #include <errno.h>
@@ -63,7 +66,8 @@ struct http {
     uv_loop_t *loop;
     uv_poll_t poll;
     uv_timer_t run_timer, sweep_timer;
-    struct connection *connections;
+    struct connection *connections; /* latest first */
+    size_t n_connections;
     struct http_request *awaiting;
     size_t n_active;
     bool has_closed; /* MHD_run() closed a connection */
@@ -109,6 +113,24 @@ static bool has_ended(int fd)
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* Closes the connection that has been idle longest, if at least so long: probes and new clients
+ * must get in though others hold every place. MHD sees the end and cleans up. */
+static void make_room(const struct http *http, uint64_t idle_ms)
+{
+    const struct connection *oldest = NULL;
+
+    for (const struct connection *c = http->connections; c; c = c->next)
+        if (!c->in_request && (!oldest || c->since_ms <= oldest->since_ms))
+            oldest = c;
+    if (oldest && uv_now(http->loop) - oldest->since_ms >= idle_ms)
+        shutdown(oldest->fd, SHUT_RDWR);
+}
+
+static bool is_full(const struct http *http)
+{
+    return http->n_connections > http->options.max_connections;
+}
+
 /* Closes connections whose request does not get on. MHD's own time-out starts again with every
  * byte; these clocks do not. */
 static void sweep(uv_timer_t *timer)
@@ -122,38 +144,54 @@ static void sweep(uv_timer_t *timer)
         if (c->in_request && !c->in_body)
             continue;
         if (now - c->since_ms > limit_s * 1000 || has_ended(c->fd))
-            shutdown(c->fd, SHUT_RDWR); /* MHD sees the end and cleans up */
+            shutdown(c->fd, SHUT_RDWR);
     }
+    if (is_full(http))
+        make_room(http, SWEEP_MS);
+}
+
+static void unlink_connection(struct http *http, struct connection *c)
+{
+    *c->previous_link = c->next;
+    if (c->next)
+        c->next->previous_link = c->previous_link;
+    http->n_connections--;
+    free(c);
+}
+
+static struct connection *link_connection(struct http *http, int fd)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->fd = fd;
+    c->since_ms = uv_now(http->loop);
+    c->next = http->connections;
+    c->previous_link = &http->connections;
+    if (c->next)
+        c->next->previous_link = &c->next;
+    http->connections = c;
+    http->n_connections++;
+    return c;
 }
 
 static void on_connection(void *user, struct MHD_Connection *mhd, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct connection *c = *context;
     struct http *http = user;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        c = calloc(1, sizeof(*c));
-        *context = c;
-        if (!c)
-            return;
-        c->fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        c->since_ms = uv_now(http->loop);
-        c->next = http->connections;
-        c->previous_link = &http->connections;
-        if (c->next)
-            c->next->previous_link = &c->next;
-        http->connections = c;
+        if (http->n_connections == http->options.max_connections)
+            make_room(http, 0);
+        *context = link_connection(
+            http, MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
         return;
     }
     http->has_closed = true;
-    if (c) {
-        *c->previous_link = c->next;
-        if (c->next)
-            c->next->previous_link = c->previous_link;
-        free(c);
-        *context = NULL;
-    }
+    if (*context)
+        unlink_connection(http, *context);
+    *context = NULL;
 }
 
 /* ---- Receiving a request --------------------------------------------------------------------- */
@@ -170,40 +208,96 @@ static enum MHD_Result queue(struct http_request *request)
     return MHD_queue_response(request->mhd, request->status, request->response);
 }
 
-static void reply_too_large(struct http_request *request, bool before_body)
+/* Replies without the handler. `closes`: what follows is, or may be, body and not a request. */
+static void refuse(struct http_request *request, int status, const char *code, const char *text,
+                   bool closes)
 {
-    static const char text[] =
-        "{\"code\":\"body_too_large\",\"error\":\"The request body is larger than %zu bytes\","
-        "\"message\":\"The request body is larger than %zu bytes\"}\n";
-    const size_t limit = request->http->options.max_body_bytes;
-    struct http_reply reply = {.status = MHD_HTTP_CONTENT_TOO_LARGE,
-                               .content_type = "application/json"};
-    int n = asprintf(&reply.body, text, limit, limit);
+    struct http_reply reply = {.status = status, .content_type = "application/json"};
+    int n = asprintf(&reply.body, "{\"code\":\"%s\",\"error\":\"%s\",\"message\":\"%s\"}\n", code,
+                     text, text);
 
     if (n < 0)
         reply.body = NULL;
     reply.body_bytes = n < 0 ? 0 : (size_t)n;
     http_reply(request, &reply);
-    if (before_body && request->response) /* what follows is body, not a request */
+    if (closes && request->response)
         MHD_add_response_header(request->response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
-/* The headers are complete. */
-static enum MHD_Result begin(struct http *http, struct MHD_Connection *mhd, const char *path,
-                             const char *method, void **context)
+static void refuse_too_large(struct http_request *request, bool before_body)
 {
-    const union MHD_ConnectionInfo *info;
+    char text[80];
+
+    snprintf(text, sizeof(text), "The request body is larger than %zu bytes",
+             request->http->options.max_body_bytes);
+    refuse(request, MHD_HTTP_CONTENT_TOO_LARGE, "body_too_large", text, before_body);
+}
+
+/* What the headers say about where the body ends. */
+struct framing {
+    unsigned n_lengths, n_codings;
+    bool is_malformed; /* a length or a header's name that others read differently */
+    bool is_unknown;   /* a transfer coding that is not "chunked" */
+};
+
+static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char *key,
+                                 size_t key_bytes, const char *value, size_t value_bytes)
+{
+    struct framing *framing = user;
+
+    (void)kind;
+    if (strcspn(key, " \t") < key_bytes) /* MHD leaves a blank before the colon in the name */
+        framing->is_malformed = true;
+    if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        framing->n_lengths++;
+        if (!value_bytes || strspn(value, "0123456789") != value_bytes)
+            framing->is_malformed = true;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        framing->n_codings++;
+        if (!value || strcasecmp(value, "chunked") != 0)
+            framing->is_unknown = true;
+    }
+    return MHD_YES;
+}
+
+/* MHD takes the first of several lengths and ignores codings it does not know; a proxy before this
+ * server may see the request end elsewhere. Whether the request was refused. */
+static bool refuse_framing(struct http_request *request)
+{
+    struct framing framing = {.n_lengths = 0};
+
+    MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, on_header, &framing);
+    if (framing.is_malformed || framing.n_lengths + framing.n_codings > 1)
+        refuse(request, MHD_HTTP_BAD_REQUEST, "bad_framing",
+               "The length of the body is ambiguous: expected one Content-Length or one "
+               "Transfer-Encoding header, and no blank in the name of a header",
+               true);
+    else if (framing.is_unknown)
+        refuse(request, MHD_HTTP_NOT_IMPLEMENTED, "transfer_coding_not_supported",
+               "Transfer-Encoding: expected chunked, found another coding", true);
+    return request->state == REPLIED;
+}
+
+/* "http://host/health", as to a proxy, is the path of its own (RFC 9112, 3.2.2). */
+static const char *without_authority(const char *path)
+{
+    const char *authority = path[0] == '/' ? NULL : strstr(path, "://");
+
+    if (!authority)
+        return path;
+    path = strchr(authority + 3, '/');
+    return path ? path : "/";
+}
+
+static struct http_request *open_request(struct http *http, struct MHD_Connection *mhd)
+{
     struct http_request *request = calloc(1, sizeof(*request));
-    const char *announced, *expect;
-    unsigned long long length;
+    const union MHD_ConnectionInfo *info;
 
     if (!request)
-        return queue_no_memory(http, mhd);
-    *context = request;
+        return NULL;
     request->http = http;
     request->mhd = mhd;
-    request->path = path;
-    request->method = method;
     request->body_capacity = http->options.max_body_bytes;
     http->n_active++;
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -212,6 +306,24 @@ static enum MHD_Result begin(struct http *http, struct MHD_Connection *mhd, cons
         request->connection->in_request = request->connection->in_body = true;
         request->connection->since_ms = uv_now(http->loop);
     }
+    return request;
+}
+
+/* The headers are complete. */
+static enum MHD_Result begin(struct http *http, struct MHD_Connection *mhd, const char *path,
+                             const char *method, void **context)
+{
+    struct http_request *request = open_request(http, mhd);
+    const char *announced, *expect;
+    unsigned long long length;
+
+    *context = request;
+    if (!request)
+        return queue_no_memory(http, mhd);
+    request->path = without_authority(path);
+    request->method = method;
+    if (refuse_framing(request))
+        return queue(request);
 
     announced = http_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!announced)
@@ -226,7 +338,7 @@ static enum MHD_Result begin(struct http *http, struct MHD_Connection *mhd, cons
     expect = http_header(request, MHD_HTTP_HEADER_EXPECT);
     if (errno == 0 && length / DROP_FACTOR <= request->body_capacity && !expect)
         return MHD_YES;
-    reply_too_large(request, true);
+    refuse_too_large(request, true);
     return queue(request);
 }
 
@@ -265,7 +377,7 @@ static void hand_over(struct http_request *request)
     if (request->connection)
         request->connection->in_body = false;
     if (request->is_too_large)
-        reply_too_large(request, false);
+        refuse_too_large(request, false);
     else
         http->options.handler(request, http->options.user);
 }
@@ -331,7 +443,7 @@ static void add_headers(const struct http *http, struct MHD_Response *response,
         snprintf(number, sizeof(number), "%d", reply->retry_after_s);
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, number);
     }
-    if (http->is_draining)
+    if (http->is_draining || is_full(http))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (!http->options.cors_origin[0])
         return;
@@ -442,7 +554,7 @@ static struct MHD_Daemon *start_daemon(struct http *http)
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL, on_request, http,
         MHD_OPTION_LISTEN_SOCKET, o->fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_CONNECTION_LIMIT,
-        o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_timeout_s,
+        o->max_connections + 1, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_timeout_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }

@@ -25,7 +25,7 @@ typedef void http_handler_fn(struct http_request *request, void *user);
 struct http_options {
     int fd; /* a listening socket; owned by the server from http_open() on, if that succeeds */
     size_t max_body_bytes;
-    unsigned max_connections;
+    unsigned max_connections; /* for one more, the one idle longest is closed */
     unsigned read_timeout_s;
     unsigned idle_timeout_s;
     const char *cors_origin; /* "" for no CORS headers; borrowed for the server's life */

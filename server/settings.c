@@ -46,7 +46,7 @@ const struct option settings_table[] = {
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
     INT(max_queued_tokens, 1, 1e12, "1000000",
         "source tokens that may wait for a worker; beyond it 429"),
-    INT(max_connections, 1, 100000, "1000", "open connections; more wait to be accepted"),
+    INT(max_connections, 1, 100000, "1000", "open connections; for more, those idle longest are closed"),
     INT(request_timeout_ms, 1, 86400000, "60000",
         "longest a translation may take; then 504. A request's timeout_ms can only shorten it"),
     INT(read_timeout_s, 1, 3600, "30",
