@@ -37,14 +37,12 @@ static void free_call(struct call *call)
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
-/* Strings that must be there; empty counts as missing. */
+/* Strings that must be there. */
 static int parse_required(const struct fields *fields, const char *name, bool is_required,
                           const char **value, struct srv_error *error)
 {
     if (fields_text(fields, name, value, error) != 0)
         return -1;
-    if (*value && !**value)
-        *value = NULL;
     if (!*value && is_required)
         return error_reply(error, 400, "missing_parameter", "Invalid request: missing %s parameter",
                            name);
@@ -76,8 +74,7 @@ static int parse_texts(struct call *call, struct srv_error *error)
     char name[32];
 
     call->is_array = json_is_array(q);
-    if (!q || (json_is_string(q) && json_string_length(q) == 0) ||
-        (call->is_array && json_array_size(q) == 0))
+    if (!q || (call->is_array && json_array_size(q) == 0))
         return error_reply(error, 400, "missing_parameter", "Invalid request: missing q parameter");
     if (!call->is_array && !json_is_string(q))
         return fields_refuse(error, "q", "a string or an array of strings", q);
@@ -105,13 +102,9 @@ static int parse_alternatives(struct call *call, struct srv_error *error)
     const json_t *found = fields_find(&call->fields, "alternatives");
     const int64_t limit = call->server->settings->max_beam_size - 1;
     double n = 0;
-    char *end;
 
     if (json_is_string(found)) {
-        const char *text = json_string_value(found);
-
-        n = strtod(text, &end);
-        if (end == text || *end)
+        if (!options_number(json_string_value(found), OPTION_INT, &n))
             n = NAN;
     } else if (found) {
         n = json_is_number(found) ? json_number_value(found) : NAN;
@@ -134,7 +127,7 @@ static int parse_format(const struct fields *fields, struct srv_error *error)
 
     if (fields_text(fields, "format", &format, error) != 0)
         return -1;
-    if (format && *format && strcmp(format, "text") != 0)
+    if (format && strcmp(format, "text") != 0)
         return error_reply(error, 400, "format_not_supported", "%.60s format is not supported",
                            format);
     return 0;

@@ -175,22 +175,40 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* ---- Building the server, running it, taking it down ----------------------------------------- */
 
-static int open_engine(struct server *server, struct acre_err *err)
+static struct acre_options engine_options(const struct settings *s)
 {
-    const struct settings *s = server->settings;
-    const struct acre_options engine_options = {
+    return (struct acre_options){
         .device = s->device,
         .compute_type = s->compute_type,
         .n_threads = (int)s->threads,
         .batch_size = (int)s->batch_size,
         .max_beam_size = (int)s->max_beam_size,
         .max_queued_tokens = (size_t)s->max_queued_tokens,
-        .log = log_engine,
     };
+}
 
-    if (acre_engine_open(&engine_options, &server->engine, err) != 0)
+static int open_engine(struct server *server, struct acre_err *err)
+{
+    struct acre_options chosen = engine_options(server->settings);
+
+    chosen.log = log_engine;
+    if (acre_engine_open(&chosen, &server->engine, err) != 0)
         return error_prefix(err, "engine: ");
-    return models_load(&server->models, server->engine, s->models, err);
+    return models_load(&server->models, server->engine, server->settings->models, err);
+}
+
+/* Only the engine knows the devices and number formats of this build. */
+static int check_engine(const struct settings *settings)
+{
+    struct acre_options chosen = engine_options(settings);
+    struct acre_engine *engine;
+    struct acre_err err;
+
+    chosen.n_threads = 1;
+    if (acre_engine_open(&chosen, &engine, &err) != 0)
+        return args_failed("engine: %s", err.text);
+    acre_engine_close(engine);
+    return EXIT_DONE;
 }
 
 static int open_http(struct serve *serve, int fd, struct acre_err *err)
@@ -312,7 +330,7 @@ int cmd_serve(int argc, char **argv)
         return EXIT_DONE;
     }
     rc = read_settings(&settings, &args);
-    if (rc != 0 || args.check_config)
+    if (rc != 0)
         return rc;
-    return run_server(&settings);
+    return args.check_config ? check_engine(&settings) : run_server(&settings);
 }

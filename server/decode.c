@@ -45,6 +45,7 @@ static int pick(int64_t given, int standard)
 /* The model's decoding with what was given over it. */
 static int set_decoding(struct decode *decode, const struct decode_args *args)
 {
+    const int longest = acre_model_info(decode->model)->max_source_tokens; /* targets too */
     struct acre_decoding *d = &decode->decoding;
 
     *d = acre_model_info(decode->model)->decoding;
@@ -54,6 +55,9 @@ static int set_decoding(struct decode *decode, const struct decode_args *args)
     d->max_length = pick(args->max_length, d->max_length);
     if (!isnan(args->length_penalty))
         d->length_penalty = (float)args->length_penalty;
+    if (d->max_length > longest)
+        return args_wrong("--max-length: expected at most %d for this model, found %d", longest,
+                          d->max_length);
     if (d->n_hypotheses > d->beam_size)
         return args_wrong("--num-hypotheses: expected at most the model's beam size (%d), found %d",
                           d->beam_size, d->n_hypotheses);
@@ -85,7 +89,7 @@ int decode_open(struct decode *decode, const struct decode_args *args, size_t ma
     if (acre_engine_open(&options, &decode->engine, &err) != 0)
         return args_failed("engine: %s", err.text);
     if (acre_model_open(decode->engine, args->model, &decode->model, &err) != 0)
-        return args_failed("%s: %s", args->model, err.text);
+        return args_failed("%s", err.text);
     decode->load_seconds = decode_seconds() - start;
     return set_decoding(decode, args);
 }

@@ -2,7 +2,8 @@
  *
  * A JSON body gives its members, numbers and booleans as such. Any other request gives its query
  * string and its urlencoded or multipart body merged, all values strings: the query wins, and the
- * first of a repeated key. CRLF becomes LF in those, as browsers send it for a newline.
+ * first of a repeated key. CRLF becomes LF in those, as browsers send it for a newline. Urlencoded
+ * bodies are read as Flask reads them; multipart bodies by libmicrohttpd, and refused if it fails.
  * Loop thread only.
  */
 #ifndef SERVER_FIELDS_H
@@ -24,10 +25,10 @@ struct fields {
 int fields_read(struct fields *fields, struct http_request *request, struct srv_error *error);
 void fields_fini(struct fields *fields);
 
-/* NULL if the field is absent or null. */
+/* NULL if the field is absent, null or an empty string: forms send those for what is not given. */
 json_t *fields_find(const struct fields *fields, const char *name);
 
-/* These leave *value alone if the field is absent or null, and refuse a wrong type or range. */
+/* These leave *value alone if the field is not there, and refuse a wrong type or range. */
 int fields_text(const struct fields *fields, const char *name, const char **value,
                 struct srv_error *error);
 int fields_int(const struct fields *fields, const char *name, int64_t min, int64_t max, int *value,

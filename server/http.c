@@ -236,9 +236,22 @@ static void refuse_too_large(struct http_request *request, bool before_body)
 /* What the headers say about where the body ends. */
 struct framing {
     unsigned n_lengths, n_codings;
-    bool is_malformed; /* a length or a header's name that others read differently */
+    bool is_malformed; /* a length, or the name of one, that others may read differently */
     bool is_unknown;   /* a transfer coding that is not "chunked" */
 };
+
+/* Whether a header is called `name`. MHD leaves a blank before the colon in the name, and appends a
+ * value that stands in a line of its own: a name that goes on sets *is_malformed. */
+static bool is_called(const char *key, const char *name, bool *is_malformed)
+{
+    size_t n = strlen(name);
+
+    if (strncasecmp(key, name, n) != 0)
+        return false;
+    if (key[n])
+        *is_malformed = true;
+    return true;
+}
 
 static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char *key,
                                  size_t key_bytes, const char *value, size_t value_bytes)
@@ -246,13 +259,12 @@ static enum MHD_Result on_header(void *user, enum MHD_ValueKind kind, const char
     struct framing *framing = user;
 
     (void)kind;
-    if (strcspn(key, " \t") < key_bytes) /* MHD leaves a blank before the colon in the name */
-        framing->is_malformed = true;
-    if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+    (void)key_bytes;
+    if (is_called(key, MHD_HTTP_HEADER_CONTENT_LENGTH, &framing->is_malformed)) {
         framing->n_lengths++;
         if (!value_bytes || strspn(value, "0123456789") != value_bytes)
             framing->is_malformed = true;
-    } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+    } else if (is_called(key, MHD_HTTP_HEADER_TRANSFER_ENCODING, &framing->is_malformed)) {
         framing->n_codings++;
         if (!value || strcasecmp(value, "chunked") != 0)
             framing->is_unknown = true;
@@ -270,7 +282,7 @@ static bool refuse_framing(struct http_request *request)
     if (framing.is_malformed || framing.n_lengths + framing.n_codings > 1)
         refuse(request, MHD_HTTP_BAD_REQUEST, "bad_framing",
                "The length of the body is ambiguous: expected one Content-Length or one "
-               "Transfer-Encoding header, and no blank in the name of a header",
+               "Transfer-Encoding header, in one line and without a blank before its colon",
                true);
     else if (framing.is_unknown)
         refuse(request, MHD_HTTP_NOT_IMPLEMENTED, "transfer_coding_not_supported",

@@ -10,28 +10,51 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "log.h"
 
-static bool is_model(const char *folder, const char *name)
+static int join(char path[PATH_MAX], const char *folder, const char *name, struct acre_err *err)
 {
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof(path), "%s/%s/config.json", folder, name);
+    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
 
-    return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
+    if (n < 0 || n >= PATH_MAX)
+        return error_set(err, ACRE_EMODEL, "%.200s: expected a shorter path", folder);
+    return 0;
 }
 
-static int open_one(struct models *models, struct acre_engine *engine, const char *folder,
-                    const char *name, struct acre_err *err)
+/* Whether `folder` has a config.json: 1, 0, or an error where that cannot be seen. */
+static int is_model(const char *folder, struct acre_err *err)
 {
     char path[PATH_MAX];
-    int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
 
-    if (n < 0 || (size_t)n >= sizeof(path))
-        return error_set(err, ACRE_EMODEL, "%.200s: expected a shorter path", folder);
-    n = acre_model_open(engine, path, &models->items[models->n_items], err);
-    if (n != 0)
-        return error_prefix(err, "%s: ", path);
-    models->n_items++;
-    return 0;
+    if (join(path, folder, "config.json", err) != 0)
+        return err->code;
+    if (access(path, F_OK) == 0)
+        return 1;
+    if (errno == ENOENT || errno == ENOTDIR)
+        return 0;
+    return error_set(err, ACRE_EIO, "%s: expected a folder that can be read, found: %s", folder,
+                     strerror(errno));
+}
+
+static int open_one(struct models *models, struct acre_engine *engine, const char *path,
+                    struct acre_err *err)
+{
+    int rc = acre_model_open(engine, path, &models->items[models->n_items], err);
+
+    if (rc == 0)
+        models->n_items++;
+    return rc;
+}
+
+static int open_if_model(struct models *models, struct acre_engine *engine, const char *folder,
+                         const char *name, struct acre_err *err)
+{
+    char path[PATH_MAX];
+    int rc = join(path, folder, name, err);
+
+    if (rc == 0)
+        rc = is_model(path, err);
+    return rc == 1 ? open_one(models, engine, path, err) : rc;
 }
 
 static int open_each(struct models *models, struct acre_engine *engine, const char *folder,
@@ -43,9 +66,44 @@ static int open_each(struct models *models, struct acre_engine *engine, const ch
     if (!models->items)
         return error_set(err, ACRE_ENOMEM, "out of memory");
     for (int i = 0; i < n_entries && rc == 0; i++)
-        if (entries[i]->d_name[0] != '.' && is_model(folder, entries[i]->d_name))
-            rc = open_one(models, engine, folder, entries[i]->d_name, err);
+        if (entries[i]->d_name[0] != '.')
+            rc = open_if_model(models, engine, folder, entries[i]->d_name, err);
     return rc;
+}
+
+/* By its real path, whose last part names it and its languages, wherever the process stands. */
+static int open_folder_itself(struct models *models, struct acre_engine *engine, const char *folder,
+                              struct acre_err *err)
+{
+    char path[PATH_MAX];
+
+    if (!realpath(folder, path))
+        return error_set(err, ACRE_EIO, "%s: expected a folder that can be read, found: %s", folder,
+                         strerror(errno));
+    models->items = calloc(1, sizeof(models->items[0]));
+    if (!models->items)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    return open_one(models, engine, path, err);
+}
+
+/* The first of them is the one models_find_pair() finds. */
+static void warn_of_doubles(const struct models *models)
+{
+    for (size_t i = 1; i < models->n_items; i++) {
+        const struct acre_model_info *info = acre_model_info(models->items[i]);
+        struct acre_model *model = NULL;
+        const char *name;
+
+        if (!info->source[0] || !info->target[0])
+            continue;
+        models_find_pair(models, info->source, info->target, info->level, &model);
+        name = acre_model_info(model)->name;
+        if (model != models->items[i])
+            log_warning("models %s and %s both translate %s to %s by %s: %s answers, unless a "
+                        "request names %s",
+                        name, info->name, info->source, info->target, info->level, name,
+                        info->name);
+    }
 }
 
 int models_load(struct models *models, struct acre_engine *engine, const char *folder,
@@ -55,23 +113,22 @@ int models_load(struct models *models, struct acre_engine *engine, const char *f
     int n_entries, rc;
 
     *models = (struct models){.items = NULL};
-    if (is_model(folder, ".")) {
-        models->items = calloc(1, sizeof(models->items[0]));
-        if (!models->items)
-            return error_set(err, ACRE_ENOMEM, "out of memory");
-        return open_one(models, engine, folder, ".", err);
-    }
+    rc = is_model(folder, err);
+    if (rc != 0)
+        return rc == 1 ? open_folder_itself(models, engine, folder, err) : rc;
     n_entries = scandir(folder, &entries, NULL, alphasort);
     if (n_entries < 0)
-        return error_set(err, ACRE_EIO, "%s: models: expected a folder, found: %s", folder,
+        return error_set(err, ACRE_EIO, "%s: expected a folder of models, found: %s", folder,
                          strerror(errno));
     rc = open_each(models, engine, folder, entries, n_entries, err);
     for (int i = 0; i < n_entries; i++)
         free(entries[i]);
     free(entries);
     if (rc == 0 && models->n_items == 0)
-        rc = error_set(err, ACRE_EMODEL,
-                       "%s: models: expected a subfolder with a config.json, found none", folder);
+        rc = error_set(err, ACRE_EMODEL, "%s: expected a subfolder with a config.json, found none",
+                       folder);
+    if (rc == 0)
+        warn_of_doubles(models);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "error.h"
 
@@ -102,12 +103,11 @@ static int set_list(const struct option *option, void *base, const char *text, s
     return 0;
 }
 
-/* A whole decimal number: no blanks, no hexadecimal, no "inf". */
-static bool parse_number(const char *text, double *value)
+bool options_number(const char *text, enum option_type type, double *value)
 {
     char *end;
 
-    if (!text[0] || text[strspn(text, "+-.0123456789eE")])
+    if (!text[0] || text[strspn(text, type == OPTION_INT ? "+-0123456789" : "+-.0123456789eE")])
         return false;
     errno = 0;
     *value = strtod(text, &end);
@@ -122,11 +122,11 @@ int options_set(const struct option *option, void *base, const char *text, struc
     snprintf(found, sizeof(found), "\"%.200s\"", text);
     switch (option->type) {
     case OPTION_INT:
-        if (text[strspn(text, "-0123456789")] || !parse_number(text, &number))
+        if (!options_number(text, OPTION_INT, &number))
             return refuse(option, err, found);
         return set_int(option, base, number, found, err);
     case OPTION_REAL:
-        if (!parse_number(text, &number))
+        if (!options_number(text, OPTION_REAL, &number))
             return refuse(option, err, found);
         return set_real(option, base, number, found, err);
     case OPTION_TEXT:
@@ -198,9 +198,12 @@ static int set_object(const struct option *table, void *base, json_t *object, co
 int options_load(const struct option *table, void *base, const char *path, struct acre_err *err)
 {
     json_error_t where;
+    struct stat found;
     json_t *root;
     int rc;
 
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+        return error_set(err, ACRE_EIO, "%s: expected a JSON file, found a folder", path);
     root = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
     if (!root && where.line <= 0)
         return error_set(err, ACRE_EIO, "%s: expected a readable JSON file, found: %s", path,

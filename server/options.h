@@ -54,6 +54,10 @@ const struct option *options_find(const struct option *table, const char *key);
 /* Sets one field from text. ACRE_EOPTION and "expected ..., found ..." if the text does not fit. */
 int options_set(const struct option *option, void *base, const char *text, struct acre_err *err);
 
+/* A whole decimal number: no blanks, no hexadecimal, no "inf"; of OPTION_INT, digits with a sign at
+ * most. */
+bool options_number(const char *text, enum option_type type, double *value);
+
 /* Reads a JSON file of exactly one object whose keys are the table's. Errors name file, field,
  * what was expected and what was found; errors of syntax and duplicate keys name the line. */
 int options_load(const struct option *table, void *base, const char *path, struct acre_err *err);

@@ -27,8 +27,10 @@ struct translate {
     struct translator *translator;
     translate_done_fn *done;
     void *user;
-    bool is_told;   /* `done` was called */
-    bool is_closed; /* the owner has left */
+    bool is_told;         /* `done` was called */
+    bool is_alone;        /* no other existed from its start to the end of its submitting */
+    bool is_closed;       /* the owner has left */
+    unsigned long number; /* among all of the translator, from 1 */
     size_t n_finished;
 
     /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
@@ -37,7 +39,6 @@ struct translate {
     char *texts;                 /* owned copy */
     bool is_submitting;          /* loop thread only */
     atomic_bool is_cancelled;
-    bool queue_was_empty;
     size_t n_submitted;
     size_t failed_index;
     int status; /* of submitting */
@@ -51,6 +52,8 @@ struct translator {
     struct acre_engine *engine;
     int max_beam_size;
     size_t n_submitting;
+    size_t n_open;           /* translates not freed */
+    unsigned long n_started; /* ever */
     uv_loop_t *loop;
     uv_work_t warm_up;
     uv_async_t wake;
@@ -69,6 +72,7 @@ static void free_translate(struct translate *translate)
 {
     for (size_t i = 0; i < translate->n_items; i++)
         acre_job_close(translate->items[i].job);
+    translate->translator->n_open--;
     free(translate->texts);
     free(translate);
 }
@@ -131,7 +135,6 @@ static void submit_all(uv_work_t *work)
     struct acre_engine *engine = translate->translator->engine;
     struct acre_request request = translate->request;
 
-    translate->queue_was_empty = acre_engine_queued_tokens(engine) == 0;
     for (size_t i = 0; i < translate->n_items && translate->status == 0; i++) {
         struct item *item = &translate->items[i];
 
@@ -167,6 +170,8 @@ static void on_submitted(uv_work_t *work, int status)
     (void)status;
     translate->is_submitting = false;
     translate->translator->n_submitting--;
+    if (translate->number != translate->translator->n_started)
+        translate->is_alone = false;
     free(translate->texts);
     translate->texts = NULL;
     if (translate->is_closed)
@@ -231,6 +236,8 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     if (!translate)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     translate->translator = translator;
+    translate->is_alone = translator->n_open++ == 0;
+    translate->number = ++translator->n_started;
     translate->n_items = request->n_texts;
     translate->done = done;
     translate->user = user;
@@ -266,7 +273,8 @@ static int explain(const struct translate *translate, size_t index, int status,
 
 int translate_error(const struct translate *translate, struct srv_error *error)
 {
-    if (translate->status == ACRE_EBUSY && translate->queue_was_empty) /* it never fits */
+    /* All that waited was its own: it never fits. In company another attempt tells. */
+    if (translate->status == ACRE_EBUSY && translate->is_alone)
         return error_reply(error, 413, "request_too_large",
                            "Invalid request: more text than this server queues at once; send it "
                            "in several requests");

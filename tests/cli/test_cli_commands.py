@@ -118,11 +118,24 @@ def test_too_many_tokens_name_their_line(acre, token_model):
     failed(done, 1, "standard input: line 2: ")
 
 
+@pytest.mark.parametrize("command", ["translate", "bench"])
+def test_length_beyond_the_model_is_wrong_usage(acre, token_model, command):
+    """Before the first line is read or translated."""
+    longest = json.loads(acre("inspect", token_model, "--json").stdout)["max_source_tokens"]
+    for length, status in ((longest, 0), (longest + 1, 2)):
+        flags = ["--max-length", length, "--min-length", "0"]
+        done = acre(command, "--model", token_model, *flags, text="Hello.\n")
+        assert done.returncode == status, done.stderr
+    failed(done, 2, f"--max-length: expected at most {longest} for this model, found {length}")
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize("command", ["translate", "bench", "inspect"])
 def test_model_that_is_not_there(acre, command, tmp_path):
     args = [] if command == "inspect" else ["--model"]
     done = acre(command, *args, tmp_path / "none", text="Hello.\n")
-    failed(done, 1, str(tmp_path / "none"))
+    failed(done, 1, f"acre: {tmp_path}/none: expected a model directory")
+    assert done.stderr.count("none") == 1
     assert done.stdout == ""
 
 

@@ -56,8 +56,11 @@ def test_unknown_options_and_arguments(acre, command):
     (["bench", "--input", "x"], ["--model: expected a model directory, found none"]),
     (["inspect"], ["DIR: expected a model directory, found none"]),
     (["translate", "--model"], ["--model: expected a value (DIR), found none"]),
-    (["translate", "--beam-size", "0"], ["--beam-size: expected an integer from 1 to 256", '"0"']),
+    (["translate", "--beam-size", "0"], ["--beam-size: expected an integer from 1 to 64", '"0"']),
     (["translate", "--beam-size", "1.5"], ["--beam-size: expected an integer", '"1.5"']),
+    (["translate", "--beam-size", "100"], ["--beam-size: expected an integer from 1 to 64"]),
+    (["bench", "--batch-size", "1025"], ["--batch-size: expected an integer from 1 to 1024"]),
+    (["bench", "--threads", "1025"], ["--threads: expected an integer from 0 to 1024"]),
     (["translate", "--beam-size=x"], ["--beam-size: expected an integer", '"x"']),
     (["translate", "--beam-size", "99999999999999999999"], ["--beam-size"]),
     (["translate", "--length-penalty", "nan"], ["--length-penalty: expected a number", '"nan"']),
@@ -118,6 +121,9 @@ def test_every_key_is_explained(acre):
     ('{"listen": 5000}', ["listen: expected HOST:PORT or [IPV6]:PORT, found 5000"]),
     ('{"listen": "here"}', ['listen: expected HOST:PORT or [IPV6]:PORT, found "here"']),
     ('{"device": "abacus"}', ['device: expected "auto", "cpu"', 'found "abacus"']),
+    ('{"batch_size": 1025}', ["batch_size: expected an integer from 1 to 1024, found 1025"]),
+    ('{"max_beam_size": 65}', ["max_beam_size: expected an integer from 1 to 64, found 65"]),
+    ('{"max_texts": 1.0}', ["max_texts: expected an integer from 1 to 1000000, found 1.0"]),
     ('{"models": ""}', ["models: expected a folder"]),
     ('{"threads": 1,\n\n "threads": 2}', [":3: expected valid JSON", "duplicate"]),
     ('{"threads": 1,\n "batch_size"}', [":2: expected valid JSON"]),
@@ -133,7 +139,19 @@ def test_wrong_configuration(acre, tmp_path, content, texts):
 
 def test_missing_configuration(acre, tmp_path):
     failed(acre("serve", "--config", tmp_path / "none.json"), 1, "none.json", "No such file")
-    failed(acre("serve", "--config", tmp_path), 1, str(tmp_path))
+    failed(acre("serve", "--config", tmp_path), 1,
+           f"acre: {tmp_path}: expected a JSON file, found a folder")
+
+
+@pytest.mark.parametrize("setting, texts", [
+    ("device=cuda", ["engine: device: expected auto or cpu in this build", '"cuda"']),
+    ("compute_type=bf16", ["engine: compute_type: expected auto or f32 in this build", '"bf16"']),
+])
+def test_what_this_build_cannot_do_is_seen_without_serving(acre, setting, texts):
+    done = acre("serve", "--set", setting, "--check-config")
+    if done.returncode == 0:
+        pytest.skip("this build and machine can do that")
+    failed(done, 1, *texts)
 
 
 # ---- Starting -----------------------------------------------------------------------------------
@@ -158,7 +176,8 @@ def test_command_line_wins_over_the_file(acre, tmp_path):
         (assign + config, "/nonexistent-b"),
         (["--models", "/nonexistent-c"] + assign + config, "/nonexistent-c"),
     ):
-        start_failed(acre("serve", *args), f"{winner}: models: expected a folder")
+        found = f"acre: {winner}: expected a folder of models, found: No such file"
+        start_failed(acre("serve", *args), found)
 
 
 def test_no_models(acre, tmp_path):
@@ -169,8 +188,23 @@ def test_no_models(acre, tmp_path):
 def test_broken_model(acre, tmp_path):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/config.json").write_text("{}")
-    start_failed(acre("serve", "--listen", "127.0.0.1:0", "--models", tmp_path), "broken",
-                 "config.json")
+    done = acre("serve", "--listen", "127.0.0.1:0", "--models", tmp_path)
+    start_failed(done, f"acre: {tmp_path}/broken/config.json: model_type: expected")
+    assert done.stderr.count("config.json") == 1
+
+
+def test_default_folder_is_named_once(acre, tmp_path):
+    done = acre("serve", "--listen", "127.0.0.1:0", cwd=tmp_path)
+    start_failed(done, "acre: models: expected a folder of models, found: No such file")
+
+
+def test_model_that_cannot_be_looked_at(acre, tmp_path, token_model):
+    """Not skipped in silence: somebody wants it served."""
+    (tmp_path / "good").symlink_to(token_model)
+    (tmp_path / "file").write_text("no model, and nobody thinks so")
+    (tmp_path / "round").symlink_to("round")
+    start_failed(acre("serve", "--listen", "127.0.0.1:0", "--models", tmp_path),
+                 f"acre: {tmp_path}/round: expected a folder that can be read, found: Too many")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ FIELDS = [
      "invalid_parameter"),
     ({"beam_size": 2.5}, expected_found("beam_size", "an integer from 1 to 8", "2.5"),
      "invalid_parameter"),
+    ({"beam_size": 1.0}, expected_found("beam_size", "an integer from 1 to 8", "1.0"),
+     "invalid_parameter"),
     ({"beam_size": "4"}, expected_found("beam_size", "an integer from 1 to 8", '"4"'),
      "invalid_parameter"),
     ({"beam_size": 2, "alternatives": 3},
@@ -177,18 +179,39 @@ def test_quoted_text_is_cut_to_valid_utf8(server):
         b"garbage",
         b"--b--",
         b"--b\r\n\r\nno name\r\n--b--\r\n",
+        b"--b\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\nHi.\r\n--b",
     ],
 )
-def test_broken_multipart_is_an_error_not_an_accident(server, body):
-    headers = {"Content-Type": "multipart/form-data; boundary=b"}
-    assert server.post(data=body, headers=headers).status_code == 400
-    headers = {"Content-Type": "multipart/form-data"}
-    assert server.post(data=body, headers=headers).status_code == 400
+@pytest.mark.parametrize("boundary", ["; boundary=bb", "; boundary=b", "; boundary=other", ""])
+def test_broken_multipart_is_an_error_not_an_accident(server, body, boundary):
+    headers = {"Content-Type": "multipart/form-data" + boundary}
+    reply = server.post(data=body.replace(b"--b", b"--bb"), headers=headers)
+    assert (reply.status_code, reply.json()["code"]) == (400, "bad_form"), reply.text
+    assert "missing" not in reply.text
 
 
-def test_many_form_keys(server):
-    form = {**GOOD, **{f"key{i}": "x" for i in range(500)}}
-    assert server.post(data=form).status_code == 200
+@pytest.mark.parametrize("way", ["data", "params", "files"])
+def test_too_many_form_keys(server, way):
+    for n, status in ((61, 200), (62, 400)):
+        form = {**GOOD, **{f"key{i}": "x" for i in range(n)}}
+        if way == "files":
+            form = {key: (None, value) for key, value in form.items()}
+        reply = server.post(**{way: form})
+        assert reply.status_code == status
+    check(reply, 400, "Invalid request: expected at most 64 different fields, found more",
+          "bad_form")
+
+
+@pytest.mark.parametrize("field", ["beam_size", "max_length", "timeout_ms"])
+@pytest.mark.parametrize("value", ["1e0", "1.0", "0x1", " 1", "1-", "--1", "+", "inf"])
+def test_integers_in_forms_are_digits(server, field, value):
+    reply = server.post(data={**GOOD, field: value})
+    assert reply.status_code == 400
+    assert f'{field}: expected an integer from 1 to ' in reply.json()["error"]
+    assert f'found "{value}"' in reply.json()["error"]
+    check(server.post(data={**GOOD, "alternatives": value}), 400,
+          "Invalid request: alternatives parameter is not a number", "invalid_parameter")
+    assert server.post(data={**GOOD, "beam_size": "+4", "alternatives": "+1"}).status_code == 200
 
 
 @pytest.mark.parametrize("path, status", [

@@ -4,8 +4,7 @@ import json
 import time
 
 import pytest
-import requests
-from acre_server import eventually, read_reply
+from acre_server import PATIENCE, eventually, read_reply
 
 GOOD = json.dumps({"q": "Hello.", "source": "en", "target": "de"}).encode()
 HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
@@ -129,6 +128,40 @@ def test_endless_chunks_are_cut_off(serve):
     assert server.is_alive()
 
 
+LENGTH = b"Content-Length: %d\r\n" % len(GOOD)
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        (LENGTH + LENGTH, 400),
+        (LENGTH + b"content-length: 5\r\n", 400),
+        (LENGTH.replace(b"\r\n", b", 5\r\n"), 400),
+        (LENGTH.replace(b": ", b": +"), 400),
+        (LENGTH.replace(b":", b" :"), 400),
+        (LENGTH.replace(b": ", b":\r\n "), 400),
+        (LENGTH + CHUNKED, 400),
+        (CHUNKED + b"Content-Length: 0\r\n", 400),
+        (CHUNKED + CHUNKED, 400),
+        (CHUNKED + b"Transfer-Encoding: identity\r\n", 400),
+        (CHUNKED.replace(b":", b"\t:"), 400),
+        (b"Transfer-Encoding: identity\r\n", 501),
+        (b"Transfer-Encoding: gzip, chunked\r\n", 501),
+        (b"Transfer-Encoding: xchunked\r\n", 501),
+    ],
+)
+def test_ambiguous_framing_ends_the_connection(server, headers, status):
+    """What follows may be a body or a request: it must never be taken for one (smuggling)."""
+    with server.connect() as connection:
+        connection.sendall(HEAD + headers + b"\r\n" + GET + GET)
+        got, reply_headers, body = read_reply(connection)
+        assert (got, reply_headers["connection"].lower()) == (status, "close")
+        if not body.startswith(b"HTTP/1.1 400"):  # libmicrohttpd's own
+            assert json.loads(body)["code"] in ("bad_framing", "transfer_coding_not_supported")
+            assert connection.recv(10) == b""
+
+
 @pytest.mark.parametrize(
     "request_bytes",
     [
@@ -201,17 +234,44 @@ def test_slow_clients_do_not_hinder_others(server):
             connection.close()
 
 
-def test_connections_beyond_the_limit_wait(serve):
-    server = serve(max_connections=4)
-    held = [server.connect() for _ in range(4)]
-    for connection in held:
-        connection.sendall(GET)
-        assert read_reply(connection)[0] == 200
-    with pytest.raises(requests.Timeout):
-        server.get("/health", timeout=0.3)
-    for connection in held:
+@pytest.mark.parametrize("start", [b"", GET, HEAD], ids=["silent", "kept alive", "headers"])
+def test_idle_connections_shut_nobody_out(serve, start):
+    server = serve(max_connections=20, threads=1)
+    idle = []
+    for _ in range(30):
+        idle.append(server.connect())
+        idle[-1].sendall(start)
+        if start == GET:
+            assert read_reply(idle[-1])[0] == 200
+    begin = time.monotonic()
+    for _ in range(5):
+        assert server.get("/health", timeout=10).status_code == 200
+    assert time.monotonic() - begin < 3 * PATIENCE
+    idle[0].settimeout(5)  # the one idle longest had to leave, the latest may stay
+    assert idle[0].recv(10) == b""
+    if start == GET:
+        idle[-1].sendall(GET)
+        assert read_reply(idle[-1])[0] == 200
+    for connection in idle:
         connection.close()
-    assert eventually(lambda: server.get("/health").status_code == 200)
+
+
+def test_connections_in_a_request_are_not_closed_for_others(serve):
+    server = serve(max_connections=4, threads=1)
+    busy = [server.connect() for _ in range(4)]
+    for connection in busy:
+        connection.sendall(post(GOOD)[:-1])
+    time.sleep(0.2)
+    silent = server.connect()  # takes the one place beyond the limit, for a while
+    for _ in range(3):
+        reply = server.get("/health", timeout=10)
+        assert (reply.status_code, reply.headers["Connection"]) == (200, "close")
+    silent.close()
+    for connection in busy:
+        connection.sendall(GOOD[-1:])
+        assert read_reply(connection)[0] == 200
+        connection.close()
+    assert eventually(lambda: "Connection" not in server.get("/health").headers)
 
 
 def test_a_thousand_connections_come_and_go(server):

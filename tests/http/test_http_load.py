@@ -98,7 +98,7 @@ def test_health_does_not_wait_for_translations(serve):
 
 @pytest.mark.parametrize("texts", [["x" * 99000] * 10, [SENTENCE * 2000] * 11])
 def test_health_does_not_wait_for_a_long_text_to_be_split(serve, texts):
-    server = serve(**ONE_WORKER)
+    server = serve(**ONE_WORKER, max_queued_tokens=1000000)
     heavy = Background(server, {**HEAVY, "q": texts, "timeout_ms": 1000})
     with requests.Session() as session:
         while heavy.thread.is_alive():
@@ -190,6 +190,19 @@ def test_request_that_never_fits_is_413(serve):
     assert reply.json()["code"] == "request_too_large"
     assert "Retry-After" not in reply.headers
     assert eventually(lambda: server.translate("Hello.").status_code == 200)
+
+
+def test_request_that_fits_alone_is_never_413(serve):
+    """Whoever else fills the queue: another attempt may succeed, so the answer is 429."""
+    server = serve(**ONE_WORKER, max_queued_tokens=30000)
+    fields = {**HEAVY, "q": LONG[:600], "timeout_ms": 1000}
+    assert server.post(json=fields).status_code in (200, 504)
+    with ThreadPoolExecutor(4) as clients:
+        for _ in range(3):
+            replies = clients.map(lambda _: server.post(json=fields).status_code, range(4))
+            statuses = list(replies)
+            assert set(statuses) <= {200, 429, 504}
+            assert 429 in statuses
 
 
 def test_sigterm_finishes_what_was_accepted(serve):

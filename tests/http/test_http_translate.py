@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 import requests
-from acre_server import ACRE, SENTENCE
+from acre_server import ACRE, SENTENCE, read_reply
 
 PAIR = {"source": "en", "target": "de"}
 FULL = {"q": SENTENCE, **PAIR}
@@ -34,6 +34,9 @@ def expected(models):
         {"data": json.dumps(FULL), "headers": {"Content-Type": "application/ld+json"}},
         {"data": FULL},
         {"data": {**FULL, "format": ""}},
+        {"data": {**FULL, "model": "", "level": "", "beam_size": "", "max_length": "",
+                  "length_penalty": "", "alternatives": "", "scores": "", "stream": ""}},
+        {"json": {**FULL, "model": "", "level": ""}},
         {"files": {key: (None, value) for key, value in FULL.items()}},
         {"params": FULL},
         {"params": FULL, "data": ""},
@@ -71,6 +74,43 @@ def test_crlf_in_a_form_is_a_newline(server):
     assert by_json.status_code == 200
     assert by_form.text == by_json.text
     assert "\r" not in by_form.json()["translatedText"]
+
+
+@pytest.mark.parametrize(
+    "q, text",
+    [
+        ("Good morning.\nThe dog sleeps.", "Good morning.\nThe dog sleeps."),
+        ("100%", "100%"),
+        ("5%2", "5%2"),
+        ("%zz%4Z%+%25%2B", "%zz%4Z% %+"),
+        ("E=mc2=", "E=mc2="),
+        ("a;b=c", "a;b=c"),
+        ("caf%C3%a9", "café"),
+        ("café", "café"),
+    ],
+)
+@pytest.mark.parametrize("order", ["q={q}&source=en&target=de", "source=en&target=de&q={q}",
+                                   "=1&q={q}&source=en&target=de&target=xx", "&&q={q}&a&source=en"
+                                   "&&target=de&", "%71={q}&s%6furce=en&target=de&q=no"])
+def test_urlencoded_is_read_as_flask_reads_it(server, q, text, order):
+    reply = server.post(data=order.format(q=q).encode(),
+                        headers={"Content-Type": "Application/X-WWW-Form-Urlencoded;charset=UTF-8"})
+    assert reply.status_code == 200, reply.text
+    assert reply.text == server.translate(text).text
+
+
+@pytest.mark.parametrize("content_type", [
+    "multipart/form-data; boundary=abc", 'multipart/form-data; boundary="abc"',
+    "Multipart/Form-Data; boundary=abc", "multipart/form-data; charset=utf-8; boundary=abc",
+])
+@pytest.mark.parametrize("end", ["--abc--\r\n", "--abc--"])
+def test_multipart_as_clients_write_it(server, content_type, end):
+    fields = {**FULL, "q": "100% = a&b;\r\n--ab\r\nc\n"}
+    body = "".join(f'--abc\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'
+                   for key, value in fields.items())
+    reply = server.post(data=(body + end).encode(), headers={"Content-Type": content_type})
+    assert reply.status_code == 200, reply.text
+    assert reply.text == server.translate("100% = a&b;\n--ab\nc\n").text
 
 
 def test_long_form_values_arrive_whole(server):
@@ -161,6 +201,15 @@ def test_models(server):
     for model in models:
         assert {"source", "target", "parameters", "max_area_width"} <= set(model)
         assert model["parameters"] > 1000
+
+
+@pytest.mark.parametrize("host", ["", "http://host", "HTTPS://host:99"])
+def test_target_may_name_the_host(server, host):
+    with server.connect() as connection:
+        for target, status in (("/health", 200), ("/health?a=http://b/", 200), ("", 404)):
+            line = f"GET {host}{target or '/'} HTTP/1.1\r\nHost: a\r\n\r\n"
+            connection.sendall(line.encode())
+            assert read_reply(connection)[0] == status
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready"])

@@ -1,0 +1,48 @@
+"""Which models `acre serve` finds, and what it calls them."""
+
+import os
+import shutil
+
+from acre_server import ROOT, SENTENCE, Server
+
+GOLDEN = ROOT / "tests/golden/models/tiny-token"
+
+
+def served(folder, cwd=None):
+    """(what GET /models lists, the log) of a server of this folder."""
+    before = os.getcwd()
+    os.chdir(cwd or before)
+    try:
+        server = Server(folder)
+    finally:
+        os.chdir(before)
+    try:
+        models = server.get("/models").json()["models"]
+        assert server.translate(SENTENCE).status_code == 200
+        for model in models:
+            assert server.post(f"/translate/{model['name']}", json={"q": "a"}).status_code == 200
+    finally:
+        assert server.stop() == 0
+    return models, "".join(server.log)
+
+
+def test_the_folder_may_be_a_model(tmp_path):
+    model = tmp_path / "opus-mt-en-de"
+    shutil.copytree(GOLDEN, model)
+    (model / "tokenizer_config.json").unlink()  # only the folder's name tells the languages
+    for folder, cwd in ((model, None), (f"{model}/", None), (".", model),
+                        ("opus-mt-en-de", tmp_path)):
+        models, _ = served(folder, cwd)
+        assert [(m["name"], m["source"], m["target"]) for m in models] == [
+            ("opus-mt-en-de", "en", "de")]
+
+
+def test_two_models_of_one_pair_are_told(tmp_path):
+    for name in ("b-en-de", "a-en-de"):
+        shutil.copytree(GOLDEN, tmp_path / name)
+    shutil.copytree(ROOT / "tests/golden/models/tiny-char", tmp_path / "en-de-char")
+    models, log = served(tmp_path)
+    assert [m["name"] for m in models] == ["a-en-de", "b-en-de", "en-de-char"]
+    assert ("warning models a-en-de and b-en-de both translate en to de by token: a-en-de answers, "
+            "unless a request names b-en-de") in log
+    assert log.count("both translate") == 1
