@@ -42,7 +42,7 @@ ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-ve
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden parity bench train lint fuzz install clean help
+.PHONY: build serve test test-programs golden parity bench bench-kernels train lint fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
@@ -121,6 +121,11 @@ build/venv-train/ready: models/train/requirements.txt
 bench: build build/venv-test/ready ## measure this machine; writes tests/bench/results
 	tests/bench/run
 
+bench-kernels: ## the packed product against OpenBLAS
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/tests/bench/products
+	@OPENBLAS_NUM_THREADS=1 $B/tests/bench/products
+
 lint: ## layering, formatting, sizes
 	@conf/packages install lint
 	tests/lint
@@ -147,4 +152,4 @@ clean: ## remove what was built, not the virtual environments
 	find build -mindepth 1 -maxdepth 1 ! -name 'venv-*' -exec rm -rf {} +
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15

@@ -143,7 +143,6 @@ static int read_flags(const struct json_object *object, struct config *config, s
         if (code)
             return code;
     }
-    config->static_positions = true;
     config->share_embeddings = true;
     int code = json_opt_bool(object, "scale_embedding", &config->scale_embedding, err);
     if (!code)
@@ -438,7 +437,6 @@ static int set_tokens(const struct json_object *object, const struct generation 
     config->pad_token = generation->pad_token;
     config->end_token = generation->end_token;
     config->start_token = generation->start_token;
-    config->forced_end_token = generation->forced_end_token;
     return code ? code : add_pad_to_forbidden(config, err);
 }
 

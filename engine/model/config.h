@@ -42,11 +42,9 @@ struct config {
     int max_positions;      /* max_position_embeddings: most tokens of a sentence, end included */
     bool scale_embedding;   /* multiply embeddings by sqrt(d_model) */
     bool share_embeddings;  /* share_encoder_decoder_embeddings */
-    bool static_positions;  /* sinusoidal: false only for model types Acre does not know */
     int pad_token, end_token, start_token;
-    int forced_end_token; /* at the length limit; -1 = none */
-    bool renormalize;     /* renormalize_logits: forbidden tokens have no share of the softmax */
-    int *forbidden;       /* owned: single-token bad_words_ids, [n_forbidden] */
+    bool renormalize; /* renormalize_logits: forbidden tokens have no share of the softmax */
+    int *forbidden;   /* owned: single-token bad_words_ids, [n_forbidden] */
     int n_forbidden;
     struct acre_decoding decoding; /* defaults, in Acre's meaning (lengths without end token) */
     struct area_config encoder_self, decoder_self, decoder_cross;

@@ -92,11 +92,10 @@ static void test_good(void **state)
     assert_int_equal(config.vocab_size, 100);
     assert_int_equal(config.decoder_vocab_size, 100);
     assert_int_equal(config.max_positions, 512);
-    assert_true(config.scale_embedding && config.share_embeddings && config.static_positions);
+    assert_true(config.scale_embedding && config.share_embeddings);
     assert_int_equal(config.pad_token, 99);
     assert_int_equal(config.end_token, 0);
     assert_int_equal(config.start_token, 99);
-    assert_int_equal(config.forced_end_token, 0);
     assert_int_equal(config.n_forbidden, 1);
     assert_int_equal(config.forbidden[0], 99);
     assert_int_equal(config.decoding.beam_size, 4);
@@ -150,7 +149,6 @@ static void test_tokens(void **state)
     assert_int_equal(config.pad_token, 5);
     assert_int_equal(config.end_token, 7);
     assert_int_equal(config.start_token, 6);
-    assert_int_equal(config.forced_end_token, -1);
     assert_int_equal(config.n_forbidden, 3);
     assert_int_equal(config.forbidden[0], 1);
     assert_int_equal(config.forbidden[1], 2);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,32 @@ static void linear_equals_oracle(void **state)
         kernels_scalar.linear(&p);
         assert_close(m * n, got, want, 2e-5f);
         free(x), free(w), free(bias), free(residual), free(panels), free(got), free(want);
+    }
+}
+
+/* An independent implementation of the product. */
+static void linear_equals_openblas(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        size_t m = pick(1, 40), n = pick(1, 300), k = pick(1, 200);
+        float *x = random_floats(m * k, 1), *w = random_floats(n * k, 1);
+        float *panels = calloc(kernel_padded(n) * k, sizeof(float));
+        float *got = calloc(m * n, sizeof(float)), *want = calloc(m * n, sizeof(float));
+        kernels_pack(n, k, w, k, panels);
+        struct product p = {.m = m,
+                            .n = n,
+                            .k = k,
+                            .x = x,
+                            .x_stride = k,
+                            .panels = panels,
+                            .y = got,
+                            .y_stride = n};
+        tested->linear(&p);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, (int)n, (int)k, 1, x, (int)k,
+                    w, (int)k, 0, want, (int)n);
+        assert_close(m * n, got, want, 2e-5f);
+        free(x), free(w), free(panels), free(got), free(want);
     }
 }
 
@@ -202,6 +229,7 @@ int main(void)
     for (level = CPU_SSE2; level <= best; level++) {
         const struct CMUnitTest tests[] = {
             cmocka_unit_test(linear_equals_oracle),
+            cmocka_unit_test(linear_equals_openblas),
             cmocka_unit_test(linear_rows_are_independent),
             cmocka_unit_test(layer_norm_equals_oracle),
             cmocka_unit_test(coverage_equals_oracle),
