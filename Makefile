@@ -42,7 +42,8 @@ ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-ve
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden parity bench bench-kernels train lint fuzz install clean help
+.PHONY: build serve test test-programs golden parity bench bench-kernels train lint fuzz \
+        install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
