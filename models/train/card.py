@@ -10,8 +10,8 @@ LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
 CARD = """\
 # {name}: {source} to {target}, {level} level
 
-A small Transformer with area attention (Li et al., *Area Attention*, ICML 2019), trained from
-scratch for the Acre translation server. {size}
+A small Transformer with area attention (Li et al., *Area Attention*, ICML 2019), trained for the
+Acre translation server from {start}. {size}
 
 Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Adam, label
 smoothing {smoothing}, dropout {dropout}; the weights are an exponential moving average.
@@ -97,6 +97,7 @@ def model_card(recipe, best, corpora, scores):
         steps=best["step"],
         tokens=best["tokens"] / 1e6,
         hours=best["seconds"] / 3600,
+        start=f"the weights of `{recipe.start_from}`" if recipe.start_from else "scratch",
         smoothing=recipe.label_smoothing,
         dropout=recipe.dropout,
         scores=scores_table(scores),

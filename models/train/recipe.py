@@ -38,6 +38,7 @@ class Recipe:
     preset: str  # tiny, small, base or big: see shape.py
     mix: dict  # group name -> Group
     phases: tuple  # of Phase, in order
+    start_from: str | None = None  # a shipped model of another pair: see inherit.py
     area_width: int | None = None  # None: as published for the preset; 1: regular attention
     vocabulary: int = 8000
     exclude: tuple = ("msdocs-MT",)

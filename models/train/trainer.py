@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from . import checkpoint
 from .batches import Pairs, Position, Stream
 from .evaluate import LONGEST_TRANSLATION, bleu, read_set
+from .inherit import inherit
 from .model import Translator
 from .recipe import read_recipe
 from .schedule import Cooldown, learning_rate
@@ -33,6 +34,7 @@ CHECKPOINT_SECONDS = 240
 EVALUATION_SECONDS = 900
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
+SHIPPED = Path(__file__).parents[1]  # models/, where a recipe's start_from is
 
 
 def cpu_has_bf16():
@@ -104,6 +106,7 @@ class Trainer:
         torch.manual_seed(self.recipe.seed)
         self.model = new_model(self.recipe, self.vocabulary).to(self.device)
         self.model.reserve(max(phase.max_length for phase in self.recipe.phases))
+        self.begin_weights()
         self.average = Average(self.model, self.recipe.ema_decay)
         self.optimiser = torch.optim.Adam(
             self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
@@ -118,6 +121,15 @@ class Trainer:
         self.meter = Meter()
 
     # ---- State ----
+
+    def begin_weights(self):
+        """A new run that the recipe starts from another model takes its weights."""
+        parent = self.recipe.start_from
+        if not parent or (self.folder / "checkpoint.pt").exists():
+            return
+        shared = inherit(self.model, self.vocabulary, SHIPPED / parent)
+        print(f"train: starting from {parent}, which has {shared} of "
+              f"{self.vocabulary.size} pieces", flush=True)
 
     def resume(self, path):
         """Takes the state from a checkpoint, if there is one; returns the data position."""

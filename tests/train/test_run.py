@@ -16,6 +16,7 @@ from models.train import checkpoint, corpus, export  # noqa: E402
 from models.train import trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.batches import Pairs, Position, Sampler, Stream  # noqa: E402
+from models.train.inherit import inherit  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import Phase, read_recipe  # noqa: E402
 from models.train.schedule import Cooldown, learning_rate  # noqa: E402
@@ -179,6 +180,43 @@ def check_export(run, recipe):
                      "tokenizer_config.json", *vocabulary.files}
     languages = json.loads((run / "model" / "tokenizer_config.json").read_text())
     assert (languages["source_lang"], languages["target_lang"]) == (recipe.source, recipe.target)
+
+
+def test_a_run_starts_from_another_model(run, recipe, tmp_path, monkeypatch):
+    """Shared pieces keep their embeddings, layers are copied, the rest is as it would be."""
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    parent = Trainer(run)
+    train(parent, 2)
+    parent.evaluate()
+    export.export(run, tmp_path / "parent")
+    given = {name: w.bfloat16().float() for name, w in parent.average.weights.items()}
+    if recipe.level == "token":  # piece 5 has another number, piece 6 is unknown to the parent
+        ids = json.loads((tmp_path / "parent" / "vocab.json").read_text())
+        names = {number: piece for piece, number in ids.items()}
+        ids[names[5]], ids["elsewhere"] = 6, 5
+        del ids[names[6]]
+        (tmp_path / "parent" / "vocab.json").write_text(json.dumps(ids))
+    child = Trainer(run)
+    fresh = {name: w.detach().clone() for name, w in child.model.named_parameters()}
+    inherit(child.model, child.vocabulary, tmp_path / "parent")
+    table = "model.shared.weight"
+    for name, weight in child.model.named_parameters():
+        expected = given[name].clone()
+        if recipe.level == "token" and name == table:
+            expected[5], expected[6] = given[table][6], fresh[table][6]
+        if recipe.level == "token" and name == "final_logits_bias":
+            expected[0, 5], expected[0, 6] = given[name][0, 6], fresh[name][0, 6]
+        assert torch.equal(weight, expected), name
+
+
+def test_a_parent_of_another_shape_is_refused(run, tmp_path):
+    trainer = Trainer(run)
+    trainer.evaluate()
+    export.export(run, tmp_path / "parent")
+    shape = dataclasses.replace(trainer.recipe, preset="small")
+    with pytest.raises(ValueError, match="expected .*found"):
+        inherit(training.new_model(shape, trainer.vocabulary), trainer.vocabulary,
+                tmp_path / "parent")
 
 
 def test_export_spares_other_folders(tmp_path):
