@@ -29,16 +29,23 @@ CXXFLAGS += -std=c++17 -g $(OPTIMISE) -Wall -Wextra
 LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 
 # ---- Sources ---------------------------------------------------------------------------------
-# kernels/vector.c is compiled once per instruction set; the engine chooses at run time.
+# kernels/vector/ is compiled once per instruction set; the engine chooses at run time.
 
-ENGINE_SRC := $(filter-out engine/kernels/vector.c, \
-                $(wildcard engine/*.c engine/*/*.c engine/*/*.cc))
-ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(patsubst %,$B/engine/kernels/vector_%.o,sse2 avx2 avx512)
+ISAS := sse2 avx2 avx512 amx
+VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
+               $(wildcard engine/kernels/vector/*.c))
+ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc)
+ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c))
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
 UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 ISA_avx2 := -mavx2 -mfma -mf16c
-ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
+              -mprefer-vector-width=512
+ISA_amx := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
+# For tests: the text of avx512 and amx without their instructions, on any machine.
+ISA_wide := $(ISA_avx2) -Wno-psabi -DVECTOR_BYTES=64
+ISA_tiles := $(ISA_wide) -DEMULATE_TILES
 
 # ---- Building --------------------------------------------------------------------------------
 
@@ -58,10 +65,13 @@ $B/libacre.a: $(ENGINE_OBJ)
 	@echo '  AR   $@'
 	$(Q)ar rcs $@ $^
 
-$B/engine/kernels/vector_%.o: engine/kernels/vector.c Makefile
-	@mkdir -p $(@D)
-	@echo '  CC   $@'
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_$*) -ffp-contract=fast -DISA_NAME=$* -c -o $@ $<
+define isa_rule
+$B/engine/kernels/$1/%.o: engine/kernels/vector/%.c Makefile
+	@mkdir -p $$(@D)
+	@echo '  CC   $$@'
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=fast -DISA_NAME=$1 -c -o $$@ $$<
+endef
+$(foreach isa,$(ISAS) wide tiles,$(eval $(call isa_rule,$(isa))))
 
 $B/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -76,6 +86,8 @@ $B/%.cc.o: %.cc Makefile
 $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas $(ENGINE_LDLIBS)
+
+$B/tests/unit/test_kernels: $(call VECTOR_OBJ,wide) $(call VECTOR_OBJ,tiles)
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 

@@ -68,7 +68,8 @@ enum { ACRE_MAX_THREADS = 1024, ACRE_MAX_BATCH_SIZE = 1024, ACRE_MAX_BEAM_SIZE =
 /* Zero in any field means its default. */
 struct acre_options {
     const char *device;       /* "auto" (default), "cpu" */
-    const char *compute_type; /* "auto" (default), "f32" */
+    const char *compute_type; /* "f32", "bf16", "int8"; "auto" (default): what a model's config.json
+                               * says it was evaluated in, else f32 */
     int n_threads;            /* worker threads; default: the CPUs this process may use */
     int batch_size;           /* most sentences one worker decodes together; default 32 */
     int max_beam_size;        /* largest beam a request may ask for; default 8 */
@@ -84,7 +85,7 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
 /* Stops the workers; unfinished jobs end with ACRE_ECLOSED. Closes its models. NULL is allowed. */
 void acre_engine_close(struct acre_engine *engine);
 
-/* What the engine runs with, e.g. "cpu avx2 f32"; lives as long as the engine. */
+/* What the engine runs on, e.g. "cpu avx2"; lives as long as the engine. */
 const char *acre_engine_backend(const struct acre_engine *engine);
 int acre_engine_threads(const struct acre_engine *engine);
 
@@ -108,6 +109,7 @@ struct acre_model_info {
     const char *target;
     const char *level; /* "token" or "char" */
     const char *model_type;
+    const char *compute_type; /* what products with its weights are computed in */
     uint64_t parameters;
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
     int max_area_width;            /* 1 = regular attention everywhere */
@@ -115,7 +117,8 @@ struct acre_model_info {
     struct acre_decoding decoding; /* the model's own defaults */
 };
 
-/* Loads a model directory (Hugging Face layout). *model is owned by the engine. */
+/* Loads a model directory (Hugging Face layout). *model is owned by the engine. Any thread, also
+ * several at once. */
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **model,
                     struct acre_err *err);
 

@@ -42,6 +42,16 @@ static int check_range(const char *name, int value, int max, struct acre_err *er
                    value);
 }
 
+static int choose_type(struct acre_engine *engine, struct acre_err *err)
+{
+    const char *name = engine->options.compute_type;
+    engine->is_type_forced = strcmp(name, "auto") != 0;
+    if (!engine->is_type_forced || kernel_type_parse(name, &engine->compute_type))
+        return 0;
+    return err_set(err, ACRE_EUNSUPPORTED,
+                   "compute_type: expected auto, f32, bf16 or int8 on a CPU, found \"%s\"", name);
+}
+
 static int fill_options(struct acre_options *options, struct acre_err *err)
 {
     if (!options->device)
@@ -71,10 +81,12 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **ou
     if (!engine)
         return err_set(err, ACRE_ENOMEM, "no memory for the engine");
     engine->options = *options;
+    pthread_mutex_init(&engine->lock, NULL);
     int status = fill_options(&engine->options, err);
     if (status == 0)
-        status =
-            device_open(engine->options.device, engine->options.compute_type, &engine->device, err);
+        status = choose_type(engine, err);
+    if (status == 0)
+        status = device_open(engine->options.device, &engine->device, err);
     if (status == 0) {
         struct scheduler_options scheduling = {
             .n_workers = engine->options.n_threads,
@@ -114,6 +126,7 @@ void acre_engine_close(struct acre_engine *engine)
         model_close(model);
     }
     device_close(engine->device);
+    pthread_mutex_destroy(&engine->lock);
     mem_free(engine);
 }
 
@@ -143,6 +156,7 @@ static void fill_info(struct acre_model *model)
         .target = config->target,
         .level = tokenizer_is_bytes(model->tokenizer) ? "char" : "token",
         .model_type = config->model_type,
+        .compute_type = kernel_type_name(config->compute_type),
         .parameters = safetensors_parameters(model->weights),
         .d_model = config->d_model,
         .encoder_layers = config->encoder_layers,
@@ -186,6 +200,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
 {
     struct config *config = &model->config;
     int status = config_load(directory, config, err);
+    if (engine->is_type_forced)
+        config->compute_type = engine->compute_type;
     if (status == 0)
         status = safetensors_open(directory, &model->weights, err);
     if (status == 0)
@@ -240,11 +256,13 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
         model_close(model);
         return status;
     }
+    pthread_mutex_lock(&engine->lock);
     model->next = engine->models;
     engine->models = model;
-    say(&engine->options, "model %s: %.1f M parameters, areas up to %d wide, loaded in %.0f ms",
+    pthread_mutex_unlock(&engine->lock);
+    say(&engine->options, "model %s: %.1f M parameters, areas up to %d wide, %s, loaded in %.0f ms",
         model->name, 1e-6 * (double)model->info.parameters, model->info.max_area_width,
-        1e3 * seconds_since(&start));
+        model->info.compute_type, 1e3 * seconds_since(&start));
     *out = model;
     return 0;
 }

@@ -1,10 +1,12 @@
 /* engine.h - what an engine and a model are made of. Private to engine.c and job.c.
  *
- * The list of models is changed by the thread that opens models; everything in a model is
+ * Models may be opened by several threads at once; `lock` guards the list. Everything in a model is
  * immutable once it is open, except its lane, which the scheduler's lock guards.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
+
+#include <pthread.h>
 
 #include "acre.h"
 #include "decode/constraint.h"
@@ -17,8 +19,11 @@
 
 struct acre_engine {
     struct acre_options options; /* defaults filled in */
+    bool is_type_forced;         /* else each model's own */
+    enum kernel_type compute_type;
     struct device *device;
     struct scheduler *scheduler;
+    pthread_mutex_t lock;
     struct acre_model *models;
 };
 

@@ -213,19 +213,17 @@ static json_t *report(const struct pass *pass, const struct decode *decode,
                       const struct bench_args *args)
 {
     const double seconds = pass->seconds / (double)args->repeat;
-    char device[64] = "", compute_type[64] = "";
+    char device[64] = "";
     struct rusage usage;
 
-    /* "cpu avx2 f32": the first word is the device, the last the number format */
-    sscanf(acre_engine_backend(decode->engine), "%63s", device);
-    if (strrchr(acre_engine_backend(decode->engine), ' '))
-        sscanf(strrchr(acre_engine_backend(decode->engine), ' '), "%63s", compute_type);
+    sscanf(acre_engine_backend(decode->engine), "%63s", device); /* of "cpu avx2" */
     getrusage(RUSAGE_SELF, &usage);
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, "
         "s:{s:f, s:f, s:f}}",
         "model", acre_model_info(decode->model)->name, "device", device, "backend",
-        acre_engine_backend(decode->engine), "compute_type", compute_type, "threads",
+        acre_engine_backend(decode->engine), "compute_type",
+        acre_model_info(decode->model)->compute_type, "threads",
         acre_engine_threads(decode->engine), "beam_size", decode->decoding.beam_size, "batch_size",
         (json_int_t)args->decode.batch_size, "repeat", (json_int_t)args->repeat, "sentences",
         (json_int_t)pass->n_sentences, "source_tokens", (json_int_t)pass->source_tokens,

@@ -61,6 +61,7 @@ static void print_table(const struct acre_model_info *info)
     printf("languages          %s -> %s\n", info->source, info->target);
     printf("level              %s\n", info->level);
     printf("model type         %s\n", info->model_type);
+    printf("compute type       %s\n", info->compute_type);
     printf("parameters         %" PRIu64 "\n", info->parameters);
     printf("width              %d\n", info->d_model);
     printf("layers             %d encoder, %d decoder\n", info->encoder_layers,

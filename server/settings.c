@@ -37,7 +37,7 @@ const struct option settings_table[] = {
     TEXT(device, "auto", settings_valid_device, SETTINGS_DEVICE_EXPECTED,
          "where to compute: auto, cpu, cuda or cuda:N"),
     TEXT(compute_type, "auto", settings_valid_compute_type, SETTINGS_COMPUTE_TYPE_EXPECTED,
-         "number format of the weights: auto, f32, bf16, f16 or int8"),
+         "what is computed in: f32, bf16, f16 or int8; auto = what a model was evaluated in"),
     INT(threads, 0, ACRE_MAX_THREADS, "0",
         "worker threads; 0 = as many as the CPUs the process may use"),
     INT(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32", "most sentences one worker decodes together"),

@@ -6,20 +6,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "base/error.h"
+
+#if defined(__x86_64__)
+
+/* int8 and bf16 tiles, and Linux's permission to have their state saved (since 5.16). */
+static bool has_amx(void)
+{
+    const long request_permission = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM */
+    unsigned eax, ebx, ecx, edx;
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
+        return false;
+    bool has_bf16 = edx >> 22 & 1, has_tiles = edx >> 24 & 1, has_int8 = edx >> 25 & 1;
+    return has_bf16 && has_tiles && has_int8 &&
+           syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
 
 static enum cpu_level hardware_level(void)
 {
-#if defined(__x86_64__)
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return avx512 && avx2 ? CPU_AVX512 : avx2 ? CPU_AVX2 : CPU_SSE2;
-#else
-    return CPU_SCALAR;
-#endif
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512vnni");
+    if (!avx2)
+        return CPU_SSE2;
+    return !avx512 ? CPU_AVX2 : has_amx() ? CPU_AMX : CPU_AVX512;
 }
+
+#else
+
+static enum cpu_level hardware_level(void)
+{
+    return CPU_SCALAR;
+}
+
+#endif
 
 int cpu_detect(enum cpu_level *level, struct acre_err *err)
 {
@@ -27,7 +55,7 @@ int cpu_detect(enum cpu_level *level, struct acre_err *err)
         const char *word;
         enum cpu_level cap;
     } caps[] = {
-        {"scalar", CPU_SCALAR}, {"avx2", CPU_AVX2}, {"avx512", CPU_AVX512}, {"amx", CPU_AVX512}};
+        {"scalar", CPU_SCALAR}, {"avx2", CPU_AVX2}, {"avx512", CPU_AVX512}, {"amx", CPU_AMX}};
 
     *level = hardware_level();
     const char *wanted = getenv("ACRE_CPU");
@@ -46,7 +74,7 @@ int cpu_detect(enum cpu_level *level, struct acre_err *err)
 
 const char *cpu_level_name(enum cpu_level level)
 {
-    static const char *const names[] = {"scalar", "sse2", "avx2", "avx512"};
+    static const char *const names[] = {"scalar", "sse2", "avx2", "avx512", "amx"};
     return names[level];
 }
 

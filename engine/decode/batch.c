@@ -99,7 +99,7 @@ static int alloc_device(struct batch *batch)
     struct stream_limits limits = {
         .max_memory = batch->positions,
         .max_head_width = batch->model.head_width,
-        .max_rows = slots * batch->max_beam,
+        .max_width = transformer_max_width(transformer),
     };
     if (!batch->memories || !batch->cache ||
         workspace_init(&batch->workspace, transformer, max_rows(batch)) != 0)

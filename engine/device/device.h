@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "acre.h"
-#include "kernels/kernels.h" /* enum kernel_activation, struct logit_scan */
+#include "kernels/kernels.h" /* enum kernel_type, kernel_activation; struct logit_scan */
 #include "tensor/tensor.h"
 
 struct device;
@@ -58,16 +58,17 @@ struct memory_rows {
 struct stream_limits {
     size_t max_memory;     /* longest attention memory, L */
     size_t max_head_width; /* D */
-    size_t max_rows;       /* most rows of one search_output */
+    size_t max_width;      /* largest K of the weights */
 };
 
 struct device_ops {
     void (*close)(struct device *device);
 
     /* Loading. The tensors stay mapped at least as long as what is made of them. Handles are owned
-     * by the caller, freed with the close below; 0, ACRE_ENOMEM. */
-    int (*weight_open)(struct device *device, const struct weight_part *parts, size_t n_parts,
-                       struct weight **weight);
+     * by the caller, freed with the close below; 0, ACRE_ENOMEM. Products with a weight are
+     * computed in its type. */
+    int (*weight_open)(struct device *device, enum kernel_type type,
+                       const struct weight_part *parts, size_t n_parts, struct weight **weight);
     int (*norm_open)(struct device *device, const struct tensor *gain, const struct tensor *bias,
                      struct norm **norm);
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
@@ -131,12 +132,11 @@ struct device_ops {
 
 struct device {
     const struct device_ops *ops;
-    const char *name; /* "cpu avx2 f32" */
+    const char *name; /* "cpu avx2" */
 };
 
-/* "auto" or "cpu"; the compute type "auto" or "f32". Errors name what this build has. */
-int device_open(const char *name, const char *compute_type, struct device **device,
-                struct acre_err *err);
+/* "auto" or "cpu"; errors name what this build has. */
+int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
 
 /* The CPU backend; device_open() chooses. */

@@ -8,16 +8,33 @@ const struct kernels *kernels_find(enum cpu_level level)
 {
 #if defined(__x86_64__)
     static const struct kernels *const tables[] = {
-        [CPU_SCALAR] = &kernels_scalar,
-        [CPU_SSE2] = &kernels_sse2,
-        [CPU_AVX2] = &kernels_avx2,
-        [CPU_AVX512] = &kernels_avx512,
+        [CPU_SCALAR] = &kernels_scalar, [CPU_SSE2] = &kernels_sse2, [CPU_AVX2] = &kernels_avx2,
+        [CPU_AVX512] = &kernels_avx512, [CPU_AMX] = &kernels_amx,
     };
     return tables[level];
 #else
     (void)level;
     return &kernels_scalar;
 #endif
+}
+
+static const char *const type_names[KERNEL_TYPES] = {
+    [KERNEL_F32] = "f32", [KERNEL_BF16] = "bf16", [KERNEL_INT8] = "int8"};
+
+const char *kernel_type_name(enum kernel_type type)
+{
+    return type_names[type];
+}
+
+bool kernel_type_parse(const char *name, enum kernel_type *type)
+{
+    for (int i = 0; i < KERNEL_TYPES; i++) {
+        if (strcmp(name, type_names[i]) == 0) {
+            *type = (enum kernel_type)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 size_t area_scratch(size_t l)
@@ -46,6 +63,86 @@ void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride
             memcpy(panels, w + i * w_stride + first, columns * sizeof(*panels));
             memset(panels + columns, 0, (KERNEL_PANEL - columns) * sizeof(*panels));
         }
+    }
+}
+
+uint16_t kernels_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void pack_f32(size_t k, const float *w, float *numbers)
+{
+    for (size_t i = 0; i < k; i++)
+        numbers[i * KERNEL_PANEL] = w[i];
+}
+
+static void pack_bf16(size_t k, const float *w, uint16_t *numbers)
+{
+    for (size_t i = 0; i < k; i++)
+        numbers[i / 2 * 2 * KERNEL_PANEL + i % 2] = kernels_bf16(w[i]);
+}
+
+/* The bits of magnitudes are ordered as they are, and a maximum of integers becomes vectors. */
+static float largest_magnitude(size_t k, const float *w)
+{
+    int32_t most = 0;
+    float largest;
+    for (size_t i = 0; i < k; i++) {
+        int32_t bits;
+        memcpy(&bits, &w[i], sizeof(bits));
+        bits &= INT32_MAX;
+        most = bits > most ? bits : most;
+    }
+    memcpy(&largest, &most, sizeof(largest));
+    return largest;
+}
+
+/* To the nearest integer, ties to even: float addition rounds so once the last bit is worth 1. Not
+ * rintf(), because plain arithmetic becomes vectors on any instruction set. */
+static int32_t round_to_int(float x)
+{
+    const float rounder = 12582912.0f; /* 1.5 * 2^23 */
+    const int32_t zero = 0x4b400000;   /* its bits */
+    int32_t bits;
+    x += rounder;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits - zero;
+}
+
+/* Returns the sum of the integers. */
+static int32_t pack_int8(size_t k, const float *w, float inverse, int8_t *numbers)
+{
+    enum { BLOCK = 64 }; /* the depth is a multiple of it */
+    int32_t sum = 0;
+    for (size_t first = 0; first < k; first += BLOCK) {
+        int8_t block[BLOCK] = {0};
+        size_t n = k - first < BLOCK ? k - first : BLOCK;
+        for (size_t i = 0; i < n; i++) {
+            int32_t rounded = round_to_int(w[first + i] * inverse);
+            block[i] = (int8_t)rounded;
+            sum += rounded;
+        }
+        for (size_t i = 0; i < BLOCK; i += 4, numbers += KERNEL_ROW_BYTES)
+            memcpy(numbers, block + i, 4);
+    }
+    return sum;
+}
+
+void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t lane, void *panel,
+                         float *scale, int32_t *sum)
+{
+    if (type == KERNEL_F32) {
+        pack_f32(k, w, (float *)panel + lane);
+    } else if (type == KERNEL_BF16) {
+        pack_bf16(k, w, (uint16_t *)panel + 2 * lane);
+    } else {
+        float largest = largest_magnitude(k, w);
+        *scale = largest / 127.0f;
+        *sum =
+            pack_int8(k, w, largest > 0.0f ? 127.0f / largest : 0.0f, (int8_t *)panel + 4 * lane);
     }
 }
 

@@ -1,6 +1,6 @@
 /* kernels.h - the CPU arithmetic, one table per instruction set.
  *
- * scalar.c fills every slot with the obvious loop and is the oracle of the tests; vector.c holds
+ * scalar.c fills every slot with the obvious loop and is the oracle of the tests; vector/ holds
  * the same slots written with vector types and is compiled once per instruction set. The engine
  * chooses a table at load. All slots are pure functions of their arguments: any thread may call.
  *
@@ -21,8 +21,10 @@
 #include "shapes.h"
 
 enum {
-    KERNEL_PANEL = 16, /* columns of a packed weight panel */
-    KERNEL_PAD = 16,   /* floats */
+    KERNEL_PANEL = 16,     /* columns of a packed weight panel */
+    KERNEL_ROW_BYTES = 64, /* of a panel's row, whatever the type of its numbers */
+    KERNEL_ROW_STEP = 32,  /* rows of x that are read together, see pack_rows */
+    KERNEL_PAD = 16,       /* floats */
     KERNEL_MAX_BEST = 2 * MAX_BEAM,
 };
 
@@ -40,14 +42,69 @@ struct area_rule {
     int top_k;       /* 0 = all areas count; else only those as probable as the k-th */
 };
 
+/* What the operands of a product are made of. bf16: both are rounded to bfloat16, products and sums
+ * are float32. int8: weights are integers of up to 127 times a scale per column, rows of x likewise
+ * with a scale per row; sums are exact. */
+enum kernel_type { KERNEL_F32, KERNEL_BF16, KERNEL_INT8 };
+enum { KERNEL_TYPES = KERNEL_INT8 + 1 };
+
+const char *kernel_type_name(enum kernel_type type); /* "f32", "bf16", "int8" */
+
+/* False if no type is called so. */
+bool kernel_type_parse(const char *name, enum kernel_type *type);
+
+/* Numbers of one column that stand together in a row of a panel. */
+static inline size_t kernel_group(enum kernel_type type)
+{
+    return type == KERNEL_F32 ? 1 : type == KERNEL_BF16 ? 2 : 4;
+}
+
+/* k rounded up to what the widest instructions take at once; beyond k there are zeros. */
+static inline size_t kernel_depth(enum kernel_type type, size_t k)
+{
+    size_t step = type == KERNEL_F32 ? 1 : 16 * kernel_group(type);
+    return (k + step - 1) / step * step;
+}
+
+static inline size_t kernel_panel_bytes(enum kernel_type type, size_t k)
+{
+    return kernel_depth(type, k) / kernel_group(type) * KERNEL_ROW_BYTES;
+}
+
+/* W[N,K] in panels of 16 columns, [Np/16][depth/group][16][group] with zeros beyond N and K. */
+struct packed {
+    enum kernel_type type;
+    size_t n, k;
+    const void *panels;
+    const float *bias;   /* [Np]; NULL: zeros */
+    const float *scales; /* [Np], int8 */
+    const int32_t *sums; /* [Np], int8: of the integers of each column */
+};
+
+/* Columns first ... first + n - 1, first a multiple of 16. */
+static inline struct packed packed_columns(const struct packed *w, size_t first, size_t n)
+{
+    size_t offset = first / KERNEL_PANEL * kernel_panel_bytes(w->type, w->k);
+    return (struct packed){
+        .type = w->type,
+        .n = n,
+        .k = w->k,
+        .panels = (const char *)w->panels + offset,
+        .bias = w->bias ? w->bias + first : NULL,
+        .scales = w->scales ? w->scales + first : NULL,
+        .sums = w->sums ? w->sums + first : NULL,
+    };
+}
+
+/* Strides are from row to row: of x in bytes, of residual and y in floats. */
 struct product {
-    size_t m, n, k;
-    const float *x;
+    size_t m;
+    const void *x; /* [M,K] as pack_rows writes it: floats for f32 */
     size_t x_stride;
-    const float *panels;
-    const float *bias;
+    const float *x_scales; /* [M], int8 */
+    struct packed w;
     enum kernel_activation activation;
-    const float *residual;
+    const float *residual; /* [M,N] or NULL */
     size_t residual_stride;
     float *y;
     size_t y_stride;
@@ -72,9 +129,15 @@ struct logit_scan {
 struct kernels {
     const char *name;
 
-    /* y[M,N] = activation(x[M,K]·Wᵀ + bias) + residual. W[N,K] is packed as panels
-     * [Np/16][K][16] with zeros beyond N; bias[Np] and residual[M,N] may be NULL. Strides are
-     * floats from row to row. The products of attention use it too, on packed keys and values. */
+    /* Puts x[M,K] into the form that this table's linear reads for products of this type:
+     * row_bytes() per row, and for int8 scales[M]. `rows` has room for M rounded up to a multiple
+     * of KERNEL_ROW_STEP: linear may read there what nobody wrote. */
+    size_t (*row_bytes)(enum kernel_type type, size_t k);
+    void (*pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, void *rows,
+                      float *scales);
+
+    /* y[M,N] = activation(x[M,K]·Wᵀ + bias) + residual. The products of attention use it too, on
+     * packed keys and values. */
     void (*linear)(const struct product *product);
 
     /* y[M,C] = (x - mean) / sqrt(variance + epsilon) * gain + bias; y may be x. */
@@ -107,11 +170,19 @@ const struct kernels *kernels_find(enum cpu_level level);
 /* Floats of scratch that area_coverage needs for a memory of l items. */
 size_t area_scratch(size_t l);
 
-/* Packs W[n,k] (rows w_stride apart) into panels, see linear: kernel_padded(n) * k floats. */
+/* Packs W[n,k] (rows w_stride apart) into f32 panels: kernel_padded(n) * k floats. */
 void kernels_pack(size_t n, size_t k, const float *w, size_t w_stride, float *panels);
 
-/* Packs the transpose of W[k,n] into panels, likewise. */
+/* Packs the transpose of W[k,n] into f32 panels, likewise. */
 void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride, float *panels);
+
+/* Packs one column of a weight, w[k], into lane `lane` of a zeroed panel. For int8 *scale and *sum
+ * get what struct packed says. */
+void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t lane, void *panel,
+                         float *scale, int32_t *sum);
+
+/* The bits of the nearest bfloat16, ties to even. */
+uint16_t kernels_bf16(float x);
 
 /* The probabilities of all areas over scores[l]: ordered by width, then by first item. `weights`
  * has room for twice as many; returns how many. */
@@ -125,6 +196,6 @@ void kernels_top_coverage(size_t l, const struct area_rule *rule, float *scores,
 void kernels_offer(struct logit_scan *scan, int32_t id, float logit);
 
 extern const struct kernels kernels_scalar;
-extern const struct kernels kernels_sse2, kernels_avx2, kernels_avx512;
+extern const struct kernels kernels_sse2, kernels_avx2, kernels_avx512, kernels_amx;
 
 #endif

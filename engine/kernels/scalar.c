@@ -19,16 +19,75 @@ static float activate(enum kernel_activation activation, float x)
     return x;
 }
 
+/* Rows of x: floats, floats that are bfloat16 numbers, or signed bytes. */
+static size_t row_bytes(enum kernel_type type, size_t k)
+{
+    return type == KERNEL_INT8 ? k : k * sizeof(float);
+}
+
+static float quantize_row(size_t k, const float *x, int8_t *row)
+{
+    float largest = 0.0f;
+    for (size_t i = 0; i < k; i++)
+        largest = fmaxf(largest, fabsf(x[i]));
+    float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    for (size_t i = 0; i < k; i++)
+        row[i] = (int8_t)rintf(x[i] * inverse);
+    return largest / 127.0f;
+}
+
+static void pack_rows(enum kernel_type type, size_t m, size_t k, const float *x, void *rows,
+                      float *scales)
+{
+    if (type == KERNEL_INT8) {
+        for (size_t row = 0; row < m; row++)
+            scales[row] = quantize_row(k, x + row * k, (int8_t *)rows + row * k);
+        return;
+    }
+    memcpy(rows, x, m * k * sizeof(*x));
+    for (size_t i = 0; i < m * k && type == KERNEL_BF16; i++) {
+        uint32_t bits = (uint32_t)kernels_bf16(x[i]) << 16;
+        memcpy((float *)rows + i, &bits, sizeof(bits));
+    }
+}
+
+/* W[column, i] as it is packed. */
+static float number_of(const struct packed *w, size_t column, size_t i)
+{
+    size_t group = kernel_group(w->type), lane = column % KERNEL_PANEL;
+    const char *panel =
+        (const char *)w->panels + column / KERNEL_PANEL * kernel_panel_bytes(w->type, w->k);
+    size_t place = (i / group * KERNEL_PANEL + lane) * group + i % group;
+    if (w->type == KERNEL_F32)
+        return ((const float *)panel)[place];
+    if (w->type == KERNEL_INT8)
+        return ((const int8_t *)panel)[place];
+    uint32_t bits = (uint32_t)((const uint16_t *)panel)[place] << 16;
+    float number;
+    memcpy(&number, &bits, sizeof(number));
+    return number;
+}
+
+static float sum_of(const struct product *p, size_t row, size_t column)
+{
+    const char *x = (const char *)p->x + row * p->x_stride;
+    float sum = p->w.bias ? p->w.bias[column] : 0.0f;
+    if (p->w.type == KERNEL_INT8) {
+        int32_t exact = 0;
+        for (size_t i = 0; i < p->w.k; i++)
+            exact += ((const int8_t *)x)[i] * (int32_t)number_of(&p->w, column, i);
+        return sum + (float)exact * (p->x_scales[row] * p->w.scales[column]);
+    }
+    for (size_t i = 0; i < p->w.k; i++)
+        sum += ((const float *)x)[i] * number_of(&p->w, column, i);
+    return sum;
+}
+
 static void linear(const struct product *p)
 {
     for (size_t row = 0; row < p->m; row++) {
-        for (size_t column = 0; column < p->n; column++) {
-            const float *w =
-                p->panels + column / KERNEL_PANEL * KERNEL_PANEL * p->k + column % KERNEL_PANEL;
-            float sum = p->bias ? p->bias[column] : 0.0f;
-            for (size_t i = 0; i < p->k; i++)
-                sum += p->x[row * p->x_stride + i] * w[i * KERNEL_PANEL];
-            sum = activate(p->activation, sum);
+        for (size_t column = 0; column < p->w.n; column++) {
+            float sum = activate(p->activation, sum_of(p, row, column));
             if (p->residual)
                 sum += p->residual[row * p->residual_stride + column];
             p->y[row * p->y_stride + column] = sum;
@@ -119,6 +178,8 @@ static void scan_logits(size_t n, int32_t first_id, float *logits, struct logit_
 
 const struct kernels kernels_scalar = {
     .name = "scalar",
+    .row_bytes = row_bytes,
+    .pack_rows = pack_rows,
     .linear = linear,
     .layer_norm = layer_norm,
     .scores_rows = scores_rows,

@@ -154,6 +154,18 @@ static int read_flags(const struct json_object *object, struct config *config, s
     return code;
 }
 
+/* The type that the model was evaluated in, of Acre's own. */
+static int read_compute_type(const struct json_object *object, struct config *config,
+                             struct acre_err *err)
+{
+    char name[16] = "f32";
+    int code = json_opt_text(object, "compute_type", sizeof(name), name, err);
+    if (code || kernel_type_parse(name, &config->compute_type))
+        return code;
+    return json_fail(object, "compute_type", "f32, bf16 or int8", json_find(object, "compute_type"),
+                     err);
+}
+
 static int read_architecture(const struct json_object *object, struct config *config,
                              struct acre_err *err)
 {
@@ -168,6 +180,8 @@ static int read_architecture(const struct json_object *object, struct config *co
                            config->decoder_heads, err);
     if (!code)
         code = read_activation(object, config, err);
+    if (!code)
+        code = read_compute_type(object, config, err);
     return code ? code : read_flags(object, config, err);
 }
 

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 
 #include "acre.h"
-#include "base/file.h" /* struct text */
+#include "base/file.h"       /* struct text */
+#include "kernels/kernels.h" /* enum kernel_type */
 #include "shapes.h"
 
 enum { CONFIG_MAX_LAYERS = 64 };
@@ -40,8 +41,9 @@ struct config {
     int vocab_size;         /* source embedding rows */
     int decoder_vocab_size; /* target embedding and output rows */
     int max_positions;      /* max_position_embeddings: most tokens of a sentence, end included */
-    bool scale_embedding;   /* multiply embeddings by sqrt(d_model) */
-    bool share_embeddings;  /* share_encoder_decoder_embeddings */
+    enum kernel_type compute_type; /* what "auto" means for this model; f32 if it does not say */
+    bool scale_embedding;          /* multiply embeddings by sqrt(d_model) */
+    bool share_embeddings;         /* share_encoder_decoder_embeddings */
     int pad_token, end_token, start_token;
     bool renormalize; /* renormalize_logits: forbidden tokens have no share of the softmax */
     int *forbidden;   /* owned: single-token bad_words_ids, [n_forbidden] */

@@ -32,7 +32,8 @@ static int find_part(const struct layer_source *source, const char *name, size_t
 static int open_parts(const struct layer_source *source, const struct weight_part *parts,
                       size_t n_parts, struct weight **weight, struct acre_err *err)
 {
-    if (source->device->ops->weight_open(source->device, parts, n_parts, weight) != 0)
+    const struct device_ops *ops = source->device->ops;
+    if (ops->weight_open(source->device, source->type, parts, n_parts, weight) != 0)
         return err_set(err, ACRE_ENOMEM, "%s: no memory for the packed weights", source->prefix);
     return 0;
 }

@@ -20,6 +20,7 @@ struct layer_source {
     struct device *device;
     const struct safetensors *weights;
     const char *prefix;
+    enum kernel_type type;
     size_t c, f;
 };
 

@@ -130,7 +130,8 @@ static int bind_output(struct transformer *model, const struct config *config,
         if (status != 0)
             return status;
     }
-    if (model->device->ops->weight_open(model->device, &part, 1, &model->output) != 0)
+    const struct device_ops *ops = model->device->ops;
+    if (ops->weight_open(model->device, config->compute_type, &part, 1, &model->output) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the output layer");
     return 0;
 }
@@ -174,7 +175,8 @@ int transformer_open(struct device *device, const struct config *config,
     model->decoder = mem_calloc(model->n_decoder, sizeof(*model->decoder));
     int status = ACRE_ENOMEM;
     if (model->encoder && model->decoder) {
-        struct layer_source source = {.device = device, .weights = weights, .c = model->c};
+        struct layer_source source = {
+            .device = device, .weights = weights, .c = model->c, .type = config->compute_type};
         status = bind_tables(model, config, weights, err);
         if (status == 0)
             status = bind_encoder(model, config, &source, err);
@@ -212,6 +214,11 @@ void transformer_close(struct transformer *model)
 size_t transformer_decoder_layers(const struct transformer *model)
 {
     return model->n_decoder;
+}
+
+size_t transformer_max_width(const struct transformer *model)
+{
+    return model->c > model->f ? model->c : model->f;
 }
 
 size_t transformer_positions(const struct transformer *model)

@@ -15,8 +15,8 @@
 
 struct transformer;
 
-/* Binds every tensor with its expected shape. `weights` and `config` must live longer than the
- * transformer, which the caller owns. */
+/* Binds every tensor with its expected shape, for products in config->compute_type. `weights` and
+ * `config` must live longer than the transformer, which the caller owns. */
 int transformer_open(struct device *device, const struct config *config,
                      const struct safetensors *weights, struct transformer **transformer,
                      struct acre_err *err);
@@ -82,6 +82,9 @@ void transformer_search_output(const struct transformer *transformer, struct str
                                struct logit_scan *scans);
 
 size_t transformer_decoder_layers(const struct transformer *transformer);
+
+/* The largest inner size of its products. */
+size_t transformer_max_width(const struct transformer *transformer);
 
 /* Positions the model can number; sentences and hypotheses are at most that long. */
 size_t transformer_positions(const struct transformer *transformer);

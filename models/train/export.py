@@ -16,6 +16,8 @@ LARGEST_SHARD = 16 * 2**20
 LONGEST_OUTPUT = {"token": 256, "char": 512}
 LENGTH_PENALTY = 1.0
 BEAM_SIZE = 4
+# What the scores on the card are measured in; Acre's `auto` follows it.
+COMPUTE_TYPE = "int8"
 
 
 def area_section(shape):
@@ -59,6 +61,7 @@ def model_config(recipe, vocabulary):
         "decoder_start_token_id": vocabulary.pad,
         "forced_eos_token_id": vocabulary.end,
         "dtype": "bfloat16",
+        "compute_type": COMPUTE_TYPE,
     }
     area = area_section(shape)
     return config | ({"area": area} if area else {})

@@ -1,5 +1,8 @@
-/* `make bench-kernels`: the packed product against OpenBLAS, one thread, best of several rounds.
- * Prints Gflop/s for y[M,N] = x[M,K]·Wᵀ at N = 1024, K = 256. */
+/* `make bench-kernels`: the packed products against OpenBLAS, one thread, best of several rounds,
+ * and against what one multiply-add after another could do at most.
+ *
+ * y[M,N] = x[M,K]·Wᵀ at N = 2048, K = 512; packing the rows of x counts. Gop/s are 2·M·N·K per
+ * second; GB/s is the speed at which the packed weights pass. */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +11,9 @@
 #include "base/cpu.h"
 #include "kernels/kernels.h"
 
-enum { N = 1024, K = 256, MAX_M = 256, ROUNDS = 5 };
+enum { N = 2048, K = 512, MAX_M = 256, ROUNDS = 5, TYPES = 3 };
+
+static const char *const type_names[TYPES] = {"f32", "bf16", "int8"};
 
 static double seconds(void)
 {
@@ -25,9 +30,56 @@ static float *random_floats(size_t n)
     return x;
 }
 
-static double gflops(size_t m, int repeats, double took)
+struct bench {
+    const struct kernels *kernels;
+    struct packed w[TYPES];
+    float *x, *weights, *y, *scales;
+    void *rows;
+};
+
+static struct packed pack(enum kernel_type type, const float *weights)
 {
-    return 2e-9 * (double)(m * N * K) * repeats / took;
+    char *panels = calloc(N / KERNEL_PANEL, kernel_panel_bytes(type, K));
+    float *scales = calloc(N, sizeof(*scales));
+    int32_t *sums = calloc(N, sizeof(*sums));
+    for (size_t column = 0; column < N; column++)
+        kernels_pack_column(type, K, weights + column * K, column % KERNEL_PANEL,
+                            panels + column / KERNEL_PANEL * kernel_panel_bytes(type, K),
+                            scales + column, sums + column);
+    return (struct packed){
+        .type = type, .n = N, .k = K, .panels = panels, .scales = scales, .sums = sums};
+}
+
+static void ours(const struct bench *bench, enum kernel_type type, size_t m)
+{
+    struct product product = {.m = m, .x = bench->x, .x_stride = K * sizeof(float)};
+    product.w = bench->w[type];
+    product.y = bench->y, product.y_stride = N;
+    if (type != KERNEL_F32) {
+        bench->kernels->pack_rows(type, m, K, bench->x, bench->rows, bench->scales);
+        product.x = bench->rows, product.x_scales = bench->scales;
+        product.x_stride = bench->kernels->row_bytes(type, K);
+    }
+    bench->kernels->linear(&product);
+}
+
+static void openblas(const struct bench *bench, size_t m)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, N, K, 1, bench->x, K,
+                bench->weights, K, 0, bench->y, N);
+}
+
+/* Seconds of one product; TYPES stands for OpenBLAS. */
+static double once(const struct bench *bench, int type, size_t m)
+{
+    int repeats = (int)(4000 / m) + 4;
+    double start = seconds();
+    for (int i = 0; i < repeats; i++)
+        if (type < TYPES)
+            ours(bench, (enum kernel_type)type, m);
+        else
+            openblas(bench, m);
+    return (seconds() - start) / repeats;
 }
 
 int main(void)
@@ -38,31 +90,34 @@ int main(void)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    const struct kernels *kernels = kernels_find(level);
-    float *x = random_floats(MAX_M * K), *w = random_floats(N * K), *panels = malloc(N * K * 4);
-    float *y = malloc(MAX_M * N * sizeof(*y));
-    kernels_pack(N, K, w, K, panels);
-    printf("   M  acre %s  OpenBLAS  (Gflop/s)\n", kernels->name);
-    for (size_t m = 1; m <= MAX_M; m *= 4) {
-        struct product product = {
-            .m = m, .n = N, .k = K, .x = x, .x_stride = K, .panels = panels, .y = y, .y_stride = N};
-        int repeats = (int)(20000 / m) + 20;
-        double ours = 0, theirs = 0;
+    struct bench bench = {.kernels = kernels_find(level), .x = random_floats(MAX_M * K)};
+    bench.weights = random_floats(N * K);
+    bench.y = malloc(MAX_M * N * sizeof(float));
+    bench.scales = malloc(MAX_M * sizeof(float));
+    bench.rows = malloc(MAX_M * K * sizeof(float));
+    for (int type = 0; type < TYPES; type++)
+        bench.w[type] = pack((enum kernel_type)type, bench.weights);
+    printf("%s, N = %d, K = %d: Gop/s (GB/s of weights)\n   M", bench.kernels->name, N, K);
+    for (int type = 0; type < TYPES; type++)
+        printf("%16s", type_names[type]);
+    printf("%16s\n", "OpenBLAS f32");
+    for (size_t m = 1; m <= MAX_M; m *= m < 64 ? 2 : 4) {
+        double best[TYPES + 1] = {0};
         for (int round = 0; round < ROUNDS; round++) {
-            double start = seconds();
-            for (int i = 0; i < repeats; i++)
-                kernels->linear(&product);
-            double middle = seconds();
-            for (int i = 0; i < repeats; i++)
-                cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, N, K, 1, x, K, w, K, 0,
-                            y, N);
-            double one = gflops(m, repeats, middle - start);
-            double other = gflops(m, repeats, seconds() - middle);
-            ours = one > ours ? one : ours;
-            theirs = other > theirs ? other : theirs;
+            for (int type = 0; type <= TYPES; type++) {
+                double took = once(&bench, type, m);
+                best[type] = best[type] == 0 || took < best[type] ? took : best[type];
+            }
         }
-        printf("%4zu %10.1f %9.1f\n", m, ours, theirs);
+        printf("%4zu", m);
+        for (int type = 0; type <= TYPES; type++) {
+            size_t bytes =
+                N / KERNEL_PANEL *
+                kernel_panel_bytes(type < TYPES ? (enum kernel_type)type : KERNEL_F32, K);
+            printf("%9.1f (%4.1f)", 2e-9 * (double)(m * N * K) / best[type],
+                   1e-9 * (double)bytes / best[type]);
+        }
+        printf("\n");
     }
-    free(x), free(w), free(panels), free(y);
     return 0;
 }

@@ -170,7 +170,7 @@ static double case_error(const struct golden *golden, struct device *device)
 {
     struct stream *stream;
     struct stream_limits limits = {
-        .max_memory = golden->l, .max_head_width = golden->d, .max_rows = 1};
+        .max_memory = golden->l, .max_head_width = golden->d, .max_width = golden->d};
     if (device->ops->stream_open(device, &limits, &stream) != 0)
         return INFINITY;
     double error = 0.0;
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
     struct device *device;
     struct acre_err err;
     int counts[N_OUTCOMES] = {0};
-    if (device_open("cpu", "f32", &device, &err) != 0) {
+    if (device_open("cpu", &device, &err) != 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

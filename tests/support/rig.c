@@ -20,20 +20,21 @@ static int open_stream(struct rig *rig)
     struct stream_limits limits = {
         .max_memory = RIG_MAX_ROWS,
         .max_head_width = (size_t)(config->d_model / heads),
-        .max_rows = RIG_MAX_ROWS,
+        .max_width = transformer_max_width(rig->transformer),
     };
     int status = rig->device->ops->stream_open(rig->device, &limits, &rig->stream);
     return status ? status : workspace_init(&rig->workspace, rig->transformer, RIG_MAX_ROWS);
 }
 
-int rig_open(struct rig *rig, const char *directory, struct acre_err *err)
+int rig_open(struct rig *rig, const char *directory, enum kernel_type type, struct acre_err *err)
 {
     memset(rig, 0, sizeof(*rig));
     int status = config_load(directory, &rig->config, err);
+    rig->config.compute_type = type;
     if (status == 0)
         status = safetensors_open(directory, &rig->weights, err);
     if (status == 0)
-        status = device_open("cpu", "f32", &rig->device, err);
+        status = device_open("cpu", &rig->device, err);
     if (status == 0)
         status = transformer_open(rig->device, &rig->config, rig->weights, &rig->transformer, err);
     return status ? status : open_stream(rig);

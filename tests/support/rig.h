@@ -23,8 +23,8 @@ struct rig {
     struct workspace workspace;
 };
 
-/* 0 or ACRE_E...; needs rig_close() either way. */
-int rig_open(struct rig *rig, const char *directory, struct acre_err *err);
+/* For products in `type`. 0 or ACRE_E...; needs rig_close() either way. */
+int rig_open(struct rig *rig, const char *directory, enum kernel_type type, struct acre_err *err);
 void rig_close(struct rig *rig);
 
 #endif

@@ -21,7 +21,7 @@ static struct device *device;
 static struct stream *stream;
 
 /* Sentences packed one after the other, as an encoder layer has them. */
-struct packed {
+struct packed_rows {
     struct attention attention;
     size_t n, c;
     size_t first[MAX_SENTENCES + 1];
@@ -38,9 +38,9 @@ static struct attention random_attention(void)
     };
 }
 
-static struct packed random_packed(void)
+static struct packed_rows random_packed(void)
 {
-    struct packed p = {.attention = random_attention(), .n = random_pick(1, MAX_SENTENCES)};
+    struct packed_rows p = {.attention = random_attention(), .n = random_pick(1, MAX_SENTENCES)};
     p.c = p.attention.n_heads * p.attention.head_width;
     for (size_t b = 0; b < p.n; b++)
         p.first[b + 1] = p.first[b] + random_pick(1, random_pick(1, 8) == 1 ? MAX_LENGTH : 30);
@@ -48,12 +48,12 @@ static struct packed random_packed(void)
     return p;
 }
 
-static size_t n_rows(const struct packed *p)
+static size_t n_rows(const struct packed_rows *p)
 {
     return p->first[p->n];
 }
 
-static float *attended(const struct packed *p, bool causal)
+static float *attended(const struct packed_rows *p, bool causal)
 {
     float *context = malloc(n_rows(p) * p->c * sizeof(*context));
     device->ops->attend(stream, &p->attention, causal, p->n, p->first, p->qkv, context);
@@ -71,8 +71,8 @@ static void assert_close(size_t n, const float *got, const float *want, size_t r
 /* ---- Against the definition ------------------------------------------------------------------ */
 
 /* context[D] of one query of one head over the first `seen` rows of sentence b. */
-static void reference_head(const struct packed *p, size_t b, size_t t, size_t seen, size_t head,
-                           float *context)
+static void reference_head(const struct packed_rows *p, size_t b, size_t t, size_t seen,
+                           size_t head, float *context)
 {
     size_t d = p->attention.head_width, c = p->c;
     const float *start = p->qkv + p->first[b] * 3 * c + head * d;
@@ -96,7 +96,7 @@ static void attend_equals_definition(void **state)
 {
     (void)state;
     for (int round = 0; round < N_ROUNDS; round++) {
-        struct packed p = random_packed();
+        struct packed_rows p = random_packed();
         bool causal = random_pick(0, 1);
         float *context = attended(&p, causal), *want = malloc(p.c * sizeof(*want));
         for (size_t b = 0; b < p.n; b++) {
@@ -117,14 +117,14 @@ static void attend_equals_definition(void **state)
 
 /* Each sentence is one hypothesis; its items are somewhere in the cache. */
 struct stepper {
-    const struct packed *p;
+    const struct packed_rows *p;
     float *cache;
     size_t n_cache;
     int32_t *paths; /* [R] */
 };
 
 /* A third of the hypotheses has a piece of past in common with the one before it. */
-static void share_past(struct packed *p)
+static void share_past(struct packed_rows *p)
 {
     for (size_t b = 1; b < p->n; b++) {
         size_t length = p->first[b + 1] - p->first[b], before = p->first[b] - p->first[b - 1];
@@ -135,7 +135,7 @@ static void share_past(struct packed *p)
     }
 }
 
-static struct stepper make_stepper(const struct packed *p)
+static struct stepper make_stepper(const struct packed_rows *p)
 {
     struct stepper s = {.p = p, .n_cache = n_rows(p) + random_pick(0, 30)};
     size_t *order = malloc(s.n_cache * sizeof(*order));
@@ -161,7 +161,7 @@ static struct stepper make_stepper(const struct packed *p)
 /* Step t of the hypotheses chosen by `wanted` (a bit each) that are that long. context[R,C]. */
 static void step(const struct stepper *s, size_t t, unsigned wanted, float *context)
 {
-    const struct packed *p = s->p;
+    const struct packed_rows *p = s->p;
     const int32_t *paths[MAX_SENTENCES];
     int32_t lengths[MAX_SENTENCES];
     size_t rows[MAX_SENTENCES], n = 0;
@@ -192,7 +192,7 @@ static void steps_equal_causal_attend(void **state)
 {
     (void)state;
     for (int round = 0; round < N_ROUNDS; round++) {
-        struct packed p = random_packed();
+        struct packed_rows p = random_packed();
         share_past(&p);
         struct stepper s = make_stepper(&p);
         float *want = attended(&p, true), *got = calloc(n_rows(&p) * p.c, sizeof(*got));
@@ -209,7 +209,7 @@ static void steps_are_independent(void **state)
 {
     (void)state;
     for (int round = 0; round < N_ROUNDS; round++) {
-        struct packed p = random_packed();
+        struct packed_rows p = random_packed();
         struct stepper s = make_stepper(&p), alone = make_stepper(&p);
         float *together = calloc(n_rows(&p) * p.c, sizeof(*together));
         float *one = calloc(n_rows(&p) * p.c, sizeof(*one));
@@ -226,7 +226,7 @@ static void steps_are_independent(void **state)
 
 /* ---- Encoder memory -------------------------------------------------------------------------- */
 
-static float *stored_memory(const struct packed *p, size_t b)
+static float *stored_memory(const struct packed_rows *p, size_t b)
 {
     size_t length = p->first[b + 1] - p->first[b], c = p->c;
     float *joined = malloc(length * 2 * c * sizeof(*joined));
@@ -238,7 +238,7 @@ static float *stored_memory(const struct packed *p, size_t b)
     return memory;
 }
 
-static float *queries(const struct packed *p)
+static float *queries(const struct packed_rows *p)
 {
     float *query = malloc(n_rows(p) * p->c * sizeof(*query));
     for (size_t row = 0; row < n_rows(p); row++)
@@ -251,7 +251,7 @@ static void memory_equals_attend(void **state)
 {
     (void)state;
     for (int round = 0; round < N_ROUNDS; round++) {
-        struct packed p = random_packed();
+        struct packed_rows p = random_packed();
         struct memory_rows rows[MAX_SENTENCES];
         float *memories[MAX_SENTENCES], *want = attended(&p, false), *query = queries(&p);
         float *got = malloc(n_rows(&p) * p.c * sizeof(*got));
@@ -279,12 +279,12 @@ static void sentences_are_independent(void **state)
 {
     (void)state;
     for (int round = 0; round < N_ROUNDS; round++) {
-        struct packed p = random_packed();
+        struct packed_rows p = random_packed();
         bool causal = random_pick(0, 1);
         float *together = attended(&p, causal);
         size_t b = random_pick(0, p.n - 1), length = p.first[b + 1] - p.first[b];
         size_t before = random_pick(0, 40), row_bytes = p.c * sizeof(float);
-        struct packed other = {.attention = p.attention, .c = p.c, .n = before > 0 ? 2 : 1};
+        struct packed_rows other = {.attention = p.attention, .c = p.c, .n = before > 0 ? 2 : 1};
         other.first[other.n - 1] = before;
         other.first[other.n] = before + length;
         other.qkv = random_floats((before + length) * 3 * p.c, 100);
@@ -298,7 +298,7 @@ static void sentences_are_independent(void **state)
 static int open_device(enum cpu_level level)
 {
     struct stream_limits limits = {
-        .max_memory = MAX_LENGTH, .max_head_width = MAX_WIDTH, .max_rows = 1};
+        .max_memory = MAX_LENGTH, .max_head_width = MAX_WIDTH, .max_width = MAX_WIDTH};
     if (device_cpu_open(level, &device, NULL) != 0)
         return 1;
     return device->ops->stream_open(device, &limits, &stream);

@@ -26,7 +26,7 @@ struct bench {
 static void bench_open(struct bench *bench, const char *directory, size_t n_slots)
 {
     struct acre_err err;
-    if (rig_open(&bench->rig, directory, &err) != 0)
+    if (rig_open(&bench->rig, directory, KERNEL_F32, &err) != 0)
         fail_msg("%s", err.text);
     const struct config *config = &bench->rig.config;
     struct constraint_options constraint = {

@@ -110,7 +110,7 @@ static void engines_that_cannot_be_opened(void **state)
     assert_not_opened((struct acre_options){.device = "tpu"}, ACRE_EUNSUPPORTED,
                       "device: expected auto or cpu in this build, found \"tpu\"");
     assert_not_opened((struct acre_options){.compute_type = "int3"}, ACRE_EUNSUPPORTED,
-                      "compute_type: expected auto or f32 in this build, found \"int3\"");
+                      "compute_type: expected auto, f32, bf16 or int8 on a CPU, found \"int3\"");
     assert_not_opened((struct acre_options){.n_threads = -1}, ACRE_EOPTION,
                       "threads: expected an integer from 1 to 1024, found -1");
     assert_not_opened((struct acre_options){.batch_size = 2000}, ACRE_EOPTION,

@@ -1,5 +1,6 @@
 /* Every kernel of every instruction set this machine has, against the scalar oracle, on random odd
- * shapes; and that a row's result does not depend on the rows computed with it. */
+ * shapes; and that a row's result does not depend on the rows computed with it. The text of AVX-512
+ * and AMX is tested everywhere, with its instructions emulated (kernels/vector/isa.h, amx.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 #include "kernels/kernels.h"
 
 static const struct kernels *tested;
+extern const struct kernels kernels_wide, kernels_tiles;
 
 static float uniform(float low, float high)
 {
@@ -41,91 +43,148 @@ static void assert_close(size_t n, const float *a, const float *b, float toleran
     }
 }
 
+/* A product of random shape, with everything it points to. */
+struct case_ {
+    struct product product;
+    float *x, *w, *panels, *bias, *residual, *scales;
+    int32_t *sums;
+};
+
+static struct packed pack(enum kernel_type type, size_t n, size_t k, struct case_ *c)
+{
+    size_t padded = kernel_padded(n);
+    c->panels = calloc(padded / KERNEL_PANEL, kernel_panel_bytes(type, k));
+    c->scales = calloc(padded, sizeof(float));
+    c->sums = calloc(padded, sizeof(int32_t));
+    for (size_t column = 0; column < n; column++) {
+        size_t offset = column / KERNEL_PANEL * kernel_panel_bytes(type, k);
+        kernels_pack_column(type, k, c->w + column * k, column % KERNEL_PANEL,
+                            (char *)c->panels + offset, c->scales + column, c->sums + column);
+    }
+    return (struct packed){.type = type,
+                           .n = n,
+                           .k = k,
+                           .panels = c->panels,
+                           .bias = rand() % 2 ? c->bias : NULL,
+                           .scales = c->scales,
+                           .sums = c->sums};
+}
+
+static struct case_ random_case(void)
+{
+    enum kernel_type type = (enum kernel_type)(rand() % 3);
+    size_t m = pick(1, 40), n = pick(1, 300), k = pick(1, 300);
+    struct case_ c = {.x = random_floats(m * k, 1), .w = random_floats(n * k, 1)};
+    c.bias = random_floats(kernel_padded(n), 1);
+    c.residual = random_floats(m * n, 1);
+    if (rand() % 8 == 0)
+        memset(c.x, 0, k * sizeof(float));
+    c.product = (struct product){.m = m,
+                                 .w = pack(type, n, k, &c),
+                                 .activation = (enum kernel_activation)(rand() % 4),
+                                 .residual = rand() % 2 ? c.residual : NULL,
+                                 .residual_stride = n,
+                                 .y_stride = n};
+    return c;
+}
+
+static void free_case(struct case_ *c)
+{
+    free(c->x), free(c->w), free(c->panels), free(c->bias), free(c->residual);
+    free(c->scales), free(c->sums);
+}
+
+/* y[rows,N] of rows `first` ... of x, allocated. */
+static float *multiply(const struct kernels *kernels, const struct case_ *c, size_t first,
+                       size_t rows)
+{
+    struct product p = c->product;
+    size_t row_bytes = kernels->row_bytes(p.w.type, p.w.k);
+    void *packed = calloc(rows + KERNEL_ROW_STEP, row_bytes);
+    float *scales = calloc(rows, sizeof(float));
+    kernels->pack_rows(p.w.type, rows, p.w.k, c->x + first * p.w.k, packed, scales);
+    p.m = rows, p.x = packed, p.x_stride = row_bytes, p.x_scales = scales;
+    p.y = calloc(rows * p.w.n, sizeof(float));
+    if (p.residual)
+        p.residual += first * p.residual_stride;
+    kernels->linear(&p);
+    free(packed), free(scales);
+    return p.y;
+}
+
+/* A number of x that lies between two integers may be rounded either way, so that int8 rows have
+ * the precision of a few such steps; elsewhere only the order of sums differs. */
 static void linear_equals_oracle(void **state)
 {
     (void)state;
-    for (int round = 0; round < 200; round++) {
-        size_t m = pick(1, 40), n = pick(1, 300), k = pick(1, 200);
-        float *x = random_floats(m * k, 1), *w = random_floats(n * k, 1);
-        float *bias = random_floats(kernel_padded(n), 1), *residual = random_floats(m * n, 1);
-        float *panels = calloc(kernel_padded(n) * k, sizeof(float));
-        float *got = calloc(m * n, sizeof(float)), *want = calloc(m * n, sizeof(float));
-        kernels_pack(n, k, w, k, panels);
-        struct product p = {.m = m,
-                            .n = n,
-                            .k = k,
-                            .x = x,
-                            .x_stride = k,
-                            .panels = panels,
-                            .bias = rand() % 2 ? bias : NULL,
-                            .activation = (enum kernel_activation)(rand() % 4),
-                            .residual = rand() % 2 ? residual : NULL,
-                            .residual_stride = n,
-                            .y = got,
-                            .y_stride = n};
-        tested->linear(&p);
-        p.y = want;
-        kernels_scalar.linear(&p);
-        assert_close(m * n, got, want, 2e-5f);
-        free(x), free(w), free(bias), free(residual), free(panels), free(got), free(want);
+    for (int round = 0; round < 400; round++) {
+        struct case_ c = random_case();
+        float *got = multiply(tested, &c, 0, c.product.m);
+        float *want = multiply(&kernels_scalar, &c, 0, c.product.m);
+        assert_close(c.product.m * c.product.w.n, got, want,
+                     c.product.w.type == KERNEL_INT8 ? 2e-2f : 2e-5f);
+        free(got), free(want);
+        free_case(&c);
     }
 }
 
-/* An independent implementation of the product. */
+/* What an independent implementation says of the product that the types approximate. */
 static void linear_equals_openblas(void **state)
 {
     (void)state;
-    for (int round = 0; round < 100; round++) {
-        size_t m = pick(1, 40), n = pick(1, 300), k = pick(1, 200);
-        float *x = random_floats(m * k, 1), *w = random_floats(n * k, 1);
-        float *panels = calloc(kernel_padded(n) * k, sizeof(float));
-        float *got = calloc(m * n, sizeof(float)), *want = calloc(m * n, sizeof(float));
-        kernels_pack(n, k, w, k, panels);
-        struct product p = {.m = m,
-                            .n = n,
-                            .k = k,
-                            .x = x,
-                            .x_stride = k,
-                            .panels = panels,
-                            .y = got,
-                            .y_stride = n};
-        tested->linear(&p);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, (int)n, (int)k, 1, x, (int)k,
-                    w, (int)k, 0, want, (int)n);
-        assert_close(m * n, got, want, 2e-5f);
-        free(x), free(w), free(panels), free(got), free(want);
+    static const float tolerances[] = {
+        [KERNEL_F32] = 2e-5f, [KERNEL_BF16] = 5e-2f, [KERNEL_INT8] = 15e-2f};
+    for (int round = 0; round < 200; round++) {
+        struct case_ c = random_case();
+        size_t m = c.product.m, n = c.product.w.n, k = c.product.w.k;
+        c.product.w.bias = NULL, c.product.residual = NULL, c.product.activation = KERNEL_NONE;
+        float *got = multiply(tested, &c, 0, m), *want = calloc(m * n, sizeof(float));
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, (int)n, (int)k, 1, c.x, (int)k,
+                    c.w, (int)k, 0, want, (int)n);
+        assert_close(m * n, got, want, tolerances[c.product.w.type]);
+        free(got), free(want);
+        free_case(&c);
     }
 }
 
 static void linear_rows_are_independent(void **state)
 {
     (void)state;
-    for (int round = 0; round < 100; round++) {
-        size_t m = pick(2, 50), n = pick(1, 300), k = pick(1, 200);
-        float *x = random_floats(m * k, 1), *w = random_floats(n * k, 1);
-        float *bias = random_floats(kernel_padded(n), 1);
-        float *panels = calloc(kernel_padded(n) * k, sizeof(float));
-        float *all = calloc(m * n, sizeof(float)), *one = calloc(n, sizeof(float));
-        kernels_pack(n, k, w, k, panels);
-        struct product p = {.m = m,
-                            .n = n,
-                            .k = k,
-                            .x = x,
-                            .x_stride = k,
-                            .panels = panels,
-                            .bias = bias,
-                            .activation = (enum kernel_activation)(rand() % 4),
-                            .residual = x,
-                            .residual_stride = 0,
-                            .y = all,
-                            .y_stride = n};
-        p.residual = n <= k ? x : NULL;
-        tested->linear(&p);
-        size_t row = pick(0, m - 1);
-        p.m = 1, p.x += row * k, p.y = one;
-        tested->linear(&p);
+    for (int round = 0; round < 200; round++) {
+        struct case_ c = random_case();
+        size_t m = c.product.m, n = c.product.w.n, row = pick(0, m - 1);
+        float *all = multiply(tested, &c, 0, m), *one = multiply(tested, &c, row, 1);
         assert_memory_equal(one, all + row * n, n * sizeof(float));
-        free(x), free(w), free(bias), free(panels), free(all), free(one);
+        free(all), free(one);
+        free_case(&c);
+    }
+}
+
+/* Integers are integers: with numbers that int8 holds exactly nothing is lost. */
+static void int8_products_are_exact(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        struct case_ c = random_case();
+        size_t m = c.product.m, n = c.product.w.n, k = c.product.w.k;
+        for (size_t i = 0; i < m * k; i++)
+            c.x[i] = i % k == 0 ? 127.0f : (float)((int)pick(0, 254) - 127);
+        for (size_t i = 0; i < n * k; i++)
+            c.w[i] = i % k == 0 ? -127.0f : (float)((int)pick(0, 254) - 127);
+        free(c.panels), free(c.scales), free(c.sums);
+        c.product.w = pack(KERNEL_INT8, n, k, &c);
+        c.product.w.bias = NULL, c.product.residual = NULL, c.product.activation = KERNEL_NONE;
+        float *got = multiply(tested, &c, 0, m);
+        for (size_t row = 0; row < m; row++) {
+            for (size_t column = 0; column < n; column++) {
+                int32_t sum = 0;
+                for (size_t i = 0; i < k; i++)
+                    sum += (int32_t)c.x[row * k + i] * (int32_t)c.w[column * k + i];
+                assert_true(got[row * n + column] == (float)sum);
+            }
+        }
+        free(got);
+        free_case(&c);
     }
 }
 
@@ -220,25 +279,30 @@ static void scan_equals_oracle(void **state)
     }
 }
 
+static int test_table(const struct kernels *kernels)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_equals_oracle),        cmocka_unit_test(linear_equals_openblas),
+        cmocka_unit_test(linear_rows_are_independent), cmocka_unit_test(int8_products_are_exact),
+        cmocka_unit_test(layer_norm_equals_oracle),    cmocka_unit_test(coverage_equals_oracle),
+        cmocka_unit_test(cache_rows_equal_oracle),     cmocka_unit_test(scan_equals_oracle),
+    };
+    tested = kernels;
+    srand(1);
+    return cmocka_run_group_tests_name(kernels->name, tests, NULL, NULL);
+}
+
 int main(void)
 {
-    enum cpu_level best, level;
+    enum cpu_level best;
+    int failed = 0;
     if (cpu_detect(&best, NULL) != 0)
         return 1;
-    int failed = 0;
-    for (level = CPU_SSE2; level <= best; level++) {
-        const struct CMUnitTest tests[] = {
-            cmocka_unit_test(linear_equals_oracle),
-            cmocka_unit_test(linear_equals_openblas),
-            cmocka_unit_test(linear_rows_are_independent),
-            cmocka_unit_test(layer_norm_equals_oracle),
-            cmocka_unit_test(coverage_equals_oracle),
-            cmocka_unit_test(cache_rows_equal_oracle),
-            cmocka_unit_test(scan_equals_oracle),
-        };
-        tested = kernels_find(level);
-        srand(1);
-        failed += cmocka_run_group_tests_name(cpu_level_name(level), tests, NULL, NULL);
-    }
+    for (enum cpu_level level = CPU_SSE2; level <= best; level++)
+        failed += test_table(kernels_find(level));
+#if defined(__x86_64__)
+    if (best >= CPU_AVX2)
+        failed += test_table(&kernels_wide) + test_table(&kernels_tiles);
+#endif
     return failed;
 }

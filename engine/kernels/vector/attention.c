@@ -1,0 +1,185 @@
+/* Attention of single queries over scattered caches, and the coverage of area attention. */
+#include "kernels/vector/isa.h"
+#include "kernels/vector/vector.h"
+
+void ISA(scores_rows)(size_t l, size_t dp, const float *query, const float *cache,
+                      const int32_t *rows, size_t stride, float *scores)
+{
+    for (size_t m = 0; m < l; m++) {
+        const float *key = cache + (size_t)rows[m] * stride;
+        vf sum = splat(0.0f);
+        for (size_t i = 0; i < dp; i += LANES)
+            sum += load(query + i) * load(key + i);
+        scores[m] = lane_sum(sum);
+    }
+}
+
+void ISA(context_rows)(size_t l, size_t dp, const float *coverage, const float *cache,
+                       const int32_t *rows, size_t stride, float *out)
+{
+    for (size_t i = 0; i < dp; i += KERNEL_PAD) {
+        vf sum[PANEL_VECTORS];
+        for (size_t v = 0; v < PANEL_VECTORS; v++)
+            sum[v] = splat(0.0f);
+        for (size_t m = 0; m < l; m++) {
+            const float *value = cache + (size_t)rows[m] * stride + i;
+            for (size_t v = 0; v < PANEL_VECTORS; v++)
+                sum[v] += splat(coverage[m]) * load(value + v * LANES);
+        }
+        for (size_t v = 0; v < PANEL_VECTORS; v++)
+            store(out + i + v * LANES, sum[v]);
+    }
+}
+
+/* y^(N/w) for w = 1..a, N = lcm(1..a), by the shortest chains (design, section 3). power[w - 1]. */
+ALWAYS_INLINE void root_powers(int a, vf y, vf power[5])
+{
+    vf y2 = y * y, y3 = y2 * y, y6 = y3 * y3, y12 = y6 * y6, y15 = y12 * y3, y20, y30;
+    switch (a) {
+    case 1:
+        power[0] = y;
+        break;
+    case 2:
+        power[0] = y2, power[1] = y;
+        break;
+    case 3:
+        power[0] = y6, power[1] = y3, power[2] = y2;
+        break;
+    case 4:
+        power[0] = y12, power[1] = y6, power[2] = y2 * y2, power[3] = y3;
+        break;
+    default:
+        y20 = y12 * y6 * y2, y30 = y15 * y15;
+        power[0] = y30 * y30, power[1] = y30, power[2] = y20, power[3] = y15, power[4] = y12;
+        break;
+    }
+}
+
+static vf below(size_t first, size_t limit, vf v)
+{
+    vi lane = {0};
+    for (int32_t i = 0; i < LANES; i++)
+        lane[i] = (int32_t)first + i;
+    return (vf)((vi)v & (lane < (int32_t)limit));
+}
+
+/* What the areas of one row need: power[w-1][m] = exp((s_m - max) / w), 0 beyond L; from_width[t]
+ * has KERNEL_PAD zeros in front. Each array is Lp + KERNEL_PAD floats long. */
+struct area_row {
+    size_t l, lp;
+    int a;
+    float *power, *from_width;
+};
+
+ALWAYS_INLINE float *area_array(const struct area_row *row, float *arrays, int i)
+{
+    return arrays + (size_t)i * (row->lp + KERNEL_PAD);
+}
+
+ALWAYS_INLINE void fill_powers(const struct area_row *row, int a, const float *scores,
+                               float maximum)
+{
+    static const float lcm[] = {1, 1, 2, 6, 12, 60};
+    for (size_t m = 0; m < row->lp; m += LANES) {
+        vf y = below(m, row->l, vexp((load(scores + m) - maximum) * (1.0f / lcm[a])));
+        vf power[5];
+        root_powers(a, y, power);
+        for (int w = 0; w < a; w++)
+            store(area_array(row, row->power, w) + m, power[w]);
+    }
+    for (int w = 0; w < a; w++)
+        memset(area_array(row, row->power, w) + row->lp, 0, KERNEL_PAD * sizeof(float));
+}
+
+/* from_width[t][j] = sum of the areas that begin at j and are wider than t; returns the sum of
+ * all areas, each once. */
+ALWAYS_INLINE float fill_areas(const struct area_row *row, int a, bool mean_value)
+{
+    for (int t = 0; t < a; t++)
+        memset(area_array(row, row->from_width, t), 0, KERNEL_PAD * sizeof(float));
+    vf total = splat(0.0f);
+    for (size_t j = 0; j < row->lp; j += LANES) {
+        vf wider = splat(0.0f);
+#pragma GCC unroll 5
+        for (int width = a; width >= 1; width--) {
+            const float *power = area_array(row, row->power, width - 1) + j;
+            vf area = load(power);
+#pragma GCC unroll 5
+            for (int i = 1; i < width; i++)
+                area *= load(power + i);
+            total += area;
+            wider += mean_value ? area * (1.0f / (float)width) : area;
+            store(area_array(row, row->from_width, width - 1) + KERNEL_PAD + j, wider);
+        }
+    }
+    return lane_sum(total);
+}
+
+/* Wider than the chains go: one exponential per area, of a running sum of scores. */
+static float fill_wide_areas(const struct area_row *row, const float *scores, float maximum,
+                             bool mean_value)
+{
+    float *sum = row->power; /* [w][j]: sum of the w scores from j on */
+    for (size_t j = 0; j < row->l; j++) {
+        float running = 0.0f;
+        for (int w = 0; w < row->a; w++) {
+            running += j + (size_t)w < row->l ? scores[j + (size_t)w] - maximum : 0.0f;
+            area_array(row, sum, w)[j] = running;
+        }
+    }
+    vf total = splat(0.0f);
+    for (int t = 0; t < row->a; t++)
+        memset(area_array(row, row->from_width, t), 0, KERNEL_PAD * sizeof(float));
+    for (size_t j = 0; j < row->lp; j += LANES) {
+        vf wider = splat(0.0f);
+        for (int width = row->a; width >= 1; width--) {
+            size_t begins = row->l + 1 > (size_t)width ? row->l + 1 - (size_t)width : 0;
+            vf mean = load(area_array(row, sum, width - 1) + j) * (1.0f / (float)width);
+            vf area = below(j, begins, vexp(mean));
+            total += area;
+            wider += mean_value ? area * (1.0f / (float)width) : area;
+            store(area_array(row, row->from_width, width - 1) + KERNEL_PAD + j, wider);
+        }
+    }
+    return lane_sum(total);
+}
+
+ALWAYS_INLINE void spread(const struct area_row *row, int a, float total, float *coverage)
+{
+    float scale = 1.0f / total;
+    for (size_t m = 0; m < row->lp; m += LANES) {
+        vf sum = splat(0.0f);
+        for (int t = 0; t < a; t++)
+            sum += load(area_array(row, row->from_width, t) + KERNEL_PAD + m - t);
+        store(coverage + m, below(m, row->l, sum * scale));
+    }
+}
+
+void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch)
+{
+    if (rule->top_k > 0) {
+        kernels_top_coverage(l, rule, scores, scratch);
+        return;
+    }
+    const int a = rule->width;
+    const bool mean_value = rule->mean_value;
+    struct area_row row = {.l = l, .lp = kernel_padded(l), .a = a, .power = scratch};
+    row.from_width = area_array(&row, scratch, MAX_AREA_WIDTH);
+    float maximum = row_maximum(l, scores);
+    switch (a) {
+#define CASE(width)                                                                                \
+    case width:                                                                                    \
+        fill_powers(&row, width, scores, maximum);                                                 \
+        spread(&row, width, fill_areas(&row, width, mean_value), scores);                          \
+        break;
+        CASE(1)
+        CASE(2)
+        CASE(3)
+        CASE(4)
+        CASE(5)
+#undef CASE
+    default:
+        spread(&row, a, fill_wide_areas(&row, scores, maximum, mean_value), scores);
+        break;
+    }
+}

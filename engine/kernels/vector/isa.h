@@ -1,0 +1,180 @@
+/* isa.h - GCC's vector types, and the few operations that they lack, for one instruction set.
+ *
+ * The folder is compiled once per instruction set (see the Makefile): the same text is SSE2, AVX2,
+ * or AVX-512 code. VECTOR_BYTES chooses the width of a vector; where the compiler's flags do not
+ * bring the instructions for it, the operations below are loops, so that the tests can run the
+ * text of a wide instruction set on any machine. Private to kernels/vector.
+ */
+#ifndef KERNELS_VECTOR_ISA_H
+#define KERNELS_VECTOR_ISA_H
+
+#include <immintrin.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+#if !defined(VECTOR_BYTES)
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+#endif
+
+enum {
+    LANES = VECTOR_BYTES / 4,
+    PANEL_VECTORS = KERNEL_ROW_BYTES / VECTOR_BYTES,
+    REGISTERS = VECTOR_BYTES == 64 ? 32 : 16,
+    /* Whether four products of bytes are one instruction, of unsigned x with signed w. */
+    HAS_DOT = VECTOR_BYTES == 64,
+/* Whether there are tiles (AMX), which take over the products of int8 and bf16. */
+#if defined(__AMX_INT8__) || defined(EMULATE_TILES)
+    HAS_TILES = 1,
+#else
+    HAS_TILES = 0,
+#endif
+};
+
+typedef float vf __attribute__((vector_size(VECTOR_BYTES)));
+typedef float vf_unaligned __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size(VECTOR_BYTES)));
+typedef int16_t vs __attribute__((vector_size(VECTOR_BYTES)));
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE vf load(const void *p)
+{
+    return *(const vf_unaligned *)p;
+}
+
+ALWAYS_INLINE void store(void *p, vf v)
+{
+    *(vf_unaligned *)p = v;
+}
+
+ALWAYS_INLINE vf splat(float x)
+{
+    return x - (vf){0};
+}
+
+ALWAYS_INLINE vf vmax(vf a, vf b)
+{
+#if VECTOR_BYTES == 64 && defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif VECTOR_BYTES == 32
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif VECTOR_BYTES == 16
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    vi greater = a > b;
+    return (vf)(((vi)a & greater) | ((vi)b & ~greater));
+#endif
+}
+
+/* Whether any lane of a comparison is true. */
+ALWAYS_INLINE bool any(vi mask)
+{
+#if VECTOR_BYTES == 64 && defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif VECTOR_BYTES == 32
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#elif VECTOR_BYTES == 16
+    return _mm_movemask_ps((__m128)mask) != 0;
+#else
+    int32_t bits = 0;
+    for (int i = 0; i < LANES; i++)
+        bits |= mask[i];
+    return bits != 0;
+#endif
+}
+
+/* sum + the products of each lane's four bytes, unsigned x with signed w. */
+ALWAYS_INLINE vi dot_bytes(vi sum, vi x, vi w)
+{
+#if VECTOR_BYTES == 64 && defined(__AVX512VNNI__)
+    return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
+#else
+    for (int shift = 0; shift < 32; shift += 8)
+        sum += (x >> shift & 0xff) * (w << (24 - shift) >> 24);
+    return sum;
+#endif
+}
+
+/* sum + the products of each lane's two 16-bit numbers. */
+ALWAYS_INLINE vi dot_words(vi sum, vi x, vi w)
+{
+#if VECTOR_BYTES == 32
+    return sum + (vi)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+#elif VECTOR_BYTES == 16
+    return sum + (vi)_mm_madd_epi16((__m128i)x, (__m128i)w);
+#else
+    return sum + (x >> 16) * (w >> 16) + (x << 16 >> 16) * (w << 16 >> 16);
+#endif
+}
+
+/* The lanes in a fixed order: halves are folded onto each other. */
+ALWAYS_INLINE float lane_sum(vf v)
+{
+    float lanes[LANES];
+    memcpy(lanes, &v, sizeof(v));
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lanes[i] += lanes[i + half];
+    return lanes[0];
+}
+
+ALWAYS_INLINE float lane_max(vf v)
+{
+    float lanes[LANES];
+    memcpy(lanes, &v, sizeof(v));
+    float maximum = lanes[0];
+    for (size_t i = 1; i < LANES; i++)
+        maximum = lanes[i] > maximum ? lanes[i] : maximum;
+    return maximum;
+}
+
+/* 1.5 * 2^23: a float of small magnitude is rounded to an integer, ties to even, by adding it. */
+#define ROUNDER 12582912.0f
+
+ALWAYS_INLINE vi round_to_int(vf x)
+{
+    return (vi)(x + ROUNDER) - (vi)splat(ROUNDER);
+}
+
+/* exp(x) for x <= 88, relative error below 2e-7; below -87.3 the result is exp(-87.3).
+ * x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial of degree 6 (Cephes). */
+ALWAYS_INLINE vf vexp(vf x)
+{
+    x = vmax(x, splat(-87.3f));
+    vf shifted = x * 1.44269504f + ROUNDER;
+    vf n = shifted - ROUNDER;
+    vf r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    vf p = splat(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    vf e = p * (r * r) + r + 1.0f;
+    vi exponent = ((vi)shifted - (vi)splat(ROUNDER) + 127) << 23;
+    return e * (vf)exponent;
+}
+
+ALWAYS_INLINE float row_maximum(size_t n, const float *x)
+{
+    vf maximum = splat(x[0]);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        maximum = vmax(maximum, load(x + i));
+    float most = lane_max(maximum);
+    for (; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    return most;
+}
+
+#endif

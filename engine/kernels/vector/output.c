@@ -1,0 +1,35 @@
+/* The scan of the output layer's logits. */
+#include "kernels/vector/isa.h"
+#include "kernels/vector/vector.h"
+
+#include <math.h>
+
+static void offer_above(size_t n, int32_t first_id, const float *logits, struct logit_scan *scan)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        float least = scan->n == scan->k ? scan->best[scan->k - 1].logit : -INFINITY;
+        if (!any(load(logits + i) > least))
+            continue;
+        size_t end = i + LANES < n ? i + LANES : n;
+        for (size_t c = i; c < end; c++)
+            if (logits[c] > -INFINITY)
+                kernels_offer(scan, first_id + (int32_t)c, logits[c]);
+    }
+}
+
+void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_scan *scan)
+{
+    for (size_t i = n; i < kernel_padded(n); i++)
+        logits[i] = -INFINITY;
+    float maximum = row_maximum(n, logits);
+    if (maximum < scan->maximum)
+        maximum = scan->maximum;
+    if (maximum == -INFINITY)
+        return;
+    vf sum = splat(0.0f);
+    for (size_t i = 0; i < n; i += LANES)
+        sum += vexp(load(logits + i) - maximum);
+    scan->sum = scan->sum * expf(scan->maximum - maximum) + lane_sum(sum);
+    scan->maximum = maximum;
+    offer_above(n, first_id, logits, scan);
+}

@@ -1,0 +1,219 @@
+/* Products of rows with packed weights, in three types of numbers by one text.
+ *
+ * A tile is some rows by some panels of 16 columns, its sums in registers while it goes down the
+ * panels. Each element's sum is one chain along k, whatever the tile: that is what makes a
+ * sentence's translation independent of its batch.
+ */
+#include "kernels/vector/isa.h"
+#include "kernels/vector/vector.h"
+
+enum {
+    TILE_PANELS = 4,
+    TILE_COLUMNS = TILE_PANELS * KERNEL_PANEL,
+    MAX_TILE_ROWS = 12,
+};
+
+/* One k, or the even and the odd ones of two or four k, of every lane. */
+struct operand {
+    vf even, odd;
+};
+
+/* Registers that one vector of a panel takes once it is an operand. */
+ALWAYS_INLINE size_t units(enum kernel_type type)
+{
+    return type == KERNEL_F32 || (type == KERNEL_INT8 && HAS_DOT) ? 1 : 2;
+}
+
+/* Rows of the tallest tile: sums and operands of one panel fill the registers. */
+ALWAYS_INLINE size_t tile_rows(enum kernel_type type)
+{
+    size_t rows = (REGISTERS - units(type)) / PANEL_VECTORS - units(type);
+    return rows < MAX_TILE_ROWS ? rows : MAX_TILE_ROWS;
+}
+
+/* Panels of a tile of so many rows; operands of a single row need no register of their own. */
+ALWAYS_INLINE size_t tile_panels(enum kernel_type type, size_t rows)
+{
+    size_t vectors = rows == 1 ? 1 : rows + units(type);
+    size_t fit = (REGISTERS - units(type)) / (PANEL_VECTORS * vectors);
+    return fit >= TILE_PANELS ? TILE_PANELS : fit >= 2 ? 2 : 1;
+}
+
+/* ---- Tiles ----------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE struct operand column_of(enum kernel_type type, vf packed)
+{
+    struct operand column = {packed, packed};
+    if (type == KERNEL_BF16) {
+        column.even = (vf)((vi)packed << 16);
+        column.odd = (vf)((vi)packed >> 16 << 16);
+    } else if (type == KERNEL_INT8 && !HAS_DOT) {
+        column.even = (vf)((vs)packed << 8 >> 8);
+        column.odd = (vf)((vs)packed >> 8);
+    }
+    return column;
+}
+
+/* What row `x` has for row i of a panel, in every lane. */
+ALWAYS_INLINE struct operand item_of(enum kernel_type type, const char *x, size_t i)
+{
+    typedef float item __attribute__((may_alias));
+    const item *items = (const item *)x;
+    if (units(type) == 1)
+        return (struct operand){.even = splat(items[i])};
+    return (struct operand){splat(items[2 * i]), splat(items[2 * i + 1])};
+}
+
+ALWAYS_INLINE vf multiply_add(enum kernel_type type, vf sum, struct operand x, struct operand w)
+{
+    switch (type) {
+    case KERNEL_F32:
+        return sum + x.even * w.even;
+    case KERNEL_BF16:
+        return sum + x.even * w.even + x.odd * w.odd;
+    case KERNEL_INT8:
+        if (HAS_DOT)
+            return (vf)dot_bytes((vi)sum, (vi)x.even, (vi)w.even);
+        return (vf)dot_words(dot_words((vi)sum, (vi)x.even, (vi)w.even), (vi)x.odd, (vi)w.odd);
+    }
+    return sum;
+}
+
+/* What the sums of a vector of columns start with: the bias, or what takes the 128 back. */
+ALWAYS_INLINE vf first_sum(enum kernel_type type, const struct packed *w, size_t column)
+{
+    if (type != KERNEL_INT8)
+        return w->bias ? load(w->bias + column) : splat(0.0f);
+    if (HAS_DOT)
+        return (vf)((vi)load(w->sums + column) * -128);
+    return splat(0.0f);
+}
+
+/* out[rows, panels * 16] = first sums + x · panels. */
+ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const struct product *p,
+                        size_t row, size_t panel, float out[][TILE_COLUMNS])
+{
+    const size_t panel_bytes = kernel_panel_bytes(type, p->w.k), x_stride = p->x_stride;
+    const char *x = (const char *)p->x + row * x_stride;
+    const char *w = (const char *)p->w.panels + panel * panel_bytes;
+    vf sum[MAX_TILE_ROWS][TILE_PANELS * PANEL_VECTORS];
+#pragma GCC unroll 16
+    for (size_t c = 0; c < panels * PANEL_VECTORS; c++) {
+        vf first = first_sum(type, &p->w, panel * KERNEL_PANEL + c * LANES);
+#pragma GCC unroll 16
+        for (size_t r = 0; r < rows; r++)
+            sum[r][c] = first;
+    }
+    for (size_t i = 0; i < panel_bytes / KERNEL_ROW_BYTES; i++) {
+        struct operand column[TILE_PANELS * PANEL_VECTORS];
+#pragma GCC unroll 16
+        for (size_t c = 0; c < panels * PANEL_VECTORS; c++)
+            column[c] =
+                column_of(type, load(w + c / PANEL_VECTORS * panel_bytes + i * KERNEL_ROW_BYTES +
+                                     c % PANEL_VECTORS * VECTOR_BYTES));
+#pragma GCC unroll 16
+        for (size_t r = 0; r < rows; r++) {
+            struct operand item = item_of(type, x + r * x_stride, i);
+#pragma GCC unroll 16
+            for (size_t c = 0; c < panels * PANEL_VECTORS; c++)
+                sum[r][c] = multiply_add(type, sum[r][c], item, column[c]);
+        }
+    }
+#pragma GCC unroll 16
+    for (size_t r = 0; r < rows; r++)
+#pragma GCC unroll 16
+        for (size_t c = 0; c < panels * PANEL_VECTORS; c++)
+            store(out[r] + c * LANES, sum[r][c]);
+}
+
+/* ---- Tiles over the whole product ------------------------------------------------------------ */
+
+/* One row block against all panels; `rows` is a constant, so each call site is its own kernel. */
+ALWAYS_INLINE void row_block(enum kernel_type type, size_t rows, const struct product *p,
+                             size_t row)
+{
+    float sums[MAX_TILE_ROWS][TILE_COLUMNS];
+    const size_t wide = tile_panels(type, rows);
+    size_t n_panels = kernel_padded(p->w.n) / KERNEL_PANEL;
+    for (size_t panel = 0; panel < n_panels;) {
+        size_t step = n_panels - panel >= wide ? wide : 1;
+        if (step == wide)
+            tile(type, rows, wide, p, row, panel, sums);
+        else
+            tile(type, rows, 1, p, row, panel, sums);
+        size_t first = panel * KERNEL_PANEL;
+        size_t n = p->w.n - first < step * KERNEL_PANEL ? p->w.n - first : step * KERNEL_PANEL;
+        for (size_t r = 0; r < rows; r++)
+            ISA(finish_row)(p, row + r, first, n, sums[r]);
+        panel += step;
+    }
+}
+
+/* The tallest tile is at most tile_rows() high; the taller cases are never reached. */
+ALWAYS_INLINE void row_blocks(enum kernel_type type, const struct product *p, size_t row,
+                              size_t rows)
+{
+    switch (rows) {
+#define CASE(n)                                                                                    \
+    case n:                                                                                        \
+        if (n <= tile_rows(type))                                                                  \
+            row_block(type, n, p, row);                                                            \
+        break;
+        CASE(1)
+        CASE(2)
+        CASE(3)
+        CASE(4)
+        CASE(5)
+        CASE(6)
+        CASE(7)
+        CASE(8)
+        CASE(9)
+        CASE(10)
+        CASE(11)
+        CASE(12)
+#undef CASE
+    default:
+        break;
+    }
+}
+
+/* Panels in the outer loop: a group of them stays in the first caches while the rows pass. */
+ALWAYS_INLINE void multiply(enum kernel_type type, const struct product *product)
+{
+    const size_t group = 8 * KERNEL_PANEL;
+    for (size_t column = 0; column < product->w.n; column += group) {
+        size_t left = product->w.n - column;
+        struct product part = *product;
+        part.w = packed_columns(&product->w, column, left < group ? left : group);
+        part.y += column;
+        if (part.residual)
+            part.residual += column;
+        for (size_t row = 0, step = tile_rows(type); row < part.m; row += step)
+            row_blocks(type, &part, row, part.m - row < step ? part.m - row : step);
+    }
+}
+
+static void multiply_f32(const struct product *product)
+{
+    multiply(KERNEL_F32, product);
+}
+
+static void multiply_bf16(const struct product *product)
+{
+    multiply(KERNEL_BF16, product);
+}
+
+static void multiply_int8(const struct product *product)
+{
+    multiply(KERNEL_INT8, product);
+}
+
+void ISA(linear)(const struct product *product)
+{
+    static void (*const multiply_type[])(const struct product *) = {
+        [KERNEL_F32] = multiply_f32, [KERNEL_BF16] = multiply_bf16, [KERNEL_INT8] = multiply_int8};
+    if (HAS_TILES && product->w.type != KERNEL_F32)
+        ISA(linear_tiles)(product);
+    else
+        multiply_type[product->w.type](product);
+}

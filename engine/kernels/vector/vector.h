@@ -1,0 +1,31 @@
+/* vector.h - the slots of one instruction set's kernel table; the contracts are in kernels.h.
+ * Private to kernels/vector. */
+#ifndef KERNELS_VECTOR_VECTOR_H
+#define KERNELS_VECTOR_VECTOR_H
+
+#include "kernels/kernels.h"
+
+#define ISA_JOIN_(name, isa) name##_##isa
+#define ISA_JOIN(name, isa) ISA_JOIN_(name, isa)
+#define ISA(name) ISA_JOIN(name, ISA_NAME) /* linear_avx2, ... */
+
+size_t ISA(row_bytes)(enum kernel_type type, size_t k);
+void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, void *rows,
+                    float *scales);
+void ISA(linear)(const struct product *product);
+void ISA(layer_norm)(size_t m, size_t c, const float *x, const float *gain, const float *bias,
+                     float epsilon, float *y);
+void ISA(scores_rows)(size_t l, size_t dp, const float *query, const float *cache,
+                      const int32_t *rows, size_t stride, float *scores);
+void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
+void ISA(context_rows)(size_t l, size_t dp, const float *coverage, const float *cache,
+                       const int32_t *rows, size_t stride, float *out);
+void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_scan *scan);
+
+/* Not slots. linear() for int8 and bf16 on tiles; and what follows on the sums of a row of any
+ * product: sums[n] (integers for int8) with room for whole vectors go into columns column ... */
+void ISA(linear_tiles)(const struct product *product);
+void ISA(finish_row)(const struct product *product, size_t row, size_t column, size_t n,
+                     const float *sums);
+
+#endif
