@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,8 @@
 
 #include "error.h"
 #include "log.h"
+
+enum { MAX_LOADERS = 64 };
 
 static int join(char path[PATH_MAX], const char *folder, const char *name, struct acre_err *err)
 {
@@ -36,38 +40,101 @@ static int is_model(const char *folder, struct acre_err *err)
                      strerror(errno));
 }
 
-static int open_one(struct models *models, struct acre_engine *engine, const char *path,
-                    struct acre_err *err)
-{
-    int rc = acre_model_open(engine, path, &models->items[models->n_items], err);
+/* One model on its way in. */
+struct opening {
+    char path[PATH_MAX];
+    struct acre_model *model;
+    int rc;
+    struct acre_err err;
+};
 
-    if (rc == 0)
-        models->n_items++;
-    return rc;
+/* Openings that several threads take one after the other. */
+struct openings {
+    struct acre_engine *engine;
+    struct opening *items; /* owned */
+    size_t n_items;
+    atomic_size_t next;
+};
+
+static void *open_next(void *user)
+{
+    struct openings *openings = user;
+    size_t i;
+
+    while ((i = atomic_fetch_add(&openings->next, 1)) < openings->n_items) {
+        struct opening *opening = &openings->items[i];
+
+        opening->rc =
+            acre_model_open(openings->engine, opening->path, &opening->model, &opening->err);
+    }
+    return NULL;
 }
 
-static int open_if_model(struct models *models, struct acre_engine *engine, const char *folder,
-                         const char *name, struct acre_err *err)
+/* On as many threads as will translate; this one is the first of them. */
+static void open_all(struct openings *openings)
 {
-    char path[PATH_MAX];
-    int rc = join(path, folder, name, err);
+    pthread_t threads[MAX_LOADERS];
+    size_t n_threads = 0, wanted = (size_t)acre_engine_threads(openings->engine);
 
-    if (rc == 0)
-        rc = is_model(path, err);
-    return rc == 1 ? open_one(models, engine, path, err) : rc;
+    wanted = wanted < openings->n_items ? wanted : openings->n_items;
+    while (n_threads + 1 < wanted && n_threads < MAX_LOADERS &&
+           pthread_create(&threads[n_threads], NULL, open_next, openings) == 0)
+        n_threads++;
+    open_next(openings);
+    while (n_threads > 0)
+        pthread_join(threads[--n_threads], NULL);
+}
+
+/* Takes what was opened, in order; the first error is the one that is told. */
+static int take_models(struct models *models, const struct openings *openings, struct acre_err *err)
+{
+    models->items = calloc(openings->n_items + 1, sizeof(models->items[0]));
+    if (!models->items)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < openings->n_items; i++) {
+        if (openings->items[i].rc != 0) {
+            *err = openings->items[i].err;
+            return openings->items[i].rc;
+        }
+        models->items[models->n_items++] = openings->items[i].model;
+    }
+    return 0;
+}
+
+static int find_each(struct openings *openings, const char *folder, struct dirent **entries,
+                     int n_entries, struct acre_err *err)
+{
+    for (int i = 0; i < n_entries; i++) {
+        char *path = openings->items[openings->n_items].path;
+        int rc;
+
+        if (entries[i]->d_name[0] == '.')
+            continue;
+        rc = join(path, folder, entries[i]->d_name, err);
+        if (rc == 0)
+            rc = is_model(path, err);
+        if (rc < 0)
+            return rc;
+        openings->n_items += (size_t)rc;
+    }
+    return 0;
 }
 
 static int open_each(struct models *models, struct acre_engine *engine, const char *folder,
                      struct dirent **entries, int n_entries, struct acre_err *err)
 {
-    int rc = 0;
+    struct openings openings = {.engine = engine};
+    int rc;
 
-    models->items = calloc((size_t)n_entries + 1, sizeof(models->items[0]));
-    if (!models->items)
+    openings.items = calloc((size_t)n_entries + 1, sizeof(openings.items[0]));
+    if (!openings.items)
         return error_set(err, ACRE_ENOMEM, "out of memory");
-    for (int i = 0; i < n_entries && rc == 0; i++)
-        if (entries[i]->d_name[0] != '.')
-            rc = open_if_model(models, engine, folder, entries[i]->d_name, err);
+    rc = find_each(&openings, folder, entries, n_entries, err);
+    if (rc == 0) {
+        open_all(&openings);
+        rc = take_models(models, &openings, err);
+    }
+    free(openings.items);
     return rc;
 }
 
@@ -76,6 +143,7 @@ static int open_folder_itself(struct models *models, struct acre_engine *engine,
                               struct acre_err *err)
 {
     char path[PATH_MAX];
+    int rc;
 
     if (!realpath(folder, path))
         return error_set(err, ACRE_EIO, "%s: expected a folder that can be read, found: %s", folder,
@@ -83,7 +151,9 @@ static int open_folder_itself(struct models *models, struct acre_engine *engine,
     models->items = calloc(1, sizeof(models->items[0]));
     if (!models->items)
         return error_set(err, ACRE_ENOMEM, "out of memory");
-    return open_one(models, engine, path, err);
+    rc = acre_model_open(engine, path, &models->items[0], err);
+    models->n_items = rc == 0 ? 1 : 0;
+    return rc;
 }
 
 /* The first of them is the one models_find_pair() finds. */
@@ -213,14 +283,14 @@ json_t *models_describe(const struct acre_model_info *info)
 {
     const struct acre_decoding *d = &info->decoding;
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
                      "s:{s:i, s:i, s:i, s:i, s:f}}",
                      "name", info->name, "source", info->source, "target", info->target, "level",
-                     info->level, "model_type", info->model_type, "parameters",
-                     (json_int_t)info->parameters, "d_model", info->d_model, "encoder_layers",
-                     info->encoder_layers, "decoder_layers", info->decoder_layers,
-                     "attention_heads", info->attention_heads, "vocab_size", info->vocab_size,
-                     "max_area_width", info->max_area_width, "max_source_tokens",
+                     info->level, "model_type", info->model_type, "compute_type",
+                     info->compute_type, "parameters", (json_int_t)info->parameters, "d_model",
+                     info->d_model, "encoder_layers", info->encoder_layers, "decoder_layers",
+                     info->decoder_layers, "attention_heads", info->attention_heads, "vocab_size",
+                     info->vocab_size, "max_area_width", info->max_area_width, "max_source_tokens",
                      info->max_source_tokens, "decoding", "beam_size", d->beam_size,
                      "num_hypotheses", d->n_hypotheses, "min_length", d->min_length, "max_length",
                      d->max_length, "length_penalty", (double)d->length_penalty);
