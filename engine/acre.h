@@ -33,7 +33,8 @@ extern "C" {
     X(ACRE_EUNSUPPORTED, -6, "unsupported", 500, "this build or machine cannot do that")           \
     X(ACRE_EBUSY, -7, "queue_full", 429, "too much work is waiting")                               \
     X(ACRE_ECANCELLED, -8, "cancelled", 503, "the request was cancelled")                          \
-    X(ACRE_ECLOSED, -9, "shutting_down", 503, "the engine is shutting down")
+    X(ACRE_ECLOSED, -9, "shutting_down", 503, "the engine is shutting down")                       \
+    X(ACRE_ETIMEOUT, -10, "deadline_exceeded", 504, "the deadline has passed")
 
 enum acre_status {
     ACRE_OK = 0,
@@ -134,6 +135,7 @@ struct acre_request {
     size_t text_bytes;
     bool is_tokens; /* text is the vocabulary's own tokens separated by spaces, one sentence */
     struct acre_decoding decoding; /* start from acre_model_info()->decoding */
+    int timeout_ms;     /* from now; not translated by then ends with ACRE_ETIMEOUT. 0: no limit */
     acre_done_fn *done; /* called once, not if submitting failed: from a worker thread, or from
                          * acre_submit() itself where the text has nothing to translate */
     void *user;
@@ -163,7 +165,8 @@ struct acre_result {
 int acre_submit(struct acre_engine *engine, const struct acre_request *request,
                 struct acre_job **job, struct acre_err *err);
 
-/* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread. */
+/* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread, but
+ * not while the engine is being closed. */
 void acre_job_cancel(struct acre_job *job);
 
 /* The result, once `done` was called; lives as long as the job. */

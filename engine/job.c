@@ -1,8 +1,10 @@
 /* A job is one submitted text: its sentences go to the scheduler, and the worker that finishes the
  * last one puts the results together and calls `done`. Until then the job belongs to the
- * scheduler; `cancelled` and `n_left` are the only parts that several threads touch. */
+ * scheduler; `n_left` is the only part that several threads touch. */
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,13 +15,13 @@
 
 struct acre_job {
     struct acre_model *model;
+    struct scheduler *scheduler;
     acre_done_fn *done;
     void *user;
     bool is_tokens;
     struct document document;
     struct sentence *sentences; /* owned, [document.n_sentences] */
     atomic_size_t n_left;
-    atomic_bool cancelled;
     struct acre_result result;
     struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
 };
@@ -215,7 +217,7 @@ static int split_text(struct acre_job *job, const struct acre_request *request,
 }
 
 static int make_sentences(struct acre_job *job, const struct acre_decoding *decoding,
-                          struct acre_err *err)
+                          uint64_t deadline_ns, struct acre_err *err)
 {
     size_t n = job->document.n_sentences;
     job->sentences = mem_calloc(n, sizeof(*job->sentences));
@@ -226,41 +228,53 @@ static int make_sentences(struct acre_job *job, const struct acre_decoding *deco
         sentence->source = job->document.sentences[s].source.ids;
         sentence->n_source = job->document.sentences[s].source.n;
         sentence->decoding = *decoding;
-        sentence->cancelled = &job->cancelled;
+        sentence->deadline_ns = deadline_ns;
         sentence->job = job;
     }
     atomic_init(&job->n_left, n);
     return 0;
 }
 
-static int send(struct acre_engine *engine, struct acre_job *job, struct acre_err *err)
+static int send(struct acre_job *job, struct acre_err *err)
 {
     if (job->document.n_sentences > 0)
-        return scheduler_submit(engine->scheduler, job->model->lane, job->sentences,
+        return scheduler_submit(job->scheduler, job->model->lane, job->sentences,
                                 job->document.n_sentences, err);
     finish(job);
     return 0;
 }
 
+/* From now on: splitting takes its part of the time too. */
+static uint64_t deadline_of(const struct acre_request *request)
+{
+    if (request->timeout_ms <= 0)
+        return 0;
+    return scheduler_now_ns() + (uint64_t)request->timeout_ms * 1000000;
+}
+
 int acre_submit(struct acre_engine *engine, const struct acre_request *request,
                 struct acre_job **out, struct acre_err *err)
 {
+    uint64_t deadline_ns = deadline_of(request);
     int status = check_decoding(engine, request->model, &request->decoding, err);
+    if (status == 0)
+        status = check_int("timeout_ms", request->timeout_ms, 0, INT_MAX, err);
     if (status != 0)
         return status;
     struct acre_job *job = mem_calloc(1, sizeof(*job));
     if (!job)
         return err_set(err, ACRE_ENOMEM, "no memory for a request");
     job->model = request->model;
+    job->scheduler = engine->scheduler;
     job->done = request->done;
     job->user = request->user;
     job->is_tokens = request->is_tokens;
     *out = job; /* before sending: `done` may be called at once */
     status = split_text(job, request, err);
     if (status == 0)
-        status = make_sentences(job, &request->decoding, err);
+        status = make_sentences(job, &request->decoding, deadline_ns, err);
     if (status == 0)
-        status = send(engine, job, err);
+        status = send(job, err);
     if (status != 0) {
         *out = NULL;
         acre_job_close(job);
@@ -270,7 +284,8 @@ int acre_submit(struct acre_engine *engine, const struct acre_request *request,
 
 void acre_job_cancel(struct acre_job *job)
 {
-    atomic_store(&job->cancelled, true);
+    if (atomic_load(&job->n_left) > 0)
+        scheduler_cancel(job->scheduler, job->sentences, job->document.n_sentences);
 }
 
 const struct acre_result *acre_job_result(const struct acre_job *job)

@@ -161,11 +161,6 @@ void batch_close(struct batch *batch)
     mem_free(batch);
 }
 
-size_t batch_free_slots(const struct batch *batch)
-{
-    return batch->max_sentences - batch->n_running;
-}
-
 size_t batch_running(const struct batch *batch)
 {
     return batch->n_running;
@@ -342,33 +337,18 @@ static void forget_slot(struct batch *batch, const struct slot *slot)
     ops->forget(batch->model.device, slot->memory, memory);
 }
 
-static struct sentence *release(struct batch *batch, struct slot *slot, int status)
+static void release(struct batch *batch, struct slot *slot)
 {
-    struct sentence *sentence = slot->sentence;
     forget_slot(batch, slot);
-    sentence->status = status;
     slot->sentence = NULL;
     batch->n_running--;
-    return sentence;
-}
-
-static size_t drop_cancelled(struct batch *batch, struct sentence **finished)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < batch->max_sentences; i++) {
-        struct slot *slot = &batch->slots[i];
-        if (slot->sentence && atomic_load(slot->sentence->cancelled))
-            finished[n++] = release(batch, slot, ACRE_ECANCELLED);
-    }
-    return n;
 }
 
 size_t batch_step(struct batch *batch, struct sentence **finished)
 {
-    size_t n_finished = drop_cancelled(batch, finished);
-    size_t n_rows = put_rows(batch), row = 0;
+    size_t n_finished = 0, n_rows = put_rows(batch), row = 0;
     if (n_rows == 0)
-        return n_finished;
+        return 0;
     run_step(batch, n_rows);
     for (size_t i = 0; i < batch->max_sentences; i++) {
         struct slot *slot = &batch->slots[i];
@@ -376,20 +356,21 @@ size_t batch_step(struct batch *batch, struct sentence **finished)
             continue;
         const struct logit_scan *scans = batch->scans + row;
         row += (size_t)slot->search.n_live;
-        if (search_advance(&slot->search, scans))
+        if (search_advance(&slot->search, scans)) {
             extend_paths(batch, slot);
-        else
-            finished[n_finished++] =
-                release(batch, slot, copy_results(&slot->search, slot->sentence));
+            continue;
+        }
+        slot->sentence->status = copy_results(&slot->search, slot->sentence);
+        finished[n_finished++] = slot->sentence;
+        release(batch, slot);
     }
     return n_finished;
 }
 
-size_t batch_drop(struct batch *batch, int status, struct sentence **finished)
+void batch_drop(struct batch *batch, const struct sentence *sentence)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < batch->max_sentences; i++)
-        if (batch->slots[i].sentence)
-            finished[n++] = release(batch, &batch->slots[i], status);
-    return n;
+    struct slot *slot = batch->slots;
+    while (slot->sentence != sentence)
+        slot++;
+    release(batch, slot);
 }

@@ -1,8 +1,9 @@
 /* batch.h - the sentences one worker decodes together with one model, step by step.
  *
  * Sentences enter whenever a slot is free (their encoder pass runs then), every step advances all
- * live hypotheses by one token, and finished sentences leave at once. Rows are packed: a batch has
- * no padding and a sentence's result does not depend on its neighbours.
+ * live hypotheses by one token, and finished sentences leave at once. Who enters, and who has to
+ * leave early, is the scheduler's decision. Rows are packed: a batch has no padding and a
+ * sentence's result does not depend on its neighbours.
  *
  * A slot owns a range of rows in the self-attention cache, row t * beam + b for node (t, b) of its
  * search. A hypothesis finds its past through its path, the rows of its ancestors, so reordering
@@ -40,22 +41,20 @@ int batch_open(const struct batch_model *model, const struct batch_limits *limit
                struct batch **batch, struct acre_err *err);
 void batch_close(struct batch *batch); /* NULL is allowed */
 
-size_t batch_free_slots(const struct batch *batch);
 size_t batch_running(const struct batch *batch);
 
 /* Source rows (end tokens included) that one batch_admit() can take; at least one sentence of the
  * longest length. */
 size_t batch_admit_rows(const struct batch *batch);
 
-/* Encodes the newcomers; n is at most batch_free_slots() and their rows at most
+/* Encodes the newcomers; at most as many as slots are free, and their rows at most
  * batch_admit_rows(). */
 void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t n);
 
-/* One step. Cancelled sentences are dropped with ACRE_ECANCELLED. Returns how many sentences left;
- * `finished` has room for max_sentences. */
+/* One step. Returns how many sentences finished; `finished` has room for max_sentences. */
 size_t batch_step(struct batch *batch, struct sentence **finished);
 
-/* Takes every sentence out with `status`; likewise. */
-size_t batch_drop(struct batch *batch, int status, struct sentence **finished);
+/* Takes out a running sentence that shall not go on; its status is the caller's business. */
+void batch_drop(struct batch *batch, const struct sentence *sentence);
 
 #endif

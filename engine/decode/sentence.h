@@ -1,16 +1,19 @@
 /* sentence.h - one sentence on its way through the engine: what to translate, and what came out.
  *
  * Filled by the job that owns it, queued, decoded by one batch, then handed back to the job. At
- * any time exactly one of the three may touch it, except `cancelled`, which any thread may set.
+ * any time exactly one of the three may touch it, except the scheduler's part, which the
+ * scheduler's lock guards wherever the sentence is.
  */
 #ifndef DECODE_SENTENCE_H
 #define DECODE_SENTENCE_H
 
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "acre.h"
 #include "base/mem.h"
+
+struct queue;
 
 struct sentence_hypothesis {
     const int32_t *tokens; /* [n_tokens], part of sentence.tokens, end token left out */
@@ -18,16 +21,23 @@ struct sentence_hypothesis {
     float score, normalized_score;
 };
 
+struct sentence_links {
+    struct sentence *child, *sibling, *previous;
+};
+
 struct sentence {
     /* in */
     const int32_t *source; /* borrowed from the job, [n_source], without end token */
     size_t n_source;
     struct acre_decoding decoding;
-    const atomic_bool *cancelled; /* the job's */
+    uint64_t deadline_ns; /* by the scheduler's clock; 0: none */
     void *job;
-    /* queue */
-    struct sentence *child, *sibling;
+    /* scheduler */
+    struct queue *queue;            /* where it waits; NULL: nowhere */
+    struct sentence_links links[2]; /* in the queue's heaps, by turn and by deadline */
     uint64_t turn, order;
+    struct sentence *next; /* of those that leave together */
+    bool cancelled;
     /* out */
     int status;                             /* 0 or ACRE_E... */
     struct sentence_hypothesis *hypotheses; /* owned, [n_hypotheses], best first */
@@ -39,6 +49,18 @@ static inline void sentence_fini(struct sentence *sentence)
 {
     mem_free(sentence->hypotheses);
     mem_free(sentence->tokens);
+}
+
+/* The rows of its encoder pass, the end token's included. */
+static inline size_t sentence_source_rows(const struct sentence *sentence)
+{
+    return sentence->n_source + 1;
+}
+
+/* What it weighs in a running batch: the rows it attends to and the rows it decodes. */
+static inline size_t sentence_load(const struct sentence *sentence)
+{
+    return sentence_source_rows(sentence) + (size_t)sentence->decoding.beam_size;
 }
 
 #endif

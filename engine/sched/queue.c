@@ -2,129 +2,191 @@
 
 #include <stdbool.h>
 
+/* ---- Pairing heaps: sentences linked through links[order] ------------------------------------
+ * `previous` is the sibling before or, for a first child, the parent. A top has neither sibling
+ * nor previous. */
+
+enum order { BY_TURN, BY_DEADLINE };
+
+static bool is_before(const struct sentence *a, const struct sentence *b, enum order order)
+{
+    uint64_t x = order == BY_TURN ? a->turn : a->deadline_ns;
+    uint64_t y = order == BY_TURN ? b->turn : b->deadline_ns;
+    return x != y ? x < y : a->order < b->order;
+}
+
+static struct sentence *meld(struct sentence *a, struct sentence *b, enum order order)
+{
+    if (!a || !b)
+        return a ? a : b;
+    struct sentence *top = is_before(a, b, order) ? a : b, *under = top == a ? b : a;
+    struct sentence *child = top->links[order].child;
+    under->links[order].previous = top;
+    under->links[order].sibling = child;
+    if (child)
+        child->links[order].previous = under;
+    top->links[order].child = under;
+    return top;
+}
+
+/* Makes it a top; returns the sibling that came after it. */
+static struct sentence *cut(struct sentence *sentence, enum order order)
+{
+    struct sentence *after = sentence->links[order].sibling;
+    sentence->links[order].sibling = sentence->links[order].previous = NULL;
+    return after;
+}
+
+/* What stood under `top`: its children, melded in pairs, then from the last pair on. */
+static struct sentence *meld_children(const struct sentence *top, enum order order)
+{
+    struct sentence *pairs = NULL, *rest = NULL;
+    for (struct sentence *a = top->links[order].child; a;) {
+        struct sentence *b = cut(a, order), *next = b ? cut(b, order) : NULL;
+        struct sentence *pair = meld(a, b, order);
+        pair->links[order].sibling = pairs;
+        pairs = pair;
+        a = next;
+    }
+    while (pairs) {
+        struct sentence *next = cut(pairs, order);
+        rest = meld(rest, pairs, order);
+        pairs = next;
+    }
+    return rest;
+}
+
+static void heap_put(struct sentence **heap, struct sentence *sentence, enum order order)
+{
+    sentence->links[order] = (struct sentence_links){.child = NULL};
+    *heap = meld(*heap, sentence, order);
+}
+
+static void heap_remove(struct sentence **heap, struct sentence *sentence, enum order order)
+{
+    struct sentence *rest = meld_children(sentence, order);
+    struct sentence *previous = sentence->links[order].previous, *after = cut(sentence, order);
+    if (!previous) {
+        *heap = rest;
+        return;
+    }
+    if (previous->links[order].child == sentence)
+        previous->links[order].child = after;
+    else
+        previous->links[order].sibling = after;
+    if (after)
+        after->links[order].previous = previous;
+    *heap = meld(*heap, rest, order);
+}
+
+/* ---- The queue ------------------------------------------------------------------------------- */
+
 static size_t class_of(const struct sentence *sentence)
 {
     size_t class = sentence->n_source / QUEUE_CLASS_TOKENS;
     return class < QUEUE_CLASSES ? class : QUEUE_CLASSES - 1;
 }
 
-static size_t rows_of(const struct sentence *sentence)
-{
-    return sentence->n_source + 1; /* the end token */
-}
-
-static bool is_before(const struct sentence *a, const struct sentence *b)
-{
-    return a->turn != b->turn ? a->turn < b->turn : a->order < b->order;
-}
-
-/* ---- Pairing heap: a list's sentences, linked through child and sibling -----------------------
- */
-
-static struct sentence *meld(struct sentence *a, struct sentence *b)
-{
-    if (!a || !b)
-        return a ? a : b;
-    struct sentence *top = is_before(a, b) ? a : b, *under = top == a ? b : a;
-    under->sibling = top->child;
-    top->child = under;
-    return top;
-}
-
-/* What remains without the top: its children, melded in pairs, then from the last pair on. */
-static struct sentence *without_top(const struct sentence *top)
-{
-    struct sentence *pairs = NULL, *rest = NULL;
-    for (struct sentence *a = top->child; a;) {
-        struct sentence *b = a->sibling, *next = b ? b->sibling : NULL;
-        a->sibling = NULL;
-        if (b)
-            b->sibling = NULL;
-        struct sentence *pair = meld(a, b);
-        pair->sibling = pairs;
-        pairs = pair;
-        a = next;
-    }
-    while (pairs) {
-        struct sentence *next = pairs->sibling;
-        pairs->sibling = NULL;
-        rest = meld(rest, pairs);
-        pairs = next;
-    }
-    return rest;
-}
-
-/* ---- The queue ------------------------------------------------------------------------------- */
-
 void queue_put(struct queue *queue, struct sentence *sentences, size_t n)
 {
     uint64_t turn = queue->clock;
     for (size_t i = 0; i < n; i++) {
         struct sentence *sentence = &sentences[i];
-        struct sentence **list = &queue->lists[class_of(sentence)];
-        sentence->child = sentence->sibling = NULL;
+        sentence->queue = queue;
         sentence->turn = turn;
         sentence->order = queue->next_order++;
-        *list = meld(*list, sentence);
-        turn += rows_of(sentence);
+        heap_put(&queue->lists[class_of(sentence)], sentence, BY_TURN);
+        if (sentence->deadline_ns != 0)
+            heap_put(&queue->deadlines, sentence, BY_DEADLINE);
+        turn += sentence_source_rows(sentence);
         queue->n_tokens += sentence->n_source;
     }
     queue->n_sentences += n;
     if (n > 0)
-        queue->clock += rows_of(&sentences[0]);
+        queue->clock += sentence_source_rows(&sentences[0]);
 }
 
-static struct sentence *pop(struct queue *queue, size_t class)
+void queue_remove(struct sentence *sentence)
 {
-    struct sentence *sentence = queue->lists[class];
-    queue->lists[class] = without_top(sentence);
+    struct queue *queue = sentence->queue;
+    heap_remove(&queue->lists[class_of(sentence)], sentence, BY_TURN);
+    if (sentence->deadline_ns != 0)
+        heap_remove(&queue->deadlines, sentence, BY_DEADLINE);
     queue->n_sentences--;
     queue->n_tokens -= sentence->n_source;
-    return sentence;
+    sentence->queue = NULL;
 }
 
-static size_t earliest_class(const struct queue *queue)
+struct sentence *queue_take_expired(struct queue *queue, uint64_t now_ns)
 {
-    size_t earliest = QUEUE_CLASSES;
+    struct sentence *next = queue->deadlines;
+    if (!next || next->deadline_ns > now_ns)
+        return NULL;
+    queue_remove(next);
+    return next;
+}
+
+struct sentence *queue_first(const struct queue *queue)
+{
+    struct sentence *first = NULL;
     for (size_t class = 0; class < QUEUE_CLASSES; class ++) {
-        const struct sentence *top = queue->lists[class];
-        if (top && (earliest == QUEUE_CLASSES || is_before(top, queue->lists[earliest])))
-            earliest = class;
+        struct sentence *top = queue->lists[class];
+        if (top && (!first || is_before(top, first, BY_TURN)))
+            first = top;
     }
-    return earliest;
+    return first;
 }
 
 struct take {
-    size_t sentences_left, rows_left;
+    struct queue_room left;
     struct sentence **out;
     size_t n;
 };
 
-static void take_class(struct queue *queue, size_t class, struct take *take)
+static bool has_room(const struct take *take, const struct sentence *sentence)
 {
-    while (queue->lists[class] && take->sentences_left > 0) {
-        size_t rows = rows_of(queue->lists[class]);
-        if (take->n > 0 && rows > take->rows_left)
-            return;
-        take->out[take->n++] = pop(queue, class);
-        take->sentences_left--;
-        take->rows_left -= rows < take->rows_left ? rows : take->rows_left;
-    }
+    const struct queue_room *left = &take->left;
+    return left->sentences > 0 &&
+           (take->n == 0 || (sentence_source_rows(sentence) <= left->source_rows &&
+                             sentence_load(sentence) <= left->load));
 }
 
-size_t queue_take(struct queue *queue, size_t max_sentences, size_t max_rows, struct sentence **out)
+static void subtract(size_t *left, size_t amount)
 {
-    struct take take = {.sentences_left = max_sentences, .rows_left = max_rows, .out = out};
-    size_t start = earliest_class(queue);
-    if (start == QUEUE_CLASSES)
+    *left -= amount < *left ? amount : *left;
+}
+
+/* False: the next one does not fit. */
+static bool take_class(struct queue *queue, size_t class, struct take *take)
+{
+    struct sentence *next;
+    while ((next = queue->lists[class])) {
+        if (!has_room(take, next))
+            return false;
+        queue_remove(next);
+        take->out[take->n++] = next;
+        take->left.sentences--;
+        subtract(&take->left.source_rows, sentence_source_rows(next));
+        subtract(&take->left.load, sentence_load(next));
+    }
+    return true;
+}
+
+size_t queue_take(struct queue *queue, const struct queue_room *room, struct sentence **out)
+{
+    struct take take = {.left = *room, .out = out};
+    const struct sentence *first = queue_first(queue);
+    if (!first || room->sentences == 0)
         return 0;
-    if (max_sentences > 0 && queue->clock < queue->lists[start]->turn)
-        queue->clock = queue->lists[start]->turn;
+    if (queue->clock < first->turn)
+        queue->clock = first->turn;
+    size_t start = class_of(first);
     for (size_t distance = 0; distance < QUEUE_CLASSES; distance++) {
-        if (distance <= start)
-            take_class(queue, start - distance, &take);
-        if (distance > 0 && start + distance < QUEUE_CLASSES)
-            take_class(queue, start + distance, &take);
+        if (distance <= start && !take_class(queue, start - distance, &take))
+            break;
+        if (distance > 0 && start + distance < QUEUE_CLASSES &&
+            !take_class(queue, start + distance, &take))
+            break;
     }
     return take.n;
 }

@@ -2,130 +2,128 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "sched/queue.h"
+#include "sched/plan.h"
 
-/* A worker's place in a lane; only that worker touches it. */
-struct seat {
+/* What a worker computes with in a lane; only that worker touches it. */
+struct desk {
     struct batch *batch;
-    struct sentence **sentences; /* owned, a batch full: taken or finished in this round */
+    struct sentence **finished; /* owned, a batch full */
 };
 
 struct lane {
-    struct lane *next;
-    struct queue queue;
-    struct seat *seats; /* [n_workers] */
+    struct plan_lane plan; /* first: what the plan calls a lane is one of these */
+    struct desk *desks;    /* owned, [n_workers] */
 };
 
 struct worker {
     struct scheduler *scheduler;
     size_t index;
     pthread_t thread;
+    pthread_cond_t woken;
+    bool is_asleep; /* guarded by the scheduler's lock */
 };
 
 struct scheduler {
     struct scheduler_options options;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* a queue has grown, or closing */
-    struct lane *lanes;
-    size_t n_queued_tokens;
-    size_t n_idle; /* workers that wait */
-    bool closing;
+    struct plan plan; /* guarded by the lock, all that is in it */
     struct worker *workers;
     size_t n_started;
 };
 
-/* ---- The round of a worker ------------------------------------------------------------------- */
+uint64_t scheduler_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
 
 static size_t n_workers(const struct scheduler *scheduler)
 {
     return (size_t)scheduler->options.n_workers;
 }
 
-/* With other workers idle a worker leaves them their share. Lock held. */
-static size_t fair_share(const struct scheduler *scheduler, const struct lane *lane)
+/* Tells the plan and wakes whom it wants awake. Lock held. */
+static struct plan_actions tell(struct scheduler *scheduler, const struct plan_event *event)
 {
-    size_t takers = scheduler->n_idle + 1;
-    return (lane->queue.n_sentences + takers - 1) / takers;
-}
-
-/* Newcomers for one lane. Lock held. */
-static size_t take_newcomers(struct scheduler *scheduler, struct lane *lane, struct seat *seat)
-{
-    size_t room = batch_free_slots(seat->batch), share = fair_share(scheduler, lane);
-    size_t before = lane->queue.n_tokens;
-    size_t n = queue_take(&lane->queue, room < share ? room : share, batch_admit_rows(seat->batch),
-                          seat->sentences);
-    scheduler->n_queued_tokens -= before - lane->queue.n_tokens;
-    return n;
-}
-
-static void hand_over(struct scheduler *scheduler, struct sentence **sentences, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        scheduler->options.finished(sentences[i]);
-}
-
-/* Newcomers that nobody wants any more end here; returns how many remain. */
-static size_t drop_cancelled(struct scheduler *scheduler, struct sentence **sentences, size_t n)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!atomic_load(sentences[i]->cancelled)) {
-            sentences[kept++] = sentences[i];
-            continue;
-        }
-        sentences[i]->status = ACRE_ECANCELLED;
-        scheduler->options.finished(sentences[i]);
+    struct plan_actions actions = plan_step(&scheduler->plan, event, scheduler_now_ns());
+    for (size_t i = 0; i < actions.n_wakes; i++) {
+        struct worker *worker = &scheduler->workers[actions.wakes[i]];
+        worker->is_asleep = false;
+        pthread_cond_signal(&worker->woken);
     }
-    return kept;
+    return actions;
 }
 
-/* Admits newcomers and runs one step. Lock held on entry and exit, released while computing. */
-static void serve_lane(struct scheduler *scheduler, struct lane *lane, struct seat *seat)
+/* ---- The round of a worker ------------------------------------------------------------------- */
+
+static void hand_over(const struct scheduler *scheduler, struct sentence *list)
 {
-    size_t n = take_newcomers(scheduler, lane, seat);
-    if (n == 0 && batch_running(seat->batch) == 0)
-        return;
-    pthread_mutex_unlock(&scheduler->lock);
-    n = drop_cancelled(scheduler, seat->sentences, n);
-    batch_admit(seat->batch, seat->sentences, n);
-    n = batch_step(seat->batch, seat->sentences);
-    hand_over(scheduler, seat->sentences, n);
-    pthread_mutex_lock(&scheduler->lock);
+    for (struct sentence *sentence = list, *next; sentence; sentence = next) {
+        next = sentence->next; /* the sentence may go with its job */
+        scheduler->options.finished(sentence);
+    }
 }
 
-/* Lock held. */
-static bool has_work(const struct worker *worker)
+/* Returns how many have finished. */
+static size_t run_step(const struct scheduler *scheduler, const struct desk *desk,
+                       const struct plan_actions *actions)
 {
-    for (const struct lane *lane = worker->scheduler->lanes; lane; lane = lane->next)
-        if (lane->queue.n_sentences > 0 || batch_running(lane->seats[worker->index].batch) > 0)
-            return true;
-    return false;
+    for (const struct sentence *each = actions->leaving; each; each = each->next)
+        batch_drop(desk->batch, each);
+    hand_over(scheduler, actions->leaving);
+    batch_admit(desk->batch, actions->newcomers, actions->n_newcomers);
+    return batch_step(desk->batch, desk->finished);
+}
+
+static void sleep_until_woken(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->scheduler->lock);
+    while (worker->is_asleep)
+        pthread_cond_wait(&worker->woken, &worker->scheduler->lock);
+    pthread_mutex_unlock(&worker->scheduler->lock);
 }
 
 static void *work(void *argument)
 {
     struct worker *worker = argument;
     struct scheduler *scheduler = worker->scheduler;
-    pthread_mutex_lock(&scheduler->lock);
-    while (!scheduler->closing) {
-        if (!has_work(worker)) {
-            scheduler->n_idle++;
-            pthread_cond_wait(&scheduler->work, &scheduler->lock);
-            scheduler->n_idle--;
+    struct plan_event ready = {.kind = PLAN_READY, .worker = worker->index};
+    for (;;) {
+        pthread_mutex_lock(&scheduler->lock);
+        struct plan_actions actions = tell(scheduler, &ready);
+        worker->is_asleep = actions.work == PLAN_SLEEP;
+        pthread_mutex_unlock(&scheduler->lock);
+        ready.n = 0;
+        hand_over(scheduler, actions.ended);
+        if (actions.work == PLAN_STOP)
+            return NULL;
+        if (actions.work == PLAN_SLEEP) {
+            sleep_until_woken(worker);
             continue;
         }
-        for (struct lane *lane = scheduler->lanes; lane && !scheduler->closing; lane = lane->next)
-            serve_lane(scheduler, lane, &lane->seats[worker->index]);
+        struct desk *desk = &((struct lane *)actions.lane)->desks[worker->index];
+        ready.finished = desk->finished;
+        ready.n = run_step(scheduler, desk, &actions);
     }
-    pthread_mutex_unlock(&scheduler->lock);
-    return NULL;
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
+
+static bool start_worker(struct scheduler *scheduler, size_t index)
+{
+    struct worker *worker = &scheduler->workers[index];
+    *worker = (struct worker){.scheduler = scheduler, .index = index};
+    pthread_cond_init(&worker->woken, NULL);
+    if (pthread_create(&worker->thread, NULL, work, worker) == 0)
+        return true;
+    pthread_cond_destroy(&worker->woken);
+    return false;
+}
 
 int scheduler_open(const struct scheduler_options *options, struct scheduler **out,
                    struct acre_err *err)
@@ -135,15 +133,13 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
         return err_set(err, ACRE_ENOMEM, "no memory for the scheduler");
     scheduler->options = *options;
     pthread_mutex_init(&scheduler->lock, NULL);
-    pthread_cond_init(&scheduler->work, NULL);
+    int status = plan_init(&scheduler->plan, n_workers(scheduler), options->max_queued_tokens);
     scheduler->workers = mem_calloc(n_workers(scheduler), sizeof(*scheduler->workers));
-    for (size_t i = 0; scheduler->workers && i < n_workers(scheduler); i++) {
-        struct worker *worker = &scheduler->workers[i];
-        *worker = (struct worker){.scheduler = scheduler, .index = i};
-        if (pthread_create(&worker->thread, NULL, work, worker) != 0)
-            break;
+    if (!scheduler->workers)
+        status = ACRE_ENOMEM;
+    while (status == 0 && scheduler->n_started < n_workers(scheduler) &&
+           start_worker(scheduler, scheduler->n_started))
         scheduler->n_started++;
-    }
     if (scheduler->n_started < n_workers(scheduler)) {
         scheduler_close(scheduler);
         return err_set(err, ACRE_ENOMEM, "threads: %d workers cannot be started",
@@ -153,28 +149,25 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
     return 0;
 }
 
-static void close_lane(struct scheduler *scheduler, struct lane *lane)
+static void close_lane(const struct scheduler *scheduler, struct lane *lane)
 {
-    for (size_t i = 0; lane->seats && i < n_workers(scheduler); i++) {
-        batch_close(lane->seats[i].batch);
-        mem_free(lane->seats[i].sentences);
+    for (size_t i = 0; lane->desks && i < n_workers(scheduler); i++) {
+        batch_close(lane->desks[i].batch);
+        mem_free(lane->desks[i].finished);
     }
-    mem_free(lane->seats);
+    mem_free(lane->desks);
+    plan_lane_fini(&lane->plan, n_workers(scheduler));
     mem_free(lane);
 }
 
-/* Workers are gone: every sentence in queue or batch ends here. */
-static void drop_sentences(struct scheduler *scheduler, struct lane *lane)
+static void stop_workers(struct scheduler *scheduler)
 {
-    struct sentence *one;
-    while (queue_take(&lane->queue, 1, 0, &one) == 1) {
-        one->status = ACRE_ECLOSED;
-        scheduler->options.finished(one);
-    }
-    for (size_t i = 0; i < n_workers(scheduler); i++) {
-        struct seat *seat = &lane->seats[i];
-        size_t n = batch_drop(seat->batch, ACRE_ECLOSED, seat->sentences);
-        hand_over(scheduler, seat->sentences, n);
+    pthread_mutex_lock(&scheduler->lock);
+    tell(scheduler, &(struct plan_event){.kind = PLAN_CLOSE});
+    pthread_mutex_unlock(&scheduler->lock);
+    for (size_t i = 0; i < scheduler->n_started; i++) {
+        pthread_join(scheduler->workers[i].thread, NULL);
+        pthread_cond_destroy(&scheduler->workers[i].woken);
     }
 }
 
@@ -182,38 +175,45 @@ void scheduler_close(struct scheduler *scheduler)
 {
     if (!scheduler)
         return;
-    pthread_mutex_lock(&scheduler->lock);
-    scheduler->closing = true;
-    pthread_cond_broadcast(&scheduler->work);
-    pthread_mutex_unlock(&scheduler->lock);
-    for (size_t i = 0; i < scheduler->n_started; i++)
-        pthread_join(scheduler->workers[i].thread, NULL);
-    for (struct lane *lane = scheduler->lanes, *next; lane; lane = next) {
+    stop_workers(scheduler);
+    for (struct plan_lane *lane = scheduler->plan.lanes, *next; lane; lane = next) {
         next = lane->next;
-        drop_sentences(scheduler, lane);
-        close_lane(scheduler, lane);
+        close_lane(scheduler, (struct lane *)lane);
     }
+    plan_fini(&scheduler->plan);
     mem_free(scheduler->workers);
-    pthread_cond_destroy(&scheduler->work);
     pthread_mutex_destroy(&scheduler->lock);
     mem_free(scheduler);
 }
 
-static int open_seats(struct scheduler *scheduler, struct lane *lane,
+static int open_desks(const struct scheduler *scheduler, struct lane *lane,
                       const struct batch_model *model, const struct batch_limits *limits,
                       struct acre_err *err)
 {
-    lane->seats = mem_calloc(n_workers(scheduler), sizeof(*lane->seats));
-    for (size_t i = 0; lane->seats && i < n_workers(scheduler); i++) {
-        struct seat *seat = &lane->seats[i];
-        int status = batch_open(model, limits, &seat->batch, err);
+    lane->desks = mem_calloc(n_workers(scheduler), sizeof(*lane->desks));
+    for (size_t i = 0; lane->desks && i < n_workers(scheduler); i++) {
+        struct desk *desk = &lane->desks[i];
+        int status = batch_open(model, limits, &desk->batch, err);
         if (status != 0)
             return status;
-        seat->sentences = mem_alloc(limits->max_sentences * sizeof(struct sentence *));
-        if (!seat->sentences)
+        desk->finished = mem_alloc(limits->max_sentences * sizeof(struct sentence *));
+        if (!desk->finished)
             return err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
     }
-    return lane->seats ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
+    return lane->desks ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
+}
+
+static int open_seats(const struct scheduler *scheduler, struct lane *lane,
+                      const struct batch_limits *limits, struct acre_err *err)
+{
+    struct plan_limits plan_limits = {
+        .max_sentences = limits->max_sentences,
+        .max_load = limits->max_sentences * PLAN_LOAD_PER_SENTENCE,
+        .max_admit_rows = batch_admit_rows(lane->desks[0].batch),
+    };
+    if (plan_lane_init(&lane->plan, n_workers(scheduler), &plan_limits) == 0)
+        return 0;
+    return err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
 }
 
 int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
@@ -222,47 +222,60 @@ int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *mo
     struct lane *lane = mem_calloc(1, sizeof(*lane));
     if (!lane)
         return err_set(err, ACRE_ENOMEM, "no memory for a model");
-    int status = open_seats(scheduler, lane, model, limits, err);
+    int status = open_desks(scheduler, lane, model, limits, err);
+    if (status == 0)
+        status = open_seats(scheduler, lane, limits, err);
     if (status != 0) {
         close_lane(scheduler, lane);
         return status;
     }
     pthread_mutex_lock(&scheduler->lock);
-    lane->next = scheduler->lanes;
-    scheduler->lanes = lane;
+    plan_add_lane(&scheduler->plan, &lane->plan);
     pthread_mutex_unlock(&scheduler->lock);
     *out = lane;
     return 0;
 }
 
-int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,
-                     size_t n, struct acre_err *err)
+/* ---- Events of the callers ------------------------------------------------------------------- */
+
+static int refuse(const struct scheduler *scheduler, int status, const struct sentence *sentences,
+                  size_t n, struct acre_err *err)
 {
-    int status = 0;
+    if (status != ACRE_EBUSY)
+        return err_set(err, status, "%s", acre_status_text(status));
     size_t n_tokens = 0;
     for (size_t i = 0; i < n; i++)
         n_tokens += sentences[i].n_source;
+    return err_set(err, status, "%zu tokens are waiting and %zu more do not fit the limit of %zu",
+                   plan_queued_tokens(&scheduler->plan), n_tokens,
+                   scheduler->options.max_queued_tokens);
+}
+
+int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,
+                     size_t n, struct acre_err *err)
+{
+    struct plan_event event = {
+        .kind = PLAN_SUBMIT, .lane = &lane->plan, .sentences = sentences, .n = n};
     pthread_mutex_lock(&scheduler->lock);
-    size_t queued = scheduler->n_queued_tokens;
-    if (scheduler->closing) {
-        status = err_set(err, ACRE_ECLOSED, "the engine is shutting down");
-    } else if (queued > 0 && queued + n_tokens > scheduler->options.max_queued_tokens) {
-        status = err_set(err, ACRE_EBUSY,
-                         "%zu tokens are waiting and %zu more do not fit the limit of %zu", queued,
-                         n_tokens, scheduler->options.max_queued_tokens);
-    } else {
-        scheduler->n_queued_tokens += n_tokens;
-        queue_put(&lane->queue, sentences, n);
-        pthread_cond_broadcast(&scheduler->work);
-    }
+    int status = tell(scheduler, &event).status;
+    if (status != 0)
+        refuse(scheduler, status, sentences, n, err);
     pthread_mutex_unlock(&scheduler->lock);
     return status;
+}
+
+void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, size_t n)
+{
+    struct plan_event event = {.kind = PLAN_CANCEL, .sentences = sentences, .n = n};
+    pthread_mutex_lock(&scheduler->lock);
+    tell(scheduler, &event);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 size_t scheduler_queued_tokens(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->lock);
-    size_t n = scheduler->n_queued_tokens;
+    size_t n = plan_queued_tokens(&scheduler->plan);
     pthread_mutex_unlock(&scheduler->lock);
     return n;
 }

@@ -1,17 +1,18 @@
 /* scheduler.h - worker threads that take waiting sentences into their batches and decode them.
  *
- * A lane is one model: its queue and one batch per worker. A worker goes round: take newcomers
- * into every lane with free slots, run one step of every lane with live sentences, hand finished
- * sentences to `finished`, which is called on the worker's thread without the lock. Newcomers
- * join a running batch between steps, so a short sentence does not wait for a long one.
+ * A lane is one model: its queue and one batch per worker. A worker goes round: drop from a lane's
+ * batch who shall not go on, admit newcomers, run one step, hand sentences that have ended to
+ * `finished`, which is called on the worker's thread without the lock. Newcomers join a running
+ * batch between steps, so a short sentence does not wait for a long one.
  *
- * The scheduler's one mutex guards the queues, the list of lanes and the flags; batches belong to
- * their worker alone.
+ * Who is decided by the plan (plan.h), which knows no threads; here are the threads, and the one
+ * mutex, which guards the plan. Batches belong to their worker alone.
  */
 #ifndef SCHED_SCHEDULER_H
 #define SCHED_SCHEDULER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "acre.h"
 #include "decode/batch.h"
@@ -44,7 +45,13 @@ int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *mo
 int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,
                      size_t n, struct acre_err *err);
 
+/* Ends those of the text's sentences that have not ended yet with ACRE_ECANCELLED, soon. */
+void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, size_t n);
+
 /* Source tokens that wait in all queues. */
 size_t scheduler_queued_tokens(struct scheduler *scheduler);
+
+/* The clock of deadlines; it never goes back. */
+uint64_t scheduler_now_ns(void);
 
 #endif

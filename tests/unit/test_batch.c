@@ -1,5 +1,5 @@
 /* The running batch: sentences that enter at any time get what they get alone, steps allocate
- * nothing, cancelled and dropped sentences leave at once. Run from the root of the tree. */
+ * nothing, dropped sentences leave at once. Run from the root of the tree. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -61,7 +61,6 @@ static void bench_close(struct bench *bench)
 struct work {
     struct sentence sentences[N_SENTENCES];
     int32_t sources[N_SENTENCES][MAX_SOURCE];
-    atomic_bool cancelled[N_SENTENCES];
 };
 
 static void random_sentence(struct work *work, size_t i, const struct config *config)
@@ -80,7 +79,6 @@ static void random_sentence(struct work *work, size_t i, const struct config *co
         .min_length = (int)random_pick(0, (size_t)longest / 2),
         .length_penalty = penalties[random_pick(0, 3)],
     };
-    sentence->cancelled = &work->cancelled[i];
 }
 
 static struct work *random_work(const struct config *config)
@@ -109,7 +107,6 @@ static struct work *same_work(const struct work *work)
         to->source = copy->sources[i];
         to->n_source = from->n_source;
         to->decoding = from->decoding;
-        to->cancelled = &copy->cancelled[i];
     }
     return copy;
 }
@@ -149,7 +146,7 @@ static void run_together(struct batch *batch, struct work *work)
     random_order(N_SENTENCES, order);
     while (n_out < N_SENTENCES) {
         struct sentence *newcomers[MAX_SLOTS], *finished[MAX_SLOTS];
-        size_t n = random_pick(0, batch_free_slots(batch));
+        size_t n = random_pick(0, MAX_SLOTS - batch_running(batch));
         n = n < N_SENTENCES - n_in ? n : N_SENTENCES - n_in;
         for (size_t i = 0; i < n; i++)
             newcomers[i] = &work->sentences[order[n_in++]];
@@ -271,7 +268,7 @@ static void steps_do_not_allocate(void **state)
     while (n_out < N_SENTENCES) {
         struct sentence *newcomer = &work->sentences[n_in], *finished[MAX_SLOTS];
         unsigned long before = mem_count();
-        if (n_in < N_SENTENCES && batch_free_slots(bench.batch) > 0)
+        if (n_in < N_SENTENCES && batch_running(bench.batch) < MAX_SLOTS)
             batch_admit(bench.batch, &newcomer, 1), n_in++;
         assert_int_equal(mem_count() - before, 0);
         size_t n = batch_step(bench.batch, finished);
@@ -302,7 +299,7 @@ static void no_memory_for_results_is_an_error(void **state)
     bench_close(&bench);
 }
 
-static void cancelled_leave_and_others_stay(void **state)
+static void dropped_leave_and_others_stay(void **state)
 {
     (void)state;
     struct bench bench;
@@ -315,10 +312,9 @@ static void cancelled_leave_and_others_stay(void **state)
     batch_admit(bench.batch, both, 2);
     for (int t = 0; t < 5; t++)
         assert_int_equal(batch_step(bench.batch, finished), 0);
-    atomic_store(&work->cancelled[0], true);
-    assert_int_equal(batch_step(bench.batch, finished), 1);
-    assert_ptr_equal(finished[0], both[0]);
-    assert_int_equal(both[0]->status, ACRE_ECANCELLED);
+    batch_drop(bench.batch, both[0]);
+    assert_int_equal(batch_running(bench.batch), 1);
+    assert_int_equal(both[0]->n_hypotheses, 0);
     while (batch_step(bench.batch, finished) == 0)
         ;
     assert_ptr_equal(finished[0], both[1]);
@@ -331,7 +327,7 @@ static void cancelled_leave_and_others_stay(void **state)
     bench_close(&bench);
 }
 
-static void drop_empties_the_batch(void **state)
+static void batch_can_be_emptied(void **state)
 {
     (void)state;
     struct bench bench;
@@ -341,10 +337,9 @@ static void drop_empties_the_batch(void **state)
     for (size_t i = 0; i < 3; i++)
         newcomers[i] = &work->sentences[i];
     batch_admit(bench.batch, newcomers, 3);
-    assert_int_equal(batch_drop(bench.batch, ACRE_ECLOSED, finished), 3);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(finished[i]->status, ACRE_ECLOSED);
-    assert_int_equal(batch_free_slots(bench.batch), MAX_SLOTS);
+    for (size_t i = 3; i-- > 0;)
+        batch_drop(bench.batch, newcomers[i]);
+    assert_int_equal(batch_running(bench.batch), 0);
     assert_int_equal(batch_step(bench.batch, finished), 0);
     free_work(work);
     bench_close(&bench);
@@ -357,8 +352,8 @@ int main(void)
         cmocka_unit_test(scores_are_those_of_the_tokens),
         cmocka_unit_test(steps_do_not_allocate),
         cmocka_unit_test(no_memory_for_results_is_an_error),
-        cmocka_unit_test(cancelled_leave_and_others_stay),
-        cmocka_unit_test(drop_empties_the_batch),
+        cmocka_unit_test(dropped_leave_and_others_stay),
+        cmocka_unit_test(batch_can_be_emptied),
     };
     random_seed(7);
     return cmocka_run_group_tests(tests, NULL, NULL);

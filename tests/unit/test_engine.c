@@ -96,7 +96,7 @@ static void translate_alone(struct acre_engine *engine, const struct line *lines
     }
 }
 
-/* All at once, in a random order, the models mixed. */
+/* All at once, in a random order, the models mixed, some with a deadline far away. */
 static void translate_together(struct acre_engine *engine, const struct line *lines,
                                struct acre_job **jobs)
 {
@@ -110,6 +110,7 @@ static void translate_together(struct acre_engine *engine, const struct line *li
         size_t i = order[n];
         struct acre_request request = request_of(models[lines[i].model], lines[i].text, true);
         request.decoding = lines[i].decoding;
+        request.timeout_ms = random_pick(0, 1) ? 1000000 : 0;
         request.done = count_done;
         request.user = &calls[i];
         assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);

@@ -56,6 +56,17 @@ static void options_out_of_range(void **state)
     acre_engine_close(engine);
 }
 
+static void timeout_out_of_range(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 4);
+    struct acre_request request = request_of(open_model(engine, model_directories[0]), "a", true);
+    request.timeout_ms = -1;
+    assert_refused(engine, &request, ACRE_EOPTION,
+                   "timeout_ms: expected an integer from 0 to 2147483647, found -1");
+    acre_engine_close(engine);
+}
+
 static void texts_that_are_not_valid(void **state)
 {
     (void)state;
@@ -167,6 +178,7 @@ static void cancelled_job_is_done_once(void **state)
         wait_done(1);
         const struct acre_result *result = acre_job_result(job);
         assert_int_equal(calls, 1);
+        acre_job_cancel(job); /* too late, harmless */
         assert_int_equal(result->status, ACRE_ECANCELLED);
         assert_int_equal(result->n_hypotheses, 0);
         assert_string_equal(result->err.text, "the request was cancelled");
@@ -177,7 +189,8 @@ static void cancelled_job_is_done_once(void **state)
     acre_engine_close(engine);
 }
 
-/* Cancelled while it waits behind another: none of its sentences was begun. */
+/* Cancelled while it waits behind another: none of its sentences was begun, and none counts as
+ * queued any more although the worker is busy. */
 static void waiting_job_is_cancelled(void **state)
 {
     (void)state;
@@ -192,11 +205,45 @@ static void waiting_job_is_cancelled(void **state)
     }
     acre_job_cancel(jobs[1]);
     acre_job_cancel(jobs[0]);
+    assert_int_equal(acre_engine_queued_tokens(engine), 0);
     wait_done(2);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(calls[i], 1);
         assert_int_equal(acre_job_result(jobs[i])->status, ACRE_ECANCELLED);
         acre_job_close(jobs[i]);
+    }
+    free(text);
+    acre_engine_close(engine);
+}
+
+/* Of two texts in one batch one has too little time, first begun, then waiting behind the other. */
+static void deadline_ends_its_job_only(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 2);
+    struct acre_model *model = open_model(engine, model_directories[0]);
+    char *text = many_sentences(200);
+    for (size_t late = 0; late < 2; late++) {
+        struct acre_job *jobs[2];
+        int calls[2] = {0};
+        for (size_t i = 0; i < 2; i++) {
+            struct acre_request request = long_request(model, text, &calls[i]);
+            request.timeout_ms = i == late ? 5 : 1000000;
+            assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        }
+        wait_called(&calls[late]);
+        wait_called(&calls[1 - late]);
+        const struct acre_result *result = acre_job_result(jobs[late]);
+        assert_int_equal(calls[late], 1);
+        assert_int_equal(result->status, ACRE_ETIMEOUT);
+        assert_int_equal(result->n_hypotheses, 0);
+        assert_string_equal(result->err.text, "the deadline has passed");
+        assert_string_equal(acre_status_name(result->status), "deadline_exceeded");
+        assert_int_equal(acre_status_http(result->status), 504);
+        assert_int_equal(acre_job_result(jobs[1 - late])->status, 0);
+        assert_int_equal(acre_engine_queued_tokens(engine), 0);
+        acre_job_close(jobs[0]);
+        acre_job_close(jobs[1]);
     }
     free(text);
     acre_engine_close(engine);
@@ -356,11 +403,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_out_of_range),
+        cmocka_unit_test(timeout_out_of_range),
         cmocka_unit_test(texts_that_are_not_valid),
         cmocka_unit_test(longest_line_is_accepted),
         cmocka_unit_test(engines_that_cannot_be_opened),
         cmocka_unit_test(cancelled_job_is_done_once),
         cmocka_unit_test(waiting_job_is_cancelled),
+        cmocka_unit_test(deadline_ends_its_job_only),
         cmocka_unit_test(closing_ends_every_job),
         cmocka_unit_test(full_queue_is_busy),
         cmocka_unit_test(opening_survives_no_memory),

@@ -1,14 +1,14 @@
 /* The queue under random traffic: nothing lost, nothing twice, the earliest turn always among
- * those that are taken, limits held, like lengths preferred, the counts right; and that long texts
- * neither block short ones nor starve. */
+ * those that are taken, limits held, like lengths preferred, whoever is removed or has passed his
+ * deadline gone, the counts right; and that long texts neither block short ones nor starve. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../support/random.h"
 #include "sched/queue.h"
@@ -21,6 +21,7 @@ struct traffic {
     struct sentence sentences[N_SENTENCES];
     bool waits[N_SENTENCES];
     size_t n_put, n_waiting, n_tokens;
+    uint64_t now;
 };
 
 static size_t class_of(const struct sentence *sentence)
@@ -43,6 +44,8 @@ static void put_text(struct traffic *t)
         n = N_SENTENCES - t->n_put;
     for (size_t i = 0; i < n; i++) {
         sentences[i].n_source = random_pick(0, random_pick(0, 9) == 0 ? 700 : 60);
+        sentences[i].decoding.beam_size = (int)random_pick(1, 8);
+        sentences[i].deadline_ns = random_pick(0, 2) ? 0 : t->now + random_pick(1, 300);
         t->waits[t->n_put++] = true;
         t->n_waiting++;
         t->n_tokens += sentences[i].n_source;
@@ -64,19 +67,28 @@ static const struct sentence *earliest(const struct traffic *t)
     return first;
 }
 
-/* Notes what was taken: it waited, once, and is within the limits. */
-static void check_taken(struct traffic *t, struct sentence *const *taken, size_t n, size_t max_rows)
+/* Notes that it waited and does no more. */
+static void note_gone(struct traffic *t, const struct sentence *sentence)
 {
-    size_t rows = 0;
+    size_t index = (size_t)(sentence - t->sentences);
+    assert_true(index < t->n_put && t->waits[index]);
+    assert_null(sentence->queue);
+    t->waits[index] = false;
+    t->n_waiting--;
+    t->n_tokens -= sentence->n_source;
+}
+
+static void check_taken(struct traffic *t, struct sentence *const *taken, size_t n,
+                        const struct queue_room *room)
+{
+    size_t rows = 0, load = 0;
     for (size_t i = 0; i < n; i++) {
-        size_t index = (size_t)(taken[i] - t->sentences);
-        assert_true(index < t->n_put && t->waits[index]);
-        t->waits[index] = false;
-        t->n_waiting--;
-        t->n_tokens -= taken[i]->n_source;
+        note_gone(t, taken[i]);
         rows += taken[i]->n_source + 1;
+        load += taken[i]->n_source + 1 + (size_t)taken[i]->decoding.beam_size;
     }
-    assert_true(n <= 1 || rows <= max_rows);
+    assert_true(n <= room->sentences);
+    assert_true(n <= 1 || (rows <= room->source_rows && load <= room->load));
 }
 
 /* Of one list the earlier turns were taken first, whatever the limits. */
@@ -88,7 +100,7 @@ static void check_order(const struct traffic *t, struct sentence *const *taken, 
                 assert_int_not_equal(class_of(&t->sentences[k]), class_of(taken[i]));
 }
 
-/* If only the number of sentences was the limit, none that stayed is nearer than one taken. */
+/* None that stayed is nearer than one taken, whatever the limits. */
 static void check_likeness(const struct traffic *t, struct sentence *const *taken, size_t n)
 {
     size_t farthest = 0;
@@ -104,21 +116,52 @@ static void take_some(struct traffic *t)
 {
     struct sentence *taken[MAX_TAKE];
     const struct sentence *first = earliest(t);
-    size_t most = random_pick(0, MAX_TAKE), before = t->n_waiting;
-    size_t max_rows = random_pick(0, 1) ? SIZE_MAX / 2 : random_pick(0, 500);
-    size_t n = queue_take(&t->queue, most, max_rows, taken);
-    assert_true(n <= most);
-    check_taken(t, taken, n, max_rows);
-    if (!first || most == 0) {
+    size_t before = t->n_waiting;
+    struct queue_room room = {
+        .sentences = random_pick(0, MAX_TAKE),
+        .source_rows = random_pick(0, 1) ? SIZE_MAX : random_pick(0, 500),
+        .load = random_pick(0, 1) ? SIZE_MAX : random_pick(0, 500),
+    };
+    assert_ptr_equal(queue_first(&t->queue), first);
+    size_t n = queue_take(&t->queue, &room, taken);
+    check_taken(t, taken, n, &room);
+    if (!first || room.sentences == 0) {
         assert_int_equal(n, 0);
         return;
     }
     assert_true(n > 0 && taken[0] == first);
     check_order(t, taken, n);
-    if (max_rows > 500) {
-        assert_int_equal(n, most < before ? most : before);
-        check_likeness(t, taken, n);
+    check_likeness(t, taken, n);
+    if (room.source_rows > 500 && room.load > 500)
+        assert_int_equal(n, room.sentences < before ? room.sentences : before);
+}
+
+static void remove_some(struct traffic *t)
+{
+    for (size_t i = random_pick(0, 4); i > 0 && t->n_put > 0; i--) {
+        size_t index = random_pick(0, t->n_put - 1);
+        assert_int_equal(t->waits[index], t->sentences[index].queue == &t->queue);
+        if (!t->waits[index])
+            continue;
+        queue_remove(&t->sentences[index]);
+        note_gone(t, &t->sentences[index]);
     }
+}
+
+/* All whose time is up come out, the earliest deadline first, and nobody else. */
+static void expire_some(struct traffic *t)
+{
+    uint64_t latest = 0;
+    const struct sentence *expired;
+    t->now += random_pick(0, 20);
+    while ((expired = queue_take_expired(&t->queue, t->now))) {
+        assert_in_range(expired->deadline_ns, latest ? latest : 1, t->now);
+        latest = expired->deadline_ns;
+        note_gone(t, expired);
+    }
+    for (size_t i = 0; i < t->n_put; i++)
+        if (t->waits[i] && t->sentences[i].deadline_ns != 0)
+            assert_true(t->sentences[i].deadline_ns > t->now);
 }
 
 static void random_traffic(void **state)
@@ -130,6 +173,8 @@ static void random_traffic(void **state)
         for (size_t i = random_pick(0, 10); i > 0 && t->n_put < N_SENTENCES; i--)
             put_text(t);
         take_some(t);
+        remove_some(t);
+        expire_some(t);
         assert_int_equal(t->queue.n_sentences, t->n_waiting);
         assert_int_equal(t->queue.n_tokens, t->n_tokens);
     }
@@ -144,19 +189,21 @@ static void long_sentence_is_taken_alone(void **state)
     struct queue queue = {.n_tokens = 0};
     struct sentence sentences[3] = {{.n_source = 400}, {.n_source = 3}, {.n_source = 401}};
     struct sentence *taken[3];
+    struct queue_room room = {.sentences = 3, .source_rows = 100, .load = 1000};
     for (size_t i = 0; i < 3; i++)
         queue_put(&queue, &sentences[i], 1);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(queue_take(&queue, 3, 100, taken), 1);
+        assert_int_equal(queue_take(&queue, &room, taken), 1);
         assert_ptr_equal(taken[0], &sentences[i]);
     }
-    assert_int_equal(queue_take(&queue, 3, 100, taken), 0);
+    assert_int_equal(queue_take(&queue, &room, taken), 0);
 }
 
 static const struct sentence *take_one(struct queue *queue)
 {
     struct sentence *taken;
-    assert_int_equal(queue_take(queue, 1, SIZE_MAX, &taken), 1);
+    struct queue_room room = {.sentences = 1};
+    assert_int_equal(queue_take(queue, &room, &taken), 1);
     return taken;
 }
 

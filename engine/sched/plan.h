@@ -1,0 +1,142 @@
+/* plan.h - the scheduler as a pure state machine: step(state, event, now) -> actions.
+ *
+ * The state is lanes (a model's queue and, for each worker, what runs there: a seat) and workers.
+ * No clock, thread, lock or I/O inside, and no memory but what the init functions take. Whoever
+ * owns a plan brings it one event after the other and carries the actions out: scheduler.c with
+ * threads and a mutex, tests under virtual time. What the actions point to is theirs until the next
+ * event, what a ready worker is given until it is ready again. An event costs O(log n) per sentence
+ * it moves, besides going through lanes and one seat.
+ *
+ * What holds after every event, and tests/unit/test_plan.c checks:
+ * - Whole: a sentence that was accepted comes back exactly once, in one list of actions.
+ * - Limits: a seat holds at most max_sentences with at most max_load, newcomers of one step have at
+ *   most max_admit_rows source rows; a sentence beyond them is admitted alone.
+ * - The oldest first: the earliest turn of a lane is among the next newcomers, at whichever worker.
+ *   Where it does not fit beside what runs, that seat admits nobody until it does, at the latest
+ *   when all that runs there has ended. The other newcomers are those of most like length.
+ * - Bounded passing: later turns may pass a waiting sentence only because their length is more
+ *   like that of an earlier one. They do so in at most as many admissions as there are other
+ *   length classes with earlier turns when it comes, fewer than QUEUE_CLASSES, and one more for
+ *   each earlier turn that comes after it (queue.h says which can). An admission is of at most
+ *   max_sentences.
+ * - Turns of lanes: a worker goes round its lanes. From when a lane has something to step for a
+ *   worker until it is stepped there, every other lane is stepped there at most once.
+ * - No idle hands: with w workers woken and not yet here, at most w sentences wait while another
+ *   worker sleeps. A worker leaves those that have nothing to do their share of what waits.
+ * - Ends: a waiting sentence leaves the queue, and its limit, with the event that cancels it or
+ *   the first event at or after its deadline, and is handed back by the next worker that is ready:
+ *   all are busy with a step, or one is on its way. A running one begins no step after that; it
+ *   leaves when its worker comes round to its lane. Closing ends everybody likewise.
+ *
+ * Cancelling takes sentences out eagerly because a queue can be long and its workers busy: a sweep
+ * would have to look at all that wait, and the queue's heaps give up any sentence in O(log n).
+ * Deadlines have a heap per queue, so that a look at its top tells that nothing has expired.
+ */
+#ifndef SCHED_PLAN_H
+#define SCHED_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "decode/sentence.h"
+#include "sched/queue.h"
+
+/* The usual max_load, per sentence of a batch. Batches of sentences of ordinary length are full
+ * before they reach it. Of sentences four times as long only a quarter as many run together: so a
+ * step does not get longer with the length of the sentences in it, and a few rows are enough to
+ * keep products at full speed. */
+enum { PLAN_LOAD_PER_SENTENCE = 128 };
+
+struct plan_limits {
+    size_t max_sentences; /* of a seat; times the largest beam they are its most decoder rows */
+    size_t max_load;      /* likewise: the sum of sentence_load() */
+    size_t max_admit_rows;
+};
+
+/* What a worker's batch for one lane holds. */
+struct plan_seat {
+    struct sentence **running; /* owned, [max_sentences]; the first n_running, in any order */
+    size_t n_running;
+    size_t load;
+};
+
+struct plan_lane {
+    struct plan_lane *next;
+    struct plan_limits limits;
+    struct queue queue;
+    struct plan_seat *seats; /* owned, [n_workers] */
+};
+
+struct plan_worker {
+    struct plan_lane *lane; /* stepped last; NULL: none yet */
+    bool is_woken;          /* and not ready since */
+};
+
+struct plan {
+    struct plan_lane *lanes;
+    size_t max_queued_tokens;
+    struct plan_worker *workers; /* owned, [n_workers] */
+    size_t n_workers;
+    size_t n_woken;
+    size_t *sleepers; /* owned; the first n_sleepers sleep, the last one since last */
+    size_t n_sleepers;
+    struct sentence *ended; /* to be handed back by the next worker that is ready */
+    bool is_closing;
+};
+
+enum plan_event_kind {
+    PLAN_SUBMIT, /* sentences [n] are a text for `lane` */
+    PLAN_CANCEL, /* sentences [n] are a text's, submitted before; wherever they are now */
+    PLAN_READY,  /* `worker` may be given work; its last step finished finished[n] */
+    PLAN_CLOSE,
+};
+
+struct plan_event {
+    enum plan_event_kind kind;
+    struct plan_lane *lane;
+    struct sentence *sentences;
+    size_t worker;
+    struct sentence *const *finished;
+    size_t n;
+};
+
+/* What a ready worker is to do: */
+enum plan_work {
+    PLAN_STEP,  /* one step of `lane` */
+    PLAN_SLEEP, /* until it is woken; then it is ready again */
+    PLAN_STOP,  /* for ever */
+};
+
+/* Lists of sentences are linked by `next` and their status is set. */
+struct plan_actions {
+    int status;          /* PLAN_SUBMIT: 0, ACRE_EBUSY or ACRE_ECLOSED, then nothing was queued */
+    const size_t *wakes; /* [n_wakes] workers that sleep */
+    size_t n_wakes;
+    /* PLAN_READY: */
+    struct sentence *ended; /* to hand back */
+    enum plan_work work;
+    struct plan_lane *lane;
+    struct sentence *leaving;          /* to drop from the lane's batch, then to hand back */
+    struct sentence *const *newcomers; /* [n_newcomers] to admit to the lane's batch, afterwards */
+    size_t n_newcomers;
+};
+
+/* All workers count as woken. 0 or ACRE_ENOMEM; needs plan_fini() either way. */
+int plan_init(struct plan *plan, size_t n_workers, size_t max_queued_tokens);
+void plan_fini(struct plan *plan); /* not the lanes */
+
+/* 0 or ACRE_ENOMEM; needs plan_lane_fini() either way. */
+int plan_lane_init(struct plan_lane *lane, size_t n_workers, const struct plan_limits *limits);
+void plan_lane_fini(struct plan_lane *lane, size_t n_workers);
+
+/* The lane is borrowed for the plan's life. */
+void plan_add_lane(struct plan *plan, struct plan_lane *lane);
+
+/* now_ns never goes back. */
+struct plan_actions plan_step(struct plan *plan, const struct plan_event *event, uint64_t now_ns);
+
+/* Source tokens that wait in all lanes. */
+size_t plan_queued_tokens(const struct plan *plan);
+
+#endif

@@ -1,0 +1,687 @@
+/* The scheduler's plan, simulated under virtual time: random texts, lengths, beams, deadlines,
+ * cancellations, bursts, workers, models, durations of steps and ends. After every event it is
+ * checked against a plain account of where every sentence is: nothing lost, nothing twice, limits
+ * held, every promise of plan.h kept. Then what the random worlds may miss, case by case. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "../support/random.h"
+#include "sched/plan.h"
+
+enum { N_WORLDS = 400, N_SENTENCES = 400, MAX_LANES = 4, MAX_WORKERS = 5, MAX_SEAT = 12 };
+
+/* ---- The account ----------------------------------------------------------------------------- */
+
+enum place { NOWHERE, WAITS, ENDED, RUNS, BACK };
+
+struct fate {
+    enum place place;
+    size_t lane, worker;
+    size_t first, n;   /* its text */
+    int steps_left;    /* of decoding */
+    int status;        /* it must come back with, from ENDED on */
+    bool is_cancelled; /* while it ran */
+    size_t n_passes, max_passes;
+};
+
+enum doing { COMING, STEPPING, SLEEPING, STOPPED };
+
+struct hand {
+    enum doing doing;
+    size_t lane;                         /* stepped last */
+    uint64_t at;                         /* of its next event */
+    size_t others[MAX_LANES][MAX_LANES]; /* [a][b]: steps of b while a had something to step */
+};
+
+struct world {
+    struct plan plan;
+    struct plan_lane lanes[MAX_LANES];
+    size_t n_lanes, n_workers;
+    struct hand hands[MAX_WORKERS];
+    struct sentence sentences[N_SENTENCES];
+    struct fate fates[N_SENTENCES];
+    size_t n_sentences; /* that exist */
+    uint64_t now, text_at, cancel_at, close_at;
+    bool is_closing;
+};
+
+/* What the worlds have seen: a promise that was never put to the test is not checked. */
+static struct {
+    size_t refused, expired_waiting, expired_running, cancelled_waiting, cancelled_running;
+    size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished;
+} seen;
+
+static size_t class_of(const struct sentence *sentence)
+{
+    size_t class = sentence->n_source / QUEUE_CLASS_TOKENS;
+    return class < QUEUE_CLASSES ? class : QUEUE_CLASSES - 1;
+}
+
+static size_t distance(const struct sentence *a, const struct sentence *b)
+{
+    size_t x = class_of(a), y = class_of(b);
+    return x > y ? x - y : y - x;
+}
+
+static size_t rows_of(const struct sentence *sentence)
+{
+    return sentence->n_source + 1;
+}
+
+static size_t load_of(const struct sentence *sentence)
+{
+    return rows_of(sentence) + (size_t)sentence->decoding.beam_size;
+}
+
+static bool is_before(const struct sentence *a, const struct sentence *b)
+{
+    return a->turn != b->turn ? a->turn < b->turn : a->order < b->order;
+}
+
+static struct fate *fate_of(struct world *w, const struct sentence *sentence)
+{
+    size_t index = (size_t)(sentence - w->sentences);
+    assert_true(index < w->n_sentences);
+    return &w->fates[index];
+}
+
+static bool waits_in(const struct world *w, size_t i, size_t lane)
+{
+    return w->fates[i].place == WAITS && w->fates[i].lane == lane;
+}
+
+static bool runs_at(const struct world *w, size_t i, size_t worker, size_t lane)
+{
+    const struct fate *fate = &w->fates[i];
+    return fate->place == RUNS && fate->worker == worker && fate->lane == lane;
+}
+
+static size_t count_places(const struct world *w, enum place place)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_sentences; i++)
+        n += w->fates[i].place == place;
+    return n;
+}
+
+static size_t count_waiting(const struct world *w, size_t lane)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_sentences; i++)
+        n += waits_in(w, i, lane);
+    return n;
+}
+
+static size_t count_doing(const struct world *w, enum doing doing)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < w->n_workers; k++)
+        n += w->hands[k].doing == doing;
+    return n;
+}
+
+static size_t waiting_tokens(const struct world *w)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_sentences; i++)
+        n += w->fates[i].place == WAITS ? w->sentences[i].n_source : 0;
+    return n;
+}
+
+struct seat_count {
+    size_t n, load;
+};
+
+static struct seat_count count_seat(const struct world *w, size_t worker, size_t lane)
+{
+    struct seat_count count = {0, 0};
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        if (!runs_at(w, i, worker, lane))
+            continue;
+        count.n++;
+        count.load += load_of(&w->sentences[i]);
+    }
+    return count;
+}
+
+static const struct sentence *earliest(const struct world *w, size_t lane)
+{
+    const struct sentence *first = NULL;
+    for (size_t i = 0; i < w->n_sentences; i++)
+        if (waits_in(w, i, lane) && (!first || is_before(&w->sentences[i], first)))
+            first = &w->sentences[i];
+    return first;
+}
+
+static void end_waiting(struct world *w, size_t i, int status)
+{
+    w->fates[i].place = ENDED;
+    w->fates[i].status = status;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/* Wakes are few enough and enough, and the queue counts who waits and nobody else. */
+static void check_wakes(struct world *w, const struct plan_actions *actions)
+{
+    size_t n_useful = count_places(w, WAITS);
+    size_t n_coming = count_doing(w, COMING);
+    if (w->is_closing)
+        n_useful = w->n_workers;
+    assert_true(actions->n_wakes == 0 || n_coming + actions->n_wakes <= n_useful);
+    for (size_t i = 0; i < actions->n_wakes; i++) {
+        struct hand *hand = &w->hands[actions->wakes[i]];
+        assert_int_equal(hand->doing, SLEEPING);
+        hand->doing = COMING;
+        hand->at = w->now + random_pick(0, 30);
+    }
+    n_coming = count_doing(w, COMING);
+    if (count_doing(w, SLEEPING) > 0)
+        assert_true(n_coming >= n_useful && (n_coming > 0 || count_places(w, ENDED) == 0));
+    assert_int_equal(plan_queued_tokens(&w->plan), waiting_tokens(w));
+}
+
+/* With every event those that wait and have passed their deadline end. */
+static struct plan_actions tell(struct world *w, const struct plan_event *event)
+{
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        uint64_t deadline = w->sentences[i].deadline_ns;
+        if (w->fates[i].place != WAITS || deadline == 0 || deadline > w->now)
+            continue;
+        end_waiting(w, i, ACRE_ETIMEOUT);
+        seen.expired_waiting++;
+    }
+    return plan_step(&w->plan, event, w->now);
+}
+
+static size_t make_text(struct world *w, size_t lane)
+{
+    size_t n = random_pick(0, 3) == 0 ? random_pick(1, 25) : 1, first = w->n_sentences;
+    bool has_deadline = random_pick(0, 2) == 0;
+    uint64_t deadline = w->now + random_pick(0, 3000);
+    if (n > N_SENTENCES - first)
+        n = N_SENTENCES - first;
+    for (size_t i = first; i < first + n; i++) {
+        struct sentence *sentence = &w->sentences[i];
+        sentence->n_source = random_pick(0, random_pick(0, 9) == 0 ? 700 : 60);
+        sentence->decoding.beam_size = (int)random_pick(1, 8);
+        sentence->deadline_ns = has_deadline ? deadline : 0;
+        w->fates[i] = (struct fate){.lane = lane, .first = first, .n = n};
+        w->fates[i].steps_left = (int)random_pick(1, 30);
+    }
+    w->n_sentences += n;
+    return n;
+}
+
+/* How often later turns may pass a newcomer: once for every other class that now has earlier ones.
+ * A newcomer with an earlier turn than one that waits gives that one's passers another chance; it
+ * stands at an earlier row of its text. */
+static void allow_passes(struct world *w, size_t y, size_t newcomers)
+{
+    const struct sentence *sentence = &w->sentences[y];
+    bool has_earlier[QUEUE_CLASSES] = {false};
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        const struct sentence *other = &w->sentences[i];
+        if (!waits_in(w, i, w->fates[y].lane) || !is_before(other, sentence))
+            continue;
+        has_earlier[class_of(other)] = true;
+        if (y >= newcomers || i < newcomers)
+            continue;
+        w->fates[y].max_passes += class_of(other) != class_of(sentence);
+        assert_true(other->turn - w->sentences[newcomers].turn <
+                    sentence->turn - w->sentences[w->fates[y].first].turn);
+    }
+    for (size_t class = 0; y >= newcomers && class < QUEUE_CLASSES; class ++)
+        w->fates[y].max_passes += has_earlier[class] && class != class_of(sentence);
+}
+
+static void submit(struct world *w)
+{
+    size_t lane = random_pick(0, w->n_lanes - 1), first = w->n_sentences, n_tokens = 0;
+    size_t n = make_text(w, lane);
+    for (size_t i = first; i < first + n; i++)
+        n_tokens += w->sentences[i].n_source;
+    struct plan_event event = {.kind = PLAN_SUBMIT, .lane = &w->lanes[lane], .n = n};
+    event.sentences = &w->sentences[first];
+    struct plan_actions actions = tell(w, &event);
+    size_t queued = waiting_tokens(w);
+    bool is_full = queued > 0 && queued + n_tokens > w->plan.max_queued_tokens;
+    assert_int_equal(actions.status, w->is_closing ? ACRE_ECLOSED : is_full ? ACRE_EBUSY : 0);
+    seen.refused += is_full;
+    for (size_t i = first; actions.status == 0 && i < first + n; i++)
+        w->fates[i].place = WAITS;
+    for (size_t i = 0; actions.status == 0 && i < w->n_sentences; i++)
+        if (waits_in(w, i, lane))
+            allow_passes(w, i, first);
+    check_wakes(w, &actions);
+    w->text_at = w->n_sentences == N_SENTENCES ? UINT64_MAX
+                                               : w->now + random_pick(0, 1) * random_pick(0, 300);
+}
+
+/* Any text that was accepted, whatever has become of it. */
+static void cancel(struct world *w)
+{
+    w->cancel_at = w->text_at == UINT64_MAX ? UINT64_MAX : w->now + random_pick(1, 500);
+    if (w->n_sentences == 0)
+        return;
+    const struct fate *any = &w->fates[random_pick(0, w->n_sentences - 1)];
+    if (any->place == NOWHERE)
+        return;
+    struct plan_event event = {.kind = PLAN_CANCEL, .n = any->n};
+    event.sentences = &w->sentences[any->first];
+    struct plan_actions actions = tell(w, &event);
+    for (size_t i = any->first; i < any->first + any->n; i++) {
+        w->fates[i].is_cancelled = w->fates[i].place == RUNS;
+        if (w->fates[i].place != WAITS)
+            continue;
+        end_waiting(w, i, ACRE_ECANCELLED);
+        seen.cancelled_waiting++;
+    }
+    check_wakes(w, &actions);
+}
+
+static void close_world(struct world *w)
+{
+    struct plan_actions actions = tell(w, &(struct plan_event){.kind = PLAN_CLOSE});
+    w->is_closing = true;
+    w->close_at = UINT64_MAX;
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        if (w->fates[i].place != WAITS)
+            continue;
+        end_waiting(w, i, ACRE_ECLOSED);
+        seen.closed_waiting++;
+    }
+    check_wakes(w, &actions);
+}
+
+/* ---- A worker that is ready ------------------------------------------------------------------ */
+
+/* The step is over; those that have finished are in `finished`. */
+static size_t finish_step(struct world *w, size_t worker, struct sentence **finished)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        if (!runs_at(w, i, worker, w->hands[worker].lane) || --w->fates[i].steps_left > 0)
+            continue;
+        w->fates[i].place = ENDED;
+        finished[n++] = &w->sentences[i];
+        seen.finished++;
+    }
+    return n;
+}
+
+static void take_back(struct world *w, const struct sentence *list)
+{
+    for (const struct sentence *each = list; each; each = each->next) {
+        struct fate *fate = fate_of(w, each);
+        assert_int_equal(fate->place, ENDED);
+        assert_int_equal(each->status, fate->status);
+        fate->place = BACK;
+    }
+}
+
+static int why_leave(const struct world *w, size_t i)
+{
+    uint64_t deadline = w->sentences[i].deadline_ns;
+    if (w->is_closing)
+        return ACRE_ECLOSED;
+    if (w->fates[i].is_cancelled)
+        return ACRE_ECANCELLED;
+    return deadline != 0 && deadline <= w->now ? ACRE_ETIMEOUT : 0;
+}
+
+/* Those and only those leave that have a reason. */
+static void check_leaving(struct world *w, size_t worker, size_t lane, const struct sentence *list)
+{
+    for (const struct sentence *each = list; each; each = each->next) {
+        struct fate *fate = fate_of(w, each);
+        size_t i = (size_t)(each - w->sentences);
+        assert_true(runs_at(w, i, worker, lane));
+        assert_int_not_equal(each->status, 0);
+        assert_int_equal(each->status, why_leave(w, i));
+        fate->place = BACK;
+        seen.closed_running += each->status == ACRE_ECLOSED;
+        seen.cancelled_running += each->status == ACRE_ECANCELLED;
+        seen.expired_running += each->status == ACRE_ETIMEOUT;
+    }
+    for (size_t i = 0; i < w->n_sentences; i++)
+        if (runs_at(w, i, worker, lane))
+            assert_int_equal(why_leave(w, i), 0);
+}
+
+/* Of those that stay none is of a length more like the first one's than one that was taken, and
+ * those whom a later turn has passed were passed before no more often than allowed. */
+static void check_passes(struct world *w, size_t lane, const struct plan_actions *a)
+{
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        bool is_passed = false;
+        for (size_t k = 0; waits_in(w, i, lane) && k < a->n_newcomers; k++) {
+            is_passed |= is_before(&w->sentences[i], a->newcomers[k]);
+            assert_true(distance(&w->sentences[i], a->newcomers[0]) >=
+                        distance(a->newcomers[k], a->newcomers[0]));
+        }
+        w->fates[i].n_passes += is_passed;
+        seen.passed += is_passed;
+        assert_true(w->fates[i].n_passes <= w->fates[i].max_passes);
+    }
+}
+
+/* Whom the queue would take next: of most like length, the shorter of two alike, the earliest. */
+static const struct sentence *next_alike(const struct world *w, size_t lane,
+                                         const struct sentence *first)
+{
+    const struct sentence *best = NULL;
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        const struct sentence *each = &w->sentences[i];
+        if (!waits_in(w, i, lane))
+            continue;
+        size_t new = 2 * distance(each, first) + (class_of(each) > class_of(first));
+        size_t old = best ? 2 * distance(best, first) + (class_of(best) > class_of(first)) : 0;
+        if (!best || new < old || (new == old &&is_before(each, best)))
+            best = each;
+    }
+    return best;
+}
+
+/* Nobody who could have been admitted was left to wait. `seat` was before, `share` is the limit
+ * for the sake of idle workers. */
+static void check_room(const struct world *w, size_t lane, struct seat_count seat, size_t share,
+                       const struct plan_actions *a)
+{
+    const struct plan_limits *limits = &w->lanes[lane].limits;
+    const struct sentence *first = earliest(w, lane);
+    size_t rows = 0, load = seat.load, n = seat.n + a->n_newcomers;
+    if (n == limits->max_sentences || !first)
+        return;
+    if (a->n_newcomers == 0) {
+        assert_true(seat.n > 0 && seat.load + load_of(first) > limits->max_load);
+        seen.held_back++;
+        return;
+    }
+    seen.shared += a->n_newcomers == share;
+    if (a->n_newcomers == share)
+        return;
+    for (size_t i = 0; i < a->n_newcomers; i++) {
+        rows += rows_of(a->newcomers[i]);
+        load += load_of(a->newcomers[i]);
+    }
+    const struct sentence *next = next_alike(w, lane, a->newcomers[0]);
+    assert_true(rows + rows_of(next) > limits->max_admit_rows ||
+                load + load_of(next) > limits->max_load);
+}
+
+static void check_newcomers(struct world *w, size_t worker, size_t lane,
+                            const struct plan_actions *a)
+{
+    const struct plan_limits *limits = &w->lanes[lane].limits;
+    const struct sentence *first = earliest(w, lane);
+    struct seat_count before = count_seat(w, worker, lane);
+    size_t n_takers = count_doing(w, SLEEPING) + count_doing(w, COMING) + 1, rows = 0;
+    size_t share = (count_waiting(w, lane) + n_takers - 1) / n_takers;
+    assert_true(a->n_newcomers <= share);
+    for (size_t i = 0; i < a->n_newcomers; i++) {
+        struct fate *fate = fate_of(w, a->newcomers[i]);
+        assert_true(fate->place == WAITS && fate->lane == lane);
+        fate->place = RUNS;
+        fate->worker = worker;
+        rows += rows_of(a->newcomers[i]);
+    }
+    assert_true(a->n_newcomers == 0 || a->newcomers[0] == first);
+    check_passes(w, lane, a);
+    check_room(w, lane, before, share, a);
+    struct seat_count after = count_seat(w, worker, lane);
+    assert_true(after.n <= limits->max_sentences);
+    assert_true(a->n_newcomers <= 1 || rows <= limits->max_admit_rows);
+    assert_true(after.n <= 1 || after.load <= limits->max_load);
+    seen.too_large += after.load > limits->max_load;
+    assert_int_equal(w->lanes[lane].seats[worker].n_running, after.n);
+    assert_int_equal(w->lanes[lane].seats[worker].load, after.load);
+}
+
+/* No lane with something to step for this worker is passed over twice for the same other one. */
+static void check_turns(struct world *w, size_t worker, size_t lane)
+{
+    struct hand *hand = &w->hands[worker];
+    for (size_t a = 0; a < w->n_lanes; a++) {
+        if (a != lane && (count_seat(w, worker, a).n > 0 || count_waiting(w, a) > 0)) {
+            assert_int_equal(++hand->others[a][lane], 1);
+            continue;
+        }
+        for (size_t b = 0; b < w->n_lanes; b++)
+            hand->others[a][b] = 0;
+    }
+}
+
+/* Sleeping or stopping: there is nothing that it could do. */
+static void check_rest(struct world *w, size_t worker, const struct plan_actions *actions)
+{
+    assert_int_equal(actions->work == PLAN_STOP, w->is_closing);
+    assert_int_equal(count_places(w, WAITS), 0);
+    for (size_t lane = 0; lane < w->n_lanes; lane++)
+        assert_int_equal(count_seat(w, worker, lane).n, 0);
+    w->hands[worker].doing = actions->work == PLAN_STOP ? STOPPED : SLEEPING;
+    w->hands[worker].at = UINT64_MAX;
+}
+
+static void be_ready(struct world *w, size_t worker)
+{
+    struct hand *hand = &w->hands[worker];
+    struct sentence *finished[MAX_SEAT];
+    struct plan_event event = {.kind = PLAN_READY, .worker = worker, .finished = finished};
+    event.n = hand->doing == STEPPING ? finish_step(w, worker, finished) : 0;
+    hand->doing = STEPPING;
+    struct plan_actions actions = tell(w, &event);
+    take_back(w, actions.ended);
+    assert_int_equal(count_places(w, ENDED), 0);
+    if (actions.work == PLAN_STEP) {
+        hand->lane = (size_t)(actions.lane - w->lanes);
+        check_turns(w, worker, hand->lane);
+        check_leaving(w, worker, hand->lane, actions.leaving);
+        check_newcomers(w, worker, hand->lane, &actions);
+        hand->at = w->now + random_pick(1, random_pick(0, 9) == 0 ? 300 : 40);
+    } else {
+        check_rest(w, worker, &actions);
+    }
+    check_wakes(w, &actions);
+}
+
+/* ---- Random worlds --------------------------------------------------------------------------- */
+
+static struct world *open_world(void)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    w->n_workers = random_pick(1, MAX_WORKERS);
+    w->n_lanes = random_pick(1, MAX_LANES);
+    size_t max_queued = random_pick(0, 2) ? 100000 : random_pick(10, 2000);
+    assert_int_equal(plan_init(&w->plan, w->n_workers, max_queued), 0);
+    for (size_t i = 0; i < w->n_lanes; i++) {
+        struct plan_limits limits = {.max_sentences = random_pick(1, MAX_SEAT)};
+        limits.max_load = limits.max_sentences * random_pick(10, 130);
+        limits.max_admit_rows = random_pick(50, 1024);
+        assert_int_equal(plan_lane_init(&w->lanes[i], w->n_workers, &limits), 0);
+        plan_add_lane(&w->plan, &w->lanes[i]);
+    }
+    w->now = 1;
+    for (size_t i = 0; i < w->n_workers; i++)
+        w->hands[i] = (struct hand){.doing = COMING, .at = w->now + random_pick(0, 100)};
+    w->cancel_at = w->now + random_pick(0, 500);
+    w->close_at = random_pick(0, 2) ? UINT64_MAX : random_pick(1, 20000);
+    return w;
+}
+
+static void close_all(struct world *w)
+{
+    for (size_t i = 0; i < w->n_lanes; i++)
+        plan_lane_fini(&w->lanes[i], w->n_workers);
+    plan_fini(&w->plan);
+    free(w);
+}
+
+/* The next thing to happen happens; false: nothing will. */
+static bool advance(struct world *w)
+{
+    size_t worker = 0;
+    uint64_t next = w->text_at < w->cancel_at ? w->text_at : w->cancel_at;
+    next = w->close_at < next ? w->close_at : next;
+    for (size_t i = 1; i < w->n_workers; i++)
+        if (w->hands[i].at < w->hands[worker].at)
+            worker = i;
+    uint64_t at = w->hands[worker].at;
+    w->now = at < next ? at : next;
+    if (w->now == UINT64_MAX)
+        return false;
+    if (w->now == at)
+        be_ready(w, worker);
+    else if (w->now == w->text_at)
+        submit(w);
+    else if (w->now == w->cancel_at)
+        cancel(w);
+    else
+        close_world(w);
+    return true;
+}
+
+static void random_worlds_keep_every_promise(void **state)
+{
+    (void)state;
+    for (size_t world = 0; world < N_WORLDS; world++) {
+        random_seed(world + 1);
+        struct world *w = open_world();
+        size_t n_events = 0;
+        while (advance(w))
+            assert_true(n_events++ < 100 * N_SENTENCES);
+        assert_int_equal(w->n_sentences, N_SENTENCES);
+        for (size_t i = 0; i < N_SENTENCES; i++)
+            assert_true(w->fates[i].place == BACK || w->fates[i].place == NOWHERE);
+        assert_int_equal(count_doing(w, w->is_closing ? STOPPED : SLEEPING), w->n_workers);
+        close_all(w);
+    }
+    assert_true(seen.refused && seen.expired_waiting && seen.expired_running);
+    assert_true(seen.cancelled_waiting && seen.cancelled_running);
+    assert_true(seen.closed_waiting && seen.closed_running && seen.finished);
+    assert_true(seen.passed && seen.held_back && seen.too_large && seen.shared);
+}
+
+/* ---- Case by case ---------------------------------------------------------------------------- */
+
+/* One lane of eight seats a worker; every worker has come and sleeps. */
+struct small {
+    struct plan plan;
+    struct plan_lane lane;
+};
+
+static struct plan_actions ready(struct small *s, size_t worker, struct sentence *finished)
+{
+    struct plan_event event = {.kind = PLAN_READY, .worker = worker, .finished = &finished};
+    event.n = finished ? 1 : 0;
+    return plan_step(&s->plan, &event, 1000);
+}
+
+static struct plan_actions put(struct small *s, struct sentence *sentences, size_t n, uint64_t now)
+{
+    struct plan_event event = {.kind = PLAN_SUBMIT, .lane = &s->lane, .n = n};
+    event.sentences = sentences;
+    return plan_step(&s->plan, &event, now);
+}
+
+static void open_small(struct small *s, size_t n_workers, size_t max_queued_tokens)
+{
+    struct plan_limits limits = {.max_sentences = 8, .max_load = 100, .max_admit_rows = 100};
+    assert_int_equal(plan_init(&s->plan, n_workers, max_queued_tokens), 0);
+    assert_int_equal(plan_lane_init(&s->lane, n_workers, &limits), 0);
+    plan_add_lane(&s->plan, &s->lane);
+    for (size_t i = 0; i < n_workers; i++)
+        assert_int_equal(ready(s, i, NULL).work, PLAN_SLEEP);
+}
+
+static void close_small(struct small *s)
+{
+    plan_lane_fini(&s->lane, s->plan.n_workers);
+    plan_fini(&s->plan);
+}
+
+static void idle_workers_share(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence sentences[8] = {{.n_source = 3}};
+    open_small(&s, 4, 1000);
+    assert_int_equal(put(&s, sentences, 8, 1000).n_wakes, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(ready(&s, i, NULL).n_newcomers, 2);
+    close_small(&s);
+}
+
+static void no_more_wake_than_are_useful(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence sentences[3] = {{.n_source = 3}};
+    open_small(&s, 4, 1000);
+    struct plan_actions actions = put(&s, sentences, 1, 1000);
+    assert_int_equal(actions.n_wakes, 1);
+    assert_int_equal(actions.wakes[0], 3); /* the last one to fall asleep */
+    assert_int_equal(put(&s, sentences + 1, 2, 1000).n_wakes, 2);
+    close_small(&s);
+}
+
+/* While its only worker is busy, what is cancelled or has expired makes room at once. */
+static void queue_limit_does_not_count_the_dead(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence sentences[5] = {{.n_source = 3}};
+    for (size_t i = 1; i < 5; i++)
+        sentences[i] = (struct sentence){.n_source = 60, .deadline_ns = 5000};
+    open_small(&s, 1, 100);
+    put(&s, &sentences[0], 1, 1000);
+    assert_int_equal(ready(&s, 0, NULL).n_newcomers, 1);
+    assert_int_equal(put(&s, &sentences[1], 1, 2000).status, 0);
+    assert_int_equal(put(&s, &sentences[2], 1, 2000).status, ACRE_EBUSY);
+    struct plan_event cancel_1 = {.kind = PLAN_CANCEL, .sentences = &sentences[1], .n = 1};
+    plan_step(&s.plan, &cancel_1, 2000);
+    assert_int_equal(put(&s, &sentences[3], 1, 2000).status, 0);
+    assert_int_equal(put(&s, &sentences[4], 1, 4999).status, ACRE_EBUSY);
+    assert_int_equal(put(&s, &sentences[4], 1, 5000).status, 0);
+    assert_int_equal(plan_queued_tokens(&s.plan), 60);
+    close_small(&s);
+}
+
+/* Short sentences that never stop coming do not keep out one that needs the whole seat. */
+static void large_sentence_is_not_starved(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence sentences[20] = {{.n_source = 0}}, *large = &sentences[4];
+    open_small(&s, 1, 1000);
+    large->n_source = 200;
+    put(&s, sentences, 4, 1000);
+    assert_int_equal(ready(&s, 0, NULL).n_newcomers, 4);
+    put(&s, large, 1, 1000);
+    for (size_t i = 0; i < 4; i++) {
+        put(&s, &sentences[5 + i], 1, 1000);
+        struct plan_actions actions = ready(&s, 0, &sentences[i]);
+        assert_ptr_equal(actions.ended, &sentences[i]);
+        assert_int_equal(actions.n_newcomers, i == 3 ? 1 : 0);
+        assert_true(i < 3 || actions.newcomers[0] == large);
+    }
+    close_small(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_worlds_keep_every_promise),
+        cmocka_unit_test(idle_workers_share),
+        cmocka_unit_test(no_more_wake_than_are_useful),
+        cmocka_unit_test(queue_limit_does_not_count_the_dead),
+        cmocka_unit_test(large_sentence_is_not_starved),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
