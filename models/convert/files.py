@@ -1,0 +1,53 @@
+"""Reading the small files of a source: bounded, whole, and with errors that name them."""
+
+import json
+
+from .errors import ConvertError, missing, shown, unlike
+
+LARGEST_TEXT = 64 << 20
+
+
+def read_bytes(path):
+    if not path.is_file():
+        raise missing(path.name, "this file")
+    if path.stat().st_size > LARGEST_TEXT:
+        raise unlike(path.name, f"at most {LARGEST_TEXT} bytes", f"{path.stat().st_size}")
+    return path.read_bytes()
+
+
+def read_text(path):
+    try:
+        return read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise unlike(path.name, "text in UTF-8", f"byte {error.object[error.start]:#04x} at "
+                     f"{error.start}") from None
+
+
+def no_number(name):
+    raise ValueError(f"{name}, which is no number")
+
+
+def without_duplicates(pairs):
+    """Acre refuses keys that are there twice, and here the second would win in silence."""
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        raise ValueError("a key that is there twice")
+    return mapping
+
+
+def read_json(path):
+    """The object that a JSON file holds."""
+    text = read_text(path)
+    try:
+        value = json.loads(text, object_pairs_hook=without_duplicates, parse_constant=no_number)
+        # Half of a surrogate pair can be escaped in JSON, but neither written nor be a text.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ConvertError(f"{path.name}: expected JSON, found: {error}") from None
+    if not isinstance(value, dict):
+        raise unlike(path.name, "a JSON object", shown(value))
+    return value
+
+
+def json_bytes(value):
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
