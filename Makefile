@@ -49,8 +49,8 @@ ISA_tiles := $(ISA_wide) -DEMULATE_TILES
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden parity bench bench-kernels train lint fuzz \
-        install clean help
+.PHONY: build serve test test-programs golden parity bench bench-kernels profile train lint \
+        fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
@@ -106,6 +106,8 @@ test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 test-programs: $(UNIT_TESTS) $B/tests/golden/area
 
 build/venv-test/ready: tests/requirements.txt
+build/venv-bench/ready: tests/bench/requirements.txt
+build/venv-test/ready build/venv-bench/ready:
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
@@ -131,8 +133,16 @@ build/venv-train/ready: models/train/requirements.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-bench: build build/venv-test/ready ## measure this machine; writes tests/bench/results
-	tests/bench/run
+bench: ## measure Acre and its peer; writes tests/bench/results (EVAL=DIR for BLEU, ARGS=--help)
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready build/venv-bench/ready
+	tests/bench/run $(if $(EVAL),--eval $(EVAL)) $(ARGS)
+
+profile: ## in which functions the time goes (MODEL=DIR TYPE=int8 BEAM=4)
+	@conf/packages install build test profile
+	@$(MAKE) --no-print-directory $B/acre build/venv-bench/ready
+	@tests/bench/profile $(if $(MODEL),--model $(MODEL)) $(if $(TYPE),--type $(TYPE)) \
+	    $(if $(BEAM),--beam $(BEAM)) $(ARGS)
 
 bench-kernels: ## the packed product against OpenBLAS
 	@conf/packages install build test

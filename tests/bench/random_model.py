@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 PIECES = Path(__file__).resolve().parents[1] / "golden/models/tiny-token"
+GAIN = 8  # of fc2, whose rows sum to 0: else every output repeats one token
 # layers, d_model, heads, inner width, vocabulary
 PRESETS = {
     "tiny": (2, 128, 4, 512, 8000),
@@ -48,11 +49,21 @@ def tensor_shapes(layers, d_model, ffn, vocab):
         )
 
 
+def scale_of(name, shape):
+    if len(shape) == 1 or name == "final_logits_bias":
+        return 0.02
+    return shape[-1] ** -0.5 * (GAIN if ".fc2." in name else 1)
+
+
 def random_tensor(rng, name, shape):
     if name.endswith("norm.weight"):
         return np.ones(shape, np.float32)
-    scale = shape[-1] ** -0.5 if len(shape) == 2 else 0.02
-    return (rng.standard_normal(shape) * scale).astype(np.float32)
+    tensor = (rng.standard_normal(shape) * scale_of(name, shape)).astype(np.float32)
+    if ".fc2." in name and len(shape) == 2:
+        tensor -= tensor.mean(axis=1, keepdims=True)
+    if name == "model.shared.weight":
+        tensor[-1] = 0  # <pad>, from which decoding starts, as in every Marian model
+    return tensor
 
 
 def write_safetensors(path, tensors):
