@@ -69,7 +69,8 @@ define isa_rule
 $B/engine/kernels/$1/%.o: engine/kernels/vector/%.c Makefile
 	@mkdir -p $$(@D)
 	@echo '  CC   $$@'
-	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=fast -DISA_NAME=$1 -c -o $$@ $$<
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=fast -DISA_NAME=$1 \
+	    -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS) wide tiles,$(eval $(call isa_rule,$(isa))))
 

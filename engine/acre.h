@@ -180,6 +180,34 @@ void acre_job_close(struct acre_job *job);
 int acre_translate(struct acre_engine *engine, const struct acre_request *request,
                    struct acre_job **job, struct acre_err *err);
 
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* Adjacent source tokens: `width` from token `first` on and, where the source is a grid, as many in
+ * each of `height` rows, n_columns apart. */
+struct acre_area {
+    int first, width, height;
+    float weight;
+};
+
+/* The cross-attention that made one sentence's best translation. Tokens are the vocabulary's, end
+ * tokens included; lives until it is closed, its tokens as long as the model. */
+struct acre_attention {
+    size_t n_layers, n_heads; /* of the decoder */
+    size_t n_source, n_target;
+    size_t n_columns; /* of the source as a grid; n_source if it is a line */
+    const char *const *source, *const *target;
+    const struct acre_area *areas;
+    const size_t *first; /* the areas of layer y, head h and target token t are first[i] ...
+                          * first[i + 1] - 1 with i = (y * n_heads + h) * n_target + t, the
+                          * heaviest first */
+};
+
+/* Computes it on this thread for a sentence of a job whose `done` was called, with the areas that
+ * weigh at least `least`. *attention is owned by the caller. */
+int acre_attention_open(const struct acre_job *job, size_t sentence, float least,
+                        struct acre_attention **attention, struct acre_err *err);
+void acre_attention_close(struct acre_attention *attention); /* NULL is allowed */
+
 #ifdef __cplusplus
 }
 #endif

@@ -177,13 +177,10 @@ static void fill_info(struct acre_model *model)
 static int add_lane(struct acre_engine *engine, struct acre_model *model, struct acre_err *err)
 {
     const struct config *config = &model->config;
-    int heads = config->encoder_heads < config->decoder_heads ? config->encoder_heads
-                                                              : config->decoder_heads;
     struct batch_model batch_model = {
         .device = engine->device,
         .transformer = model->transformer,
         .constraint = model->constraint,
-        .head_width = (size_t)(config->d_model / heads),
         .start_token = config->start_token,
         .end_token = config->end_token,
         .renormalize = config->renormalize,
@@ -242,6 +239,7 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
     struct acre_model *model = mem_calloc(1, sizeof(*model));
     if (!model)
         return err_set(err, ACRE_ENOMEM, "%s: no memory for the model", directory);
+    model->engine = engine;
     /* The real path has the directory's own name, also where it was given as "." */
     char *path = realpath(directory, NULL);
     if (path)

@@ -28,6 +28,7 @@ struct acre_engine {
 };
 
 struct acre_model {
+    struct acre_engine *engine;
     struct acre_model *next;
     char *name;
     struct config config;
@@ -38,6 +39,10 @@ struct acre_model {
     struct lane *lane;
     struct acre_model_info info;
 };
+
+/* Of a finished job; NULL if it has no such sentence or was not translated. */
+const struct sentence *job_sentence(const struct acre_job *job, size_t number);
+const struct acre_model *job_model(const struct acre_job *job);
 
 /* The scheduler's callback: the sentence's job counts it and ends with its last one. */
 void job_sentence_finished(struct sentence *sentence);

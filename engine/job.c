@@ -216,6 +216,19 @@ static int split_text(struct acre_job *job, const struct acre_request *request,
                          model->config.source, max_tokens, err);
 }
 
+/* A memory that is a grid has whole rows. */
+static int check_grid(const struct config *config, size_t n_source, struct acre_err *err)
+{
+    const int heights[] = {config->encoder_self.memory_height, config->decoder_cross.memory_height};
+    for (size_t i = 0; i < sizeof(heights) / sizeof(heights[0]); i++)
+        if ((n_source + 1) % (size_t)heights[i] != 0)
+            return err_set(err, ACRE_EINPUT,
+                           "area.memory_height: expected sentences of a multiple of %d tokens, end "
+                           "token included, found %zu",
+                           heights[i], n_source + 1);
+    return 0;
+}
+
 static int make_sentences(struct acre_job *job, const struct acre_decoding *decoding,
                           uint64_t deadline_ns, struct acre_err *err)
 {
@@ -232,6 +245,11 @@ static int make_sentences(struct acre_job *job, const struct acre_decoding *deco
         sentence->job = job;
     }
     atomic_init(&job->n_left, n);
+    for (size_t s = 0; s < n; s++) {
+        int status = check_grid(&job->model->config, job->sentences[s].n_source, err);
+        if (status != 0)
+            return status;
+    }
     return 0;
 }
 
@@ -286,6 +304,17 @@ void acre_job_cancel(struct acre_job *job)
 {
     if (atomic_load(&job->n_left) > 0)
         scheduler_cancel(job->scheduler, job->sentences, job->document.n_sentences);
+}
+
+const struct sentence *job_sentence(const struct acre_job *job, size_t number)
+{
+    bool is_there = job->result.status == 0 && number < job->document.n_sentences;
+    return is_there ? &job->sentences[number] : NULL;
+}
+
+const struct acre_model *job_model(const struct acre_job *job)
+{
+    return job->model;
 }
 
 const struct acre_result *acre_job_result(const struct acre_job *job)

@@ -18,6 +18,7 @@
 
 enum {
     MAX_AREA_WIDTH = 16, /* widest area a configuration may ask for */
+    MAX_AREA_HEIGHT = 8, /* highest, where the memory is a grid */
     MAX_BEAM = ACRE_MAX_BEAM_SIZE,
 };
 

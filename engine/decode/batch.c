@@ -96,11 +96,7 @@ static int alloc_device(struct batch *batch)
     batch->cache_floats = rows * transformer_cache_floats(transformer);
     batch->memories = device->ops->alloc(device, batch->memory_floats);
     batch->cache = device->ops->alloc(device, batch->cache_floats);
-    struct stream_limits limits = {
-        .max_memory = batch->positions,
-        .max_head_width = batch->model.head_width,
-        .max_width = transformer_max_width(transformer),
-    };
+    struct stream_limits limits = transformer_stream_limits(transformer);
     if (!batch->memories || !batch->cache ||
         workspace_init(&batch->workspace, transformer, max_rows(batch)) != 0)
         return ACRE_ENOMEM;
@@ -323,18 +319,14 @@ static int copy_results(const struct search *search, struct sentence *sentence)
 /* A long sentence's pages go back at once: kept in every slot they would add up to gigabytes. */
 static void forget_slot(struct batch *batch, const struct slot *slot)
 {
-    const struct device_ops *ops = batch->model.device->ops;
     const struct transformer *transformer = batch->model.transformer;
-    size_t layers = transformer_decoder_layers(transformer);
-    size_t row_floats = transformer_cache_floats(transformer) / layers;
     size_t rows = (size_t)(slot->search.t + 1) * (size_t)slot->search.decoding.beam_size;
     size_t memory = transformer_memory_floats(transformer, slot->source_length);
-    if (rows * row_floats * layers + memory <= KEPT_FLOATS)
+    if (rows * transformer_cache_floats(transformer) + memory <= KEPT_FLOATS)
         return;
-    float *part = batch->cache + (size_t)cache_row(batch, slot, 0, 0) * row_floats;
-    for (size_t i = 0; i < layers; i++, part += batch->cache_floats / layers)
-        ops->forget(batch->model.device, part, rows * row_floats);
-    ops->forget(batch->model.device, slot->memory, memory);
+    transformer_forget_rows(transformer, batch->cache, batch->max_sentences * slot_rows(batch),
+                            (size_t)cache_row(batch, slot, 0, 0), rows);
+    batch->model.device->ops->forget(batch->model.device, slot->memory, memory);
 }
 
 static void release(struct batch *batch, struct slot *slot)

@@ -27,7 +27,6 @@ struct batch_model {
     struct device *device;
     const struct transformer *transformer;
     const struct constraint *constraint;
-    size_t head_width; /* widest of encoder and decoder */
     int start_token, end_token;
     bool renormalize;
 };

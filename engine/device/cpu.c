@@ -44,12 +44,14 @@ static void place_stream(struct stream *stream, const struct stream_limits *limi
     struct arena *arena = &stream->arena;
     stream->keys = arena_take(arena, lp * dp, sizeof(float));
     stream->values = arena_take(arena, lp * dp, sizeof(float));
-    stream->scores = arena_take(arena, CPU_QUERY_BLOCK * lp, sizeof(float));
+    size_t planes = limits->max_planes > 0 ? limits->max_planes : 1;
+    stream->scores = arena_take(arena, CPU_QUERY_BLOCK * planes * lp, sizeof(float));
     stream->area = arena_take(arena, area_scratch(lp), sizeof(float));
     stream->query = arena_take(arena, 2 * dp, sizeof(float));
     stream->logits = arena_take(arena, CPU_ROW_BLOCK * CPU_OUTPUT_BLOCK, sizeof(float));
     stream->rows = arena_take(arena, CPU_ROW_BLOCK, row_bytes);
     stream->row_scales = arena_take(arena, CPU_ROW_BLOCK, sizeof(float));
+    cpu_areas_place(&stream->areas, arena, limits);
 }
 
 static int stream_open(struct device *device, const struct stream_limits *limits,
@@ -180,9 +182,11 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .weight_open = cpu_weight_open,
         .norm_open = cpu_norm_open,
         .embedding_open = cpu_embedding_open,
+        .area_key_open = cpu_area_key_open,
         .weight_close = cpu_weight_close,
         .norm_close = cpu_norm_close,
         .embedding_close = cpu_embedding_close,
+        .area_key_close = cpu_area_key_close,
         .stream_open = stream_open,
         .stream_close = stream_close,
         .alloc = device_alloc,
@@ -197,6 +201,7 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .attend_step = cpu_attend_step,
         .store_memory = cpu_store_memory,
         .attend_memory = cpu_attend_memory,
+        .memory_weights = cpu_memory_weights,
         .search_output = search_output,
     };
     struct cpu_device *cpu = mem_calloc(1, sizeof(*cpu));

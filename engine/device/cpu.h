@@ -33,6 +33,30 @@ struct embedding {
     float *positions; /* owned, [P,C] */
 };
 
+/* Keys of areas: h = relu(base·x + deviation·σ + constants of the size), see cpu_areas.c. */
+struct area_key {
+    bool is_largest; /* of the items' maximum, not their mean */
+    bool is_dense;   /* else that is the key itself */
+    bool has_deviation;
+    struct packed base, deviation; /* [D,D]: the parts of fc1 */
+    struct packed query;           /* [D,D]: fc2 transposed, for queries */
+    float *query_bias;             /* [D]: of fc2 */
+    float *constants;              /* [planes][Dp]: sizes' part of fc1, and its bias */
+    struct arena arena;            /* all of this */
+};
+
+/* Of one head, [L,D] each but the last. */
+struct area_scratch {
+    float *items, *squares, *means, *deviations, *hidden;
+    float *integrals[2];  /* of x, of squares */
+    float *columns;       /* of area_extend() */
+    float *windows[3];    /* sums: of items after base (or maxima), of x, of squares */
+    size_t head_width;    /* D, of the attention at work */
+    float *keys, *values; /* packed, of all planes */
+    float *weights;       /* [2][planes][Lp] */
+    float *query;         /* [CPU_QUERY_BLOCK][Dp] */
+};
+
 struct stream {
     const struct kernels *kernels;
     struct arena arena;
@@ -43,6 +67,7 @@ struct stream {
     float *logits;        /* [CPU_ROW_BLOCK][CPU_OUTPUT_BLOCK] */
     char *rows;           /* CPU_ROW_BLOCK rows packed for a product */
     float *row_scales;    /* [CPU_ROW_BLOCK] */
+    struct area_scratch areas;
 };
 
 static inline const struct cpu_device *cpu_device_of(const struct device *device)
@@ -61,6 +86,42 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
                        size_t n_positions, struct embedding **embedding);
 void cpu_embedding_close(struct embedding *embedding);
 
+/* Attentions that are not plain, in cpu_areas.c; each stands in for its namesake below. */
+bool cpu_is_plain(const struct attention *attention);
+int cpu_area_key_open(struct device *device, const struct area_key_parts *parts, size_t head_width,
+                      const struct area_rule *area, struct area_key **key);
+void cpu_area_key_close(struct area_key *key);
+void cpu_areas_place(struct area_scratch *areas, struct arena *arena,
+                     const struct stream_limits *limits);
+size_t cpu_areas_cache_row_floats(const struct attention *attention);
+void cpu_areas_attend_step(struct stream *stream, const struct attention *attention,
+                           const int32_t *path, size_t length, float *cache, const float *qkv,
+                           float *context);
+
+/* The memory of one head: keys as panels of items, values as panels of columns. */
+struct head_memory {
+    const float *keys;   /* [Lp/16][D][16], or so for each plane of areas */
+    const float *values; /* [Dp/16][L][16], or [planes * Lp] for L */
+    size_t length;
+};
+
+/* One query's weights of all areas, [planes][Lp]. */
+void cpu_areas_weights(struct stream *stream, const struct attention *attention,
+                       const struct head_memory *memory, const float *query, float *weights);
+
+size_t cpu_areas_key_floats(const struct attention *attention, size_t length);
+size_t cpu_areas_value_floats(const struct attention *attention, size_t length);
+
+/* Packs keys[L,D] and values[L,D] of one head, stride floats apart. */
+void cpu_areas_pack(struct stream *stream, const struct attention *attention, size_t length,
+                    const float *keys, const float *values, size_t stride, float *packed_keys,
+                    float *packed_values);
+
+/* Context of m queries of one head; see attend_head() in cpu_attention.c. */
+void cpu_areas_attend(struct stream *stream, const struct attention *attention, size_t m,
+                      const float *query, size_t query_stride, const struct head_memory *memory,
+                      bool causal, size_t seen, float *context, size_t context_stride);
+
 size_t cpu_cache_row_floats(const struct attention *attention);
 size_t cpu_memory_floats(const struct attention *attention, size_t length);
 void cpu_attend(struct stream *stream, const struct attention *attention, bool causal,
@@ -71,5 +132,7 @@ void cpu_store_memory(struct stream *stream, const struct attention *attention, 
                       const float *keys_values, float *memory);
 void cpu_attend_memory(struct stream *stream, const struct attention *attention, size_t n_sentences,
                        const struct memory_rows *rows, const float *query, float *context);
+void cpu_memory_weights(struct stream *stream, const struct attention *attention, size_t head,
+                        size_t length, const float *memory, const float *query, float *weights);
 
 #endif

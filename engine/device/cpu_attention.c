@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-/* The memory of one head: keys as panels of items, values as panels of columns. */
-struct head_memory {
-    const float *keys;   /* [Lp/16][D][16] */
-    const float *values; /* [Dp/16][L][16] */
-    size_t length;
-};
-
 /* context rows of `m` queries of one head. `seen` is what query 0 sees of the memory, each later
  * query one item more; pass causal = false where all see everything. */
 static void attend_head(struct stream *stream, const struct attention *attention, size_t m,
@@ -21,6 +14,11 @@ static void attend_head(struct stream *stream, const struct attention *attention
 {
     const struct kernels *kernels = stream->kernels;
     size_t lp = kernel_padded(memory->length);
+    if (!cpu_is_plain(attention)) {
+        cpu_areas_attend(stream, attention, m, query, query_stride, memory, causal, seen, context,
+                         context_stride);
+        return;
+    }
     kernels->linear(&(struct product){
         .m = m,
         .x = query,
@@ -49,10 +47,13 @@ static void attend_sentence(struct stream *stream, const struct attention *atten
                             size_t length, const float *qkv, float *context)
 {
     size_t d = attention->head_width, c = attention->n_heads * d;
-    struct head_memory memory = {stream->keys, stream->values, length};
+    bool is_plain = cpu_is_plain(attention);
+    float *keys = is_plain ? stream->keys : stream->areas.keys;
+    float *values = is_plain ? stream->values : stream->areas.values;
+    struct head_memory memory = {keys, values, length};
     for (size_t offset = 0; offset < c; offset += d) {
-        kernels_pack(length, d, qkv + c + offset, 3 * c, stream->keys);
-        kernels_pack_transposed(d, length, qkv + 2 * c + offset, 3 * c, stream->values);
+        cpu_areas_pack(stream, attention, length, qkv + c + offset, qkv + 2 * c + offset, 3 * c,
+                       keys, values);
         for (size_t row = 0; row < length; row += CPU_QUERY_BLOCK) {
             size_t m = length - row < CPU_QUERY_BLOCK ? length - row : CPU_QUERY_BLOCK;
             attend_head(stream, attention, m, qkv + row * 3 * c + offset, 3 * c, &memory, causal,
@@ -74,6 +75,8 @@ void cpu_attend(struct stream *stream, const struct attention *attention, bool c
  * memory is zeroed and the padding never written). */
 size_t cpu_cache_row_floats(const struct attention *attention)
 {
+    if (!cpu_is_plain(attention))
+        return cpu_areas_cache_row_floats(attention);
     return 2 * attention->n_heads * kernel_padded(attention->head_width);
 }
 
@@ -111,16 +114,21 @@ void cpu_attend_step(struct stream *stream, const struct attention *attention,
                      const struct step_rows *rows, float *cache, const float *qkv, float *context)
 {
     size_t c = attention->n_heads * attention->head_width;
-    for (size_t r = 0; r < rows->n_rows; r++)
-        attend_step_row(stream, attention, rows->paths[r], (size_t)rows->lengths[r], cache,
-                        qkv + r * 3 * c, context + r * c);
+    for (size_t r = 0; r < rows->n_rows; r++) {
+        size_t length = (size_t)rows->lengths[r];
+        if (cpu_is_plain(attention))
+            attend_step_row(stream, attention, rows->paths[r], length, cache, qkv + r * 3 * c,
+                            context + r * c);
+        else
+            cpu_areas_attend_step(stream, attention, rows->paths[r], length, cache, qkv + r * 3 * c,
+                                  context + r * c);
+    }
 }
 
-/* Per head: keys [Lp * D], then values [Dp * L]. */
+/* Per head: keys, then values. */
 static size_t head_floats(const struct attention *attention, size_t length)
 {
-    size_t d = attention->head_width;
-    return kernel_padded(length) * d + kernel_padded(d) * length;
+    return cpu_areas_key_floats(attention, length) + cpu_areas_value_floats(attention, length);
 }
 
 size_t cpu_memory_floats(const struct attention *attention, size_t length)
@@ -131,13 +139,17 @@ size_t cpu_memory_floats(const struct attention *attention, size_t length)
 void cpu_store_memory(struct stream *stream, const struct attention *attention, size_t length,
                       const float *keys_values, float *memory)
 {
-    (void)stream;
     size_t d = attention->head_width, c = attention->n_heads * d;
-    for (size_t offset = 0; offset < c; offset += d, memory += head_floats(attention, length)) {
-        kernels_pack(length, d, keys_values + offset, 2 * c, memory);
-        kernels_pack_transposed(d, length, keys_values + c + offset, 2 * c,
-                                memory + kernel_padded(length) * d);
-    }
+    for (size_t offset = 0; offset < c; offset += d, memory += head_floats(attention, length))
+        cpu_areas_pack(stream, attention, length, keys_values + offset, keys_values + c + offset,
+                       2 * c, memory, memory + cpu_areas_key_floats(attention, length));
+}
+
+static struct head_memory head_of(const struct attention *attention, size_t head, size_t length,
+                                  const float *memory)
+{
+    const float *keys = memory + head * head_floats(attention, length);
+    return (struct head_memory){keys, keys + cpu_areas_key_floats(attention, length), length};
 }
 
 void cpu_attend_memory(struct stream *stream, const struct attention *attention, size_t n_sentences,
@@ -145,15 +157,21 @@ void cpu_attend_memory(struct stream *stream, const struct attention *attention,
 {
     size_t d = attention->head_width, c = attention->n_heads * d;
     for (size_t b = 0; b < n_sentences; b++) {
-        size_t length = rows[b].length, end = rows[b].first_row + rows[b].n_rows;
-        const float *head = rows[b].memory;
-        for (size_t offset = 0; offset < c; offset += d, head += head_floats(attention, length)) {
-            struct head_memory memory = {head, head + kernel_padded(length) * d, length};
+        size_t end = rows[b].first_row + rows[b].n_rows;
+        for (size_t h = 0; h < attention->n_heads; h++) {
+            struct head_memory memory = head_of(attention, h, rows[b].length, rows[b].memory);
             for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK) {
                 size_t m = end - row < CPU_QUERY_BLOCK ? end - row : CPU_QUERY_BLOCK;
-                attend_head(stream, attention, m, query + row * c + offset, c, &memory, false, 0,
-                            context + row * c + offset, c);
+                attend_head(stream, attention, m, query + row * c + h * d, c, &memory, false, 0,
+                            context + row * c + h * d, c);
             }
         }
     }
+}
+
+void cpu_memory_weights(struct stream *stream, const struct attention *attention, size_t head,
+                        size_t length, const float *memory, const float *query, float *weights)
+{
+    struct head_memory one = head_of(attention, head, length, memory);
+    cpu_areas_weights(stream, attention, &one, query, weights);
 }

@@ -24,6 +24,7 @@ struct stream;
 struct weight;    /* W[N,K] with bias[N], packed */
 struct norm;      /* gain[C], bias[C] */
 struct embedding; /* table[V,C], positions[P,C] */
+struct area_key;  /* how the keys of areas are computed */
 
 /* One of the matrices that are joined, one below the other, into a weight. */
 struct weight_part {
@@ -32,11 +33,23 @@ struct weight_part {
     float scale;          /* multiplies weight and bias */
 };
 
+/* Parameters of the modes that have dense layers; shared by the heads. D is the head width. */
+struct area_key_parts {
+    enum area_key_mode mode;
+    struct tensor fc1_weight, fc1_bias;              /* [D, inputs], [D] */
+    struct tensor fc2_weight, fc2_bias;              /* [D,D], [D] */
+    struct tensor height_embedding, width_embedding; /* [largest height or width, D/2] */
+};
+
 /* The attention of one layer. C = n_heads * head_width. */
 struct attention {
     size_t n_heads, head_width;
     struct area_rule area;
+    const struct area_key *key; /* borrowed; NULL: mean keys */
 };
+
+/* Columns of fc1_weight; 0 for modes without dense layers. */
+size_t area_key_inputs(enum area_key_mode mode, size_t head_width);
 
 /* Self-attention cache of one layer: rows of keys and values, one per token and hypothesis, found
  * by their number. Sentences own ranges of rows; see decode/batch.h. */
@@ -59,6 +72,7 @@ struct stream_limits {
     size_t max_memory;     /* longest attention memory, L */
     size_t max_head_width; /* D */
     size_t max_width;      /* largest K of the weights */
+    size_t max_planes;     /* most sizes of areas of one attention */
 };
 
 struct device_ops {
@@ -73,9 +87,12 @@ struct device_ops {
                      struct norm **norm);
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
                           size_t n_positions, struct embedding **embedding);
+    int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
+                         size_t head_width, const struct area_rule *area, struct area_key **key);
     void (*weight_close)(struct weight *weight);
     void (*norm_close)(struct norm *norm);
     void (*embedding_close)(struct embedding *embedding);
+    void (*area_key_close)(struct area_key *key);
 
     int (*stream_open)(struct device *device, const struct stream_limits *limits,
                        struct stream **stream);
@@ -103,7 +120,8 @@ struct device_ops {
     void (*layer_norm)(struct stream *stream, const struct norm *norm, size_t m, const float *x,
                        float *y);
 
-    /* Self-attention of whole sentences: qkv[R,3C], queries scaled; sentence b has the rows
+    /* In what follows areas in two dimensions need memories that are whole grids, and no causality.
+     * Self-attention of whole sentences: qkv[R,3C], queries scaled; sentence b has the rows
      * first[b] ... first[b+1] - 1. causal: row t sees rows up to t. context[R,C]. */
     void (*attend)(struct stream *stream, const struct attention *attention, bool causal,
                    size_t n_sentences, const size_t *first, const float *qkv, float *context);
@@ -123,6 +141,11 @@ struct device_ops {
     void (*attend_memory)(struct stream *stream, const struct attention *attention,
                           size_t n_sentences, const struct memory_rows *rows, const float *query,
                           float *context);
+
+    /* What one head of one query attends to: weights[planes][Lp] of all areas of the memory, as
+     * kernels/areas.h numbers them. query[D] is the head's, scaled. For pictures, not for speed. */
+    void (*memory_weights)(struct stream *stream, const struct attention *attention, size_t head,
+                           size_t length, const float *memory, const float *query, float *weights);
 
     /* Output layer with the search's top-k: the logits x[M,C]·Wᵀ + bias go block by block through
      * scans[m] and are never all in memory. */

@@ -146,60 +146,6 @@ void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t
     }
 }
 
-static int descending(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-/* Keeps the weights that are at least the k-th; as the authors' code, all of equal ones. */
-static void keep_top(size_t n, int k, float *weights, float *sorted)
-{
-    if (k == 0 || (size_t)k >= n)
-        return;
-    memcpy(sorted, weights, n * sizeof(*weights));
-    qsort(sorted, n, sizeof(*sorted), descending);
-    for (size_t i = 0; i < n; i++)
-        if (weights[i] < sorted[k - 1])
-            weights[i] = 0.0f;
-}
-
-size_t kernels_area_weights(size_t l, const struct area_rule *rule, const float *scores,
-                            float *weights)
-{
-    size_t n = 0, widest = (size_t)rule->width < l ? (size_t)rule->width : l;
-    double total = 0.0;
-    float maximum = scores[0];
-    for (size_t m = 1; m < l; m++)
-        maximum = fmaxf(maximum, scores[m]);
-    for (size_t width = 1; width <= widest; width++) {
-        for (size_t j = 0; j + width <= l; j++) {
-            float sum = 0.0f;
-            for (size_t m = j; m < j + width; m++)
-                sum += scores[m] - maximum;
-            weights[n++] = expf(sum / (float)width);
-        }
-    }
-    keep_top(n, rule->top_k, weights, weights + n);
-    for (size_t i = 0; i < n; i++)
-        total += (double)weights[i];
-    for (size_t i = 0; i < n; i++)
-        weights[i] = (float)((double)weights[i] / total);
-    return n;
-}
-
-void kernels_top_coverage(size_t l, const struct area_rule *rule, float *scores, float *scratch)
-{
-    size_t n = kernels_area_weights(l, rule, scores, scratch), area = 0;
-    memset(scores, 0, kernel_padded(l) * sizeof(*scores));
-    for (size_t width = 1; area < n; width++) {
-        float share = rule->mean_value ? 1.0f / (float)width : 1.0f;
-        for (size_t j = 0; j + width <= l; j++, area++)
-            for (size_t m = j; m < j + width; m++)
-                scores[m] += scratch[area] * share;
-    }
-}
-
 static bool is_better(const struct candidate *a, const struct candidate *b)
 {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);

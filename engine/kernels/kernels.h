@@ -35,11 +35,29 @@ static inline size_t kernel_padded(size_t n)
 
 enum kernel_activation { KERNEL_NONE, KERNEL_RELU, KERNEL_SWISH, KERNEL_GELU };
 
-/* How the items of a memory are joined into areas. */
+/* What an area's key is made of (Eq. 9 and its relatives, in the authors' names). At inference
+ * their sample modes use the mean, so that "sample" is AREA_KEY_MEAN. */
+enum area_key_mode {
+    AREA_KEY_MEAN,
+    AREA_KEY_MAX,
+    AREA_KEY_CONCAT,        /* dense layers over mean, deviation and size embeddings */
+    AREA_KEY_MAX_CONCAT,    /* over maximum and size embeddings */
+    AREA_KEY_SUM,           /* over the sum of mean, deviation and size embeddings */
+    AREA_KEY_SAMPLE_CONCAT, /* over mean and size embeddings */
+    AREA_KEY_SAMPLE_SUM,    /* over their sum */
+};
+
+/* What an area's value is made of its items' values. */
+enum area_value { AREA_VALUE_SUM, AREA_VALUE_MEAN, AREA_VALUE_MAX };
+
+/* How the items of a memory are joined into areas, and areas are weighed. */
 struct area_rule {
-    int width;       /* A, the widest area; 1 = regular attention */
-    bool mean_value; /* an area's value is the mean of its items' values, not their sum */
-    int top_k;       /* 0 = all areas count; else only those as probable as the k-th */
+    int width;         /* A, the widest area; 1 = regular attention */
+    int height;        /* of the highest area where the memory is a grid; 0 is 1 */
+    int memory_height; /* rows of that grid; 0 is 1, a line */
+    enum area_value value;
+    int top_k;    /* 0 = all areas count; else only those as probable as the k-th */
+    bool sigmoid; /* weights are sigmoids of the logits, normalised, and not their softmax */
 };
 
 /* What the operands of a product are made of. bf16: both are rounded to bfloat16, products and sums
@@ -110,6 +128,13 @@ struct product {
     size_t y_stride;
 };
 
+/* Whether area_coverage serves the rule: softmax over all areas of a line, values sums or means. */
+static inline bool area_is_plain(const struct area_rule *rule)
+{
+    bool is_line = rule->height <= 1 && rule->memory_height <= 1;
+    return is_line && rule->value != AREA_VALUE_MAX && rule->top_k == 0 && !rule->sigmoid;
+}
+
 /* A candidate for the next token of a hypothesis. */
 struct candidate {
     int32_t id;
@@ -151,8 +176,9 @@ struct kernels {
 
     /* Replaces scores[L] by the coverage of each item (area-attention identity): c_m = sum of the
      * probabilities of all areas of width 1..A that contain m; divided by their width where the
-     * value of an area is the mean of its items. A = 1 is softmax. scores has Lp floats, the
-     * coverage beyond L is 0. scratch: area_scratch(L) floats. */
+     * value of an area is the mean of its items. A = 1 is softmax. For plain rules, see
+     * area_is_plain(); areas.h has what others need. scores has Lp floats, the coverage beyond L
+     * is 0. scratch: area_scratch(L) floats. */
     void (*area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
 
     /* out[Dp] = sum over m < L of coverage[m] * value of item m, scattered likewise. */
@@ -183,14 +209,6 @@ void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t
 
 /* The bits of the nearest bfloat16, ties to even. */
 uint16_t kernels_bf16(float x);
-
-/* The probabilities of all areas over scores[l]: ordered by width, then by first item. `weights`
- * has room for twice as many; returns how many. */
-size_t kernels_area_weights(size_t l, const struct area_rule *rule, const float *scores,
-                            float *weights);
-
-/* area_coverage by way of the probabilities of all areas: what every table does for top-k. */
-void kernels_top_coverage(size_t l, const struct area_rule *rule, float *scores, float *scratch);
 
 /* Keeps the candidate if it belongs to the best k. Shared by all scans. */
 void kernels_offer(struct logit_scan *scan, int32_t id, float logit);

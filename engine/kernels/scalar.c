@@ -55,7 +55,7 @@ static void pack_rows(enum kernel_type type, size_t m, size_t k, const float *x,
 static float number_of(const struct packed *w, size_t column, size_t i)
 {
     size_t group = kernel_group(w->type), lane = column % KERNEL_PANEL;
-    const char *panel =
+    const void *panel =
         (const char *)w->panels + column / KERNEL_PANEL * kernel_panel_bytes(w->type, w->k);
     size_t place = (i / group * KERNEL_PANEL + lane) * group + i % group;
     if (w->type == KERNEL_F32)
@@ -70,7 +70,7 @@ static float number_of(const struct packed *w, size_t column, size_t i)
 
 static float sum_of(const struct product *p, size_t row, size_t column)
 {
-    const char *x = (const char *)p->x + row * p->x_stride;
+    const void *x = (const char *)p->x + row * p->x_stride;
     float sum = p->w.bias ? p->w.bias[column] : 0.0f;
     if (p->w.type == KERNEL_INT8) {
         int32_t exact = 0;
@@ -124,10 +124,6 @@ static void scores_rows(size_t l, size_t dp, const float *query, const float *ca
 /* Sections 1 and 2 of the design as they are written: one exponential per area. */
 static void area_coverage(size_t l, const struct area_rule *rule, float *row, float *scratch)
 {
-    if (rule->top_k > 0) {
-        kernels_top_coverage(l, rule, row, scratch);
-        return;
-    }
     float *s = scratch;
     float maximum = row[0];
     for (size_t m = 0; m < l; m++) {
@@ -144,7 +140,7 @@ static void area_coverage(size_t l, const struct area_rule *rule, float *row, fl
             float p = expf(sum / (float)width);
             total += (double)p;
             for (size_t m = j; m < j + width; m++)
-                row[m] += rule->mean_value ? p / (float)width : p;
+                row[m] += rule->value == AREA_VALUE_MEAN ? p / (float)width : p;
         }
     }
     for (size_t m = 0; m < l; m++)

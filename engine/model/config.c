@@ -194,11 +194,21 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-static int unsupported_mode(const struct json_object *object, const char *field, const char *name,
-                            struct acre_err *err)
+/* One of a list of words, to its number; left alone if the field is missing. */
+static int read_word(const struct json_object *object, const char *field, const char *const *words,
+                     const char *expected, int *number, struct acre_err *err)
 {
-    return err_set(err, ACRE_EUNSUPPORTED, "%s: %s%s: mode \"%s\" is not supported yet",
-                   object->file, object->path, field, name);
+    const json_t *value = json_find(object, field);
+    const char *word = json_string_value(value);
+    if (!value)
+        return 0;
+    for (int i = 0; word && words[i]; i++) {
+        if (!strcmp(words[i], word)) {
+            *number = i;
+            return 0;
+        }
+    }
+    return json_fail(object, field, expected, value, err);
 }
 
 static int read_modes(const struct json_object *object, struct area_config *area,
@@ -207,23 +217,25 @@ static int read_modes(const struct json_object *object, struct area_config *area
     static const char *const keys[] = {"mean",          "max",        "sample",
                                        "concat",        "max_concat", "sum",
                                        "sample_concat", "sample_sum", NULL};
+    static const enum area_key_mode modes[] = {
+        AREA_KEY_MEAN,       AREA_KEY_MAX, AREA_KEY_MEAN,          AREA_KEY_CONCAT,
+        AREA_KEY_MAX_CONCAT, AREA_KEY_SUM, AREA_KEY_SAMPLE_CONCAT, AREA_KEY_SAMPLE_SUM};
     static const char *const values[] = {"sum", "mean", "max", NULL};
-    const json_t *key = json_find(object, "key"), *value = json_find(object, "value");
-    const char *key_name = json_string_value(key), *value_name = json_string_value(value);
-    if (key && !(key_name && is_one_of(key_name, keys)))
-        return json_fail(object, "key",
+    static const char *const weights[] = {"softmax", "sigmoid", NULL};
+    int key = -1, value = (int)area->value, weight = area->sigmoid;
+    int code = read_word(object, "key", keys,
                          "mean, max, sample, concat, max_concat, sum, "
                          "sample_concat or sample_sum",
-                         key, err);
-    if (value && !(value_name && is_one_of(value_name, values)))
-        return json_fail(object, "value", "sum, mean or max", value, err);
-    if (key && strcmp(key_name, "mean"))
-        return unsupported_mode(object, "key", key_name, err);
-    if (value && !strcmp(value_name, "max"))
-        return unsupported_mode(object, "value", value_name, err);
-    if (value)
-        area->value = strcmp(value_name, "sum") ? AREA_VALUE_MEAN : AREA_VALUE_SUM;
-    return 0;
+                         &key, err);
+    if (!code)
+        code = read_word(object, "value", values, "sum, mean or max", &value, err);
+    if (!code)
+        code = read_word(object, "weights", weights, "softmax or sigmoid", &weight, err);
+    if (key >= 0)
+        area->key = modes[key];
+    area->value = (enum area_value)value;
+    area->sigmoid = weight == 1;
+    return code;
 }
 
 /* This section is Acre's own, so a key it does not know is a mistake, not an extension. */
@@ -259,37 +271,39 @@ static int read_layers(const struct json_object *object, const char *field, int 
     return 0;
 }
 
+/* Only memories that are known as a whole may be grids. */
 static int read_one_area(const struct json_object *parent, const char *field, int n_layers,
-                         struct area_config *area, struct acre_err *err)
+                         int max_height, struct area_config *area, struct acre_err *err)
 {
-    static const char *const known[] = {"width", "height", "memory_height", "key", "value", NULL};
+    static const char *const known[] = {"width",   "height", "memory_height", "key", "value",
+                                        "weights", NULL};
     struct json_object object;
-    int height[CONFIG_MAX_LAYERS], memory_height;
     int code = json_opt_object(parent, field, &object, err);
     if (code || !object.value)
         return code;
-    code = check_keys(&object, known, "width, height, memory_height, key, value", err);
+    code = check_keys(&object, known, "width, height, memory_height, key, value, weights", err);
     if (!code)
         code = read_layers(&object, "width", n_layers, MAX_AREA_WIDTH, area->width, err);
     if (!code)
-        code = read_layers(&object, "height", n_layers, 1, height, err);
+        code = read_layers(&object, "height", n_layers, max_height, area->height, err);
     if (!code)
-        code = json_opt_int(&object, "memory_height", 1, 1, &memory_height, err);
+        code = json_opt_int(&object, "memory_height", 1, max_height > 1 ? MAX_POSITIONS : 1,
+                            &area->memory_height, err);
     return code ? code : read_modes(&object, area, err);
 }
 
 static int read_area(const struct json_object *top, struct config *config, struct acre_err *err)
 {
-    static const char *const known[] = {
-        "key",          "value",        "top_k",         "temperature",
-        "encoder_self", "decoder_self", "decoder_cross", NULL};
+    static const char *const known[] = {"key",          "value",         "weights",
+                                        "top_k",        "temperature",   "encoder_self",
+                                        "decoder_self", "decoder_cross", NULL};
     struct json_object object;
     int code = json_opt_object(top, "area", &object, err);
     if (code || !object.value)
         return code;
     struct area_config common = config->encoder_self;
     code = check_keys(&object, known,
-                      "key, value, top_k, temperature, encoder_self, "
+                      "key, value, weights, top_k, temperature, encoder_self, "
                       "decoder_self, decoder_cross",
                       err);
     if (!code)
@@ -301,13 +315,13 @@ static int read_area(const struct json_object *top, struct config *config, struc
         code = read_modes(&object, &common, err);
     config->encoder_self = config->decoder_self = config->decoder_cross = common;
     if (!code)
-        code = read_one_area(&object, "encoder_self", config->encoder_layers, &config->encoder_self,
-                             err);
+        code = read_one_area(&object, "encoder_self", config->encoder_layers, MAX_AREA_HEIGHT,
+                             &config->encoder_self, err);
     if (!code)
-        code = read_one_area(&object, "decoder_self", config->decoder_layers, &config->decoder_self,
-                             err);
+        code = read_one_area(&object, "decoder_self", config->decoder_layers, 1,
+                             &config->decoder_self, err);
     if (!code)
-        code = read_one_area(&object, "decoder_cross", config->decoder_layers,
+        code = read_one_area(&object, "decoder_cross", config->decoder_layers, MAX_AREA_HEIGHT,
                              &config->decoder_cross, err);
     return code;
 }
@@ -315,8 +329,9 @@ static int read_area(const struct json_object *top, struct config *config, struc
 static void set_regular_attention(struct config *config)
 {
     for (int i = 0; i < CONFIG_MAX_LAYERS; i++)
-        config->encoder_self.width[i] = 1;
+        config->encoder_self.width[i] = config->encoder_self.height[i] = 1;
     config->encoder_self.temperature = 1.0f;
+    config->encoder_self.memory_height = 1;
     config->decoder_self = config->decoder_cross = config->encoder_self;
 }
 

@@ -12,22 +12,23 @@
 
 #include "acre.h"
 #include "base/file.h"       /* struct text */
-#include "kernels/kernels.h" /* enum kernel_type */
+#include "kernels/kernels.h" /* enums of types and modes */
 #include "shapes.h"
 
 enum { CONFIG_MAX_LAYERS = 64 };
 
 enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SWISH, ACTIVATION_GELU };
-enum area_key { AREA_KEY_MEAN };
-enum area_value { AREA_VALUE_SUM, AREA_VALUE_MEAN };
 
-/* Area settings of one kind of attention (encoder self, decoder self, cross). */
+/* Area settings of one kind of attention (encoder self, decoder self, cross). Where width and
+ * height are 1 attention is regular, and of the others only `sigmoid` acts. */
 struct area_config {
-    enum area_key key;
+    enum area_key_mode key;
     enum area_value value;
-    int width[CONFIG_MAX_LAYERS]; /* per layer; 1 = regular attention, without what follows */
-    int top_k;                    /* 0 = all areas count, else the k most probable */
-    float temperature;            /* divides the logits of areas */
+    int width[CONFIG_MAX_LAYERS], height[CONFIG_MAX_LAYERS]; /* of the largest areas per layer */
+    int memory_height; /* rows of the grid that the memory is; 1: a line */
+    bool sigmoid;      /* weights are normalised sigmoids, not softmax; in every layer */
+    int top_k;         /* 0 = all areas count, else the k most probable */
+    float temperature; /* divides the logits of areas */
 };
 
 struct config {

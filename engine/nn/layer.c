@@ -82,6 +82,60 @@ static int bind_projections(const struct layer_source *source, const char *atten
     return open_parts(source, parts, n, weight, err);
 }
 
+static int find_area_tensor(const struct layer_source *source, const char *attention,
+                            const char *name, int n_dims, size_t n, size_t k, struct tensor *tensor,
+                            struct acre_err *err)
+{
+    char full[96];
+    snprintf(full, sizeof(full), "%s.area.%s", attention, name);
+    return find_tensor(source, full, n_dims, n, k, tensor, err);
+}
+
+/* The parameters of keys with dense layers. */
+static int find_area_parts(const struct layer_source *source, const char *name,
+                           const struct attention *attention, struct area_key_parts *parts,
+                           struct acre_err *err)
+{
+    size_t d = attention->head_width, inputs = area_key_inputs(parts->mode, d);
+    size_t height = attention->area.height > 1 ? (size_t)attention->area.height : 1;
+    size_t width = (size_t)attention->area.width;
+    if (inputs == 0)
+        return 0;
+    int status =
+        find_area_tensor(source, name, "fc1.weight", 2, d, inputs, &parts->fc1_weight, err);
+    if (status == 0)
+        status = find_area_tensor(source, name, "fc1.bias", 1, d, 0, &parts->fc1_bias, err);
+    if (status == 0)
+        status = find_area_tensor(source, name, "fc2.weight", 2, d, d, &parts->fc2_weight, err);
+    if (status == 0)
+        status = find_area_tensor(source, name, "fc2.bias", 1, d, 0, &parts->fc2_bias, err);
+    if (status == 0)
+        status = find_area_tensor(source, name, "height_embedding.weight", 2, height, d / 2,
+                                  &parts->height_embedding, err);
+    if (status == 0)
+        status = find_area_tensor(source, name, "width_embedding.weight", 2, width, d / 2,
+                                  &parts->width_embedding, err);
+    return status;
+}
+
+/* The keys of areas that are not their items' means. */
+static int bind_area_key(const struct layer_source *source, const char *name,
+                         enum area_key_mode mode, struct attention *attention,
+                         struct area_key **key, struct acre_err *err)
+{
+    struct area_key_parts parts = {.mode = mode};
+    if (mode == AREA_KEY_MEAN)
+        return 0;
+    int status = find_area_parts(source, name, attention, &parts, err);
+    if (status != 0)
+        return status;
+    if (source->device->ops->area_key_open(source->device, &parts, attention->head_width,
+                                           &attention->area, key) != 0)
+        return err_set(err, ACRE_ENOMEM, "%s: no memory for the keys of areas", source->prefix);
+    attention->key = *key;
+    return 0;
+}
+
 static int bind_self_attention(struct layer *layer, const struct layer_source *source,
                                struct acre_err *err)
 {
@@ -92,6 +146,9 @@ static int bind_self_attention(struct layer *layer, const struct layer_source *s
             bind_weight(source, "self_attn.out_proj", source->c, source->c, &layer->self_out, err);
     if (status == 0)
         status = bind_norm(source, "self_attn_layer_norm", &layer->self_norm, err);
+    if (status == 0)
+        status = bind_area_key(source, "self_attn", layer->self_key_mode, &layer->self_attention,
+                               &layer->self_key, err);
     return status;
 }
 
@@ -108,6 +165,9 @@ static int bind_cross_attention(struct layer *layer, const struct layer_source *
                              &layer->cross_out, err);
     if (status == 0)
         status = bind_norm(source, "encoder_attn_layer_norm", &layer->cross_norm, err);
+    if (status == 0)
+        status = bind_area_key(source, "encoder_attn", layer->cross_key_mode,
+                               &layer->cross_attention, &layer->cross_key, err);
     return status;
 }
 
@@ -149,4 +209,6 @@ void layer_fini(struct layer *layer, struct device *device)
     ops->norm_close(layer->self_norm);
     ops->norm_close(layer->cross_norm);
     ops->norm_close(layer->final_norm);
+    ops->area_key_close(layer->self_key);
+    ops->area_key_close(layer->cross_key);
 }

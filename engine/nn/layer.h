@@ -8,8 +8,10 @@
 
 struct layer {
     struct attention self_attention, cross_attention;
-    float self_scale, cross_scale;      /* of the queries; binding folds it into their weights */
-    struct weight *self_qkv, *self_out; /* [3C,C], [C,C] */
+    enum area_key_mode self_key_mode, cross_key_mode;
+    struct area_key *self_key, *cross_key; /* what the attentions point to; NULL: mean keys */
+    float self_scale, cross_scale;         /* of the queries; binding folds it into their weights */
+    struct weight *self_qkv, *self_out;    /* [3C,C], [C,C] */
     struct weight *cross_query, *cross_memory, *cross_out; /* decoder: [C,C], [2C,C], [C,C] */
     struct weight *inner, *outer;                          /* [F,C], [C,F] */
     struct norm *self_norm, *cross_norm, *final_norm;
@@ -24,7 +26,7 @@ struct layer_source {
     size_t c, f;
 };
 
-/* Fill in the weights; the attentions and scales are there already. */
+/* Fill in the weights; the attentions, key modes and scales are there already. */
 int layer_bind_encoder(struct layer *layer, const struct layer_source *source,
                        struct acre_err *err);
 int layer_bind_decoder(struct layer *layer, const struct layer_source *source,

@@ -36,22 +36,38 @@ static enum kernel_activation kernel_activation(enum activation activation)
     return KERNEL_NONE;
 }
 
+static bool has_areas(const struct area_config *area, size_t layer)
+{
+    return area->width[layer] > 1 || area->height[layer] > 1;
+}
+
 static struct attention attention_of(const struct config *config, int n_heads,
                                      const struct area_config *area, size_t layer)
 {
-    return (struct attention){
+    struct attention attention = {
         .n_heads = (size_t)n_heads,
         .head_width = (size_t)(config->d_model / n_heads),
-        .area = {.width = area->width[layer],
-                 .mean_value = area->value == AREA_VALUE_MEAN,
-                 .top_k = area->width[layer] > 1 ? area->top_k : 0},
+        .area = {.width = area->width[layer], .sigmoid = area->sigmoid},
     };
+    if (has_areas(area, layer)) {
+        attention.area.height = area->height[layer];
+        attention.area.memory_height = area->memory_height;
+        attention.area.value = area->value;
+        attention.area.top_k = area->top_k;
+    }
+    return attention;
+}
+
+static enum area_key_mode key_mode_of(const struct area_config *area, size_t layer)
+{
+    return has_areas(area, layer) ? area->key : AREA_KEY_MEAN;
 }
 
 /* D^-0.5, and the temperature: an area's logit is linear in the query. */
-static float query_scale(const struct attention *attention, const struct area_config *area)
+static float query_scale(const struct attention *attention, const struct area_config *area,
+                         size_t layer)
 {
-    float temperature = attention->area.width > 1 ? area->temperature : 1.0f;
+    float temperature = has_areas(area, layer) ? area->temperature : 1.0f;
     return 1.0f / (sqrtf((float)attention->head_width) * temperature);
 }
 
@@ -66,7 +82,8 @@ static int bind_encoder(struct transformer *model, const struct config *config,
         source->prefix = prefix;
         layer->self_attention =
             attention_of(config, config->encoder_heads, &config->encoder_self, i);
-        layer->self_scale = query_scale(&layer->self_attention, &config->encoder_self);
+        layer->self_scale = query_scale(&layer->self_attention, &config->encoder_self, i);
+        layer->self_key_mode = key_mode_of(&config->encoder_self, i);
         int status = layer_bind_encoder(layer, source, err);
         if (status != 0)
             return status;
@@ -85,10 +102,12 @@ static int bind_decoder(struct transformer *model, const struct config *config,
         source->prefix = prefix;
         layer->self_attention =
             attention_of(config, config->decoder_heads, &config->decoder_self, i);
-        layer->self_scale = query_scale(&layer->self_attention, &config->decoder_self);
+        layer->self_scale = query_scale(&layer->self_attention, &config->decoder_self, i);
+        layer->self_key_mode = key_mode_of(&config->decoder_self, i);
         layer->cross_attention =
             attention_of(config, config->decoder_heads, &config->decoder_cross, i);
-        layer->cross_scale = query_scale(&layer->cross_attention, &config->decoder_cross);
+        layer->cross_scale = query_scale(&layer->cross_attention, &config->decoder_cross, i);
+        layer->cross_key_mode = key_mode_of(&config->decoder_cross, i);
         int status = layer_bind_decoder(layer, source, err);
         if (status != 0)
             return status;
@@ -211,14 +230,29 @@ void transformer_close(struct transformer *model)
     mem_free(model);
 }
 
-size_t transformer_decoder_layers(const struct transformer *model)
+static void widen_limits(const struct attention *attention, struct stream_limits *limits)
 {
-    return model->n_decoder;
+    size_t height = attention->area.height > 1 ? (size_t)attention->area.height : 1;
+    size_t planes = height * (size_t)attention->area.width;
+    if (attention->head_width > limits->max_head_width)
+        limits->max_head_width = attention->head_width;
+    if (planes > limits->max_planes)
+        limits->max_planes = planes;
 }
 
-size_t transformer_max_width(const struct transformer *model)
+struct stream_limits transformer_stream_limits(const struct transformer *model)
 {
-    return model->c > model->f ? model->c : model->f;
+    struct stream_limits limits = {
+        .max_memory = model->n_positions,
+        .max_width = model->c > model->f ? model->c : model->f,
+    };
+    for (size_t i = 0; i < model->n_encoder; i++)
+        widen_limits(&model->encoder[i].self_attention, &limits);
+    for (size_t i = 0; i < model->n_decoder; i++) {
+        widen_limits(&model->decoder[i].self_attention, &limits);
+        widen_limits(&model->decoder[i].cross_attention, &limits);
+    }
+    return limits;
 }
 
 size_t transformer_positions(const struct transformer *model)
@@ -257,12 +291,13 @@ struct pass {
     struct stream *stream;
     struct workspace *work;
     size_t n_rows;
+    const struct attention_listener *listener; /* NULL: nobody */
 };
 
 static struct pass pass_of(const struct transformer *model, struct stream *stream,
                            struct workspace *workspace, size_t n_rows)
 {
-    return (struct pass){model, model->device->ops, stream, workspace, n_rows};
+    return (struct pass){model, model->device->ops, stream, workspace, n_rows, NULL};
 }
 
 /* What every sublayer ends with: project `x`, add the residual, normalise. */
@@ -296,13 +331,32 @@ static void self_attention(const struct pass *pass, const struct layer *layer, b
     close_sublayer(pass, layer->self_out, layer->self_norm, pass->work->context);
 }
 
+/* What every head of every row of a group weighs; query[R,C]. */
+static void tell_weights(const struct pass *pass, size_t layer, const struct memory_rows *group,
+                         const float *query)
+{
+    const struct attention *attention = &pass->model->decoder[layer].cross_attention;
+    const struct attention_listener *listener = pass->listener;
+    for (size_t row = group->first_row; row < group->first_row + group->n_rows; row++) {
+        for (size_t head = 0; head < attention->n_heads; head++) {
+            const float *of_head = query + row * pass->model->c + head * attention->head_width;
+            pass->ops->memory_weights(pass->stream, attention, head, group->length, group->memory,
+                                      of_head, listener->weights);
+            listener->tell(listener->user, attention, layer, head, row, listener->weights);
+        }
+    }
+}
+
 /* Advances the groups to the next layer's memory. */
-static void cross_attention(const struct pass *pass, const struct layer *layer, size_t n_sentences,
+static void cross_attention(const struct pass *pass, size_t layer_number, size_t n_sentences,
                             struct memory_rows *groups)
 {
+    const struct layer *layer = &pass->model->decoder[layer_number];
     float *query = pass->work->joined;
     pass->ops->linear(pass->stream, layer->cross_query, pass->n_rows, pass->work->hidden,
                       KERNEL_NONE, NULL, query);
+    for (size_t b = 0; b < n_sentences && pass->listener; b++)
+        tell_weights(pass, layer_number, &groups[b], query);
     pass->ops->attend_memory(pass->stream, &layer->cross_attention, n_sentences, groups, query,
                              pass->work->context);
     close_sublayer(pass, layer->cross_out, layer->cross_norm, pass->work->context);
@@ -324,10 +378,18 @@ void transformer_encode(const struct transformer *model, struct stream *stream,
     }
 }
 
+/* Floats of a sentence's memory for the first n decoder layers. */
+static size_t memory_before(const struct transformer *model, size_t n, size_t length)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < n; i++)
+        floats += model->device->ops->memory_floats(&model->decoder[i].cross_attention, length);
+    return floats;
+}
+
 size_t transformer_memory_floats(const struct transformer *model, size_t length)
 {
-    const struct device_ops *ops = model->device->ops;
-    return model->n_decoder * ops->memory_floats(&model->decoder[0].cross_attention, length);
+    return memory_before(model, model->n_decoder, length);
 }
 
 void transformer_store_memory(const struct transformer *model, struct stream *stream,
@@ -341,34 +403,48 @@ void transformer_store_memory(const struct transformer *model, struct stream *st
                     NULL, workspace->joined);
         for (size_t b = 0; b < n_sentences; b++) {
             size_t length = first[b + 1] - first[b];
-            size_t layer_floats = ops->memory_floats(&layer->cross_attention, length);
             ops->store_memory(stream, &layer->cross_attention, length,
                               workspace->joined + first[b] * 2 * model->c,
-                              memories[b] + i * layer_floats);
+                              memories[b] + memory_before(model, i, length));
         }
     }
 }
 
 size_t transformer_cache_floats(const struct transformer *model)
 {
+    size_t n = 0;
+    for (size_t i = 0; i < model->n_decoder; i++)
+        n += model->device->ops->cache_row_floats(&model->decoder[i].self_attention);
+    return n;
+}
+
+void transformer_forget_rows(const struct transformer *model, float *cache, size_t cache_rows,
+                             size_t first_row, size_t n_rows)
+{
     const struct device_ops *ops = model->device->ops;
-    return model->n_decoder * ops->cache_row_floats(&model->decoder[0].self_attention);
+    for (size_t i = 0; i < model->n_decoder; i++) {
+        size_t row_floats = ops->cache_row_floats(&model->decoder[i].self_attention);
+        ops->forget(model->device, cache + first_row * row_floats, n_rows * row_floats);
+        cache += cache_rows * row_floats;
+    }
 }
 
 void transformer_step(const struct transformer *model, struct stream *stream,
                       struct workspace *workspace, struct decoder_step *step)
 {
     struct pass pass = pass_of(model, stream, workspace, step->rows.n_rows);
-    size_t layer_cache = step->cache_rows * transformer_cache_floats(model) / model->n_decoder;
+    float *cache = step->cache;
+    pass.listener = step->listener;
     pass.ops->embed(stream, model->target, pass.n_rows, step->ids, step->positions,
                     workspace->hidden);
     for (size_t i = 0; i < model->n_decoder; i++) {
         const struct layer *layer = &model->decoder[i];
         project_qkv(&pass, layer);
-        pass.ops->attend_step(stream, &layer->self_attention, &step->rows,
-                              step->cache + i * layer_cache, workspace->joined, workspace->context);
+        pass.ops->attend_step(stream, &layer->self_attention, &step->rows, cache, workspace->joined,
+                              workspace->context);
+        cache += step->cache_rows * pass.ops->cache_row_floats(&layer->self_attention);
         close_sublayer(&pass, layer->self_out, layer->self_norm, workspace->context);
-        cross_attention(&pass, layer, step->n_sentences, step->groups);
+        cross_attention(&pass, i, step->n_sentences, step->groups);
         feed_forward(&pass, layer);
     }
 }
@@ -381,9 +457,14 @@ void transformer_decode(const struct transformer *model, struct stream *stream,
     pass.ops->embed(stream, model->target, pass.n_rows, ids, positions, workspace->hidden);
     for (size_t i = 0; i < model->n_decoder; i++) {
         self_attention(&pass, &model->decoder[i], true, n_sentences, first);
-        cross_attention(&pass, &model->decoder[i], n_sentences, groups);
+        cross_attention(&pass, i, n_sentences, groups);
         feed_forward(&pass, &model->decoder[i]);
     }
+}
+
+size_t transformer_weights_floats(const struct transformer *model, size_t memory_length)
+{
+    return transformer_stream_limits(model).max_planes * kernel_padded(memory_length);
 }
 
 void transformer_search_output(const struct transformer *model, struct stream *stream,

@@ -55,6 +55,20 @@ void transformer_store_memory(const struct transformer *transformer, struct stre
 /* Floats of one row of the self-attention cache, all decoder layers together. */
 size_t transformer_cache_floats(const struct transformer *transformer);
 
+/* Gives the pages of some rows of a cache back. */
+void transformer_forget_rows(const struct transformer *transformer, float *cache, size_t cache_rows,
+                             size_t first_row, size_t n_rows);
+
+/* Who is told what cross-attention weighs: weights[planes][Lp] of all areas, see kernels/areas.h.
+ */
+struct attention_listener {
+    void (*tell)(void *user, const struct attention *attention, size_t layer, size_t head,
+                 size_t row, const float *weights);
+    void *user;
+    float *weights; /* [transformer_weights_floats()] */
+};
+size_t transformer_weights_floats(const struct transformer *transformer, size_t memory_length);
+
 /* One decoder step for all live rows. */
 struct decoder_step {
     struct step_rows rows;      /* paths into the cache */
@@ -62,8 +76,9 @@ struct decoder_step {
     const int32_t *positions;   /* [R] */
     size_t n_sentences;         /* rows of a sentence stand together */
     struct memory_rows *groups; /* [n_sentences]; memory of layer 0, the rest follows from it */
-    float *cache;               /* [decoder layers][cache_rows][row floats] */
+    float *cache;               /* [cache_rows][row floats] of one decoder layer after the other */
     size_t cache_rows;
+    const struct attention_listener *listener; /* NULL: nobody */
 };
 
 /* Result in workspace->hidden. Moves the groups' memory pointers from layer to layer. */
@@ -81,10 +96,8 @@ void transformer_search_output(const struct transformer *transformer, struct str
                                struct workspace *workspace, size_t n_rows,
                                struct logit_scan *scans);
 
-size_t transformer_decoder_layers(const struct transformer *transformer);
-
-/* The largest inner size of its products. */
-size_t transformer_max_width(const struct transformer *transformer);
+/* What its streams must have room for. */
+struct stream_limits transformer_stream_limits(const struct transformer *transformer);
 
 /* Positions the model can number; sentences and hypotheses are at most that long. */
 size_t transformer_positions(const struct transformer *transformer);

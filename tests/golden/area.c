@@ -10,6 +10,7 @@
 
 #include "base/cpu.h"
 #include "device/device.h"
+#include "kernels/areas.h"
 #include "model/safetensors.h"
 
 static const double bound = 1e-5;
@@ -47,21 +48,6 @@ static const char *text_of(const struct golden *golden, const char *name)
 static double number_of(const struct golden *golden, const char *name)
 {
     return json_number_value(json_object_get(golden->facts, name));
-}
-
-/* What the engine would have to compute and does not; NULL if it computes all of the case. */
-static const char *unsupported(const struct golden *golden)
-{
-    if (strcmp(text_of(golden, "kind"), "attention") != 0)
-        return "area features";
-    if (strcmp(text_of(golden, "key_mode"), "mean") != 0)
-        return "keys other than mean";
-    if (strcmp(text_of(golden, "value_mode"), "sum") != 0 &&
-        strcmp(text_of(golden, "value_mode"), "mean") != 0)
-        return "values other than sum and mean";
-    if (number_of(golden, "max_area_height") > 1)
-        return "areas in two dimensions";
-    return NULL;
 }
 
 static bool read_case(struct golden *golden)
@@ -109,46 +95,110 @@ static double difference(size_t n, const float *a, const float *b)
     return most;
 }
 
-/* The engine's weights over the seen items, in the places of all areas of the whole memory. */
-static double weights_error(const struct golden *golden, const float *query, const float *keys,
-                            size_t n_seen, const struct area_rule *rule, const float *expected)
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+static int mode_of(const char *name, const char *const *names)
 {
-    size_t l = golden->l, n = 0, place = 0;
-    float *scores = calloc(l, sizeof(float)), *got = calloc(2 * golden->n_areas, sizeof(float));
-    float *spread = calloc(golden->n_areas, sizeof(float));
-    for (size_t m = 0; m < n_seen; m++)
-        for (size_t c = 0; c < golden->d; c++)
-            scores[m] += query[c] * keys[m * golden->d + c];
-    kernels_area_weights(n_seen, rule, scores, got);
-    for (size_t w = 1; w <= (size_t)rule->width && w <= l; w++)
-        for (size_t j = 0; j + w <= l; j++, place++)
-            if (j + w <= n_seen)
-                spread[place] = got[n++];
-    double error = place == golden->n_areas ? difference(place, spread, expected) : INFINITY;
-    free(scores), free(got), free(spread);
-    return error;
+    for (int i = 0; names[i]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
 }
 
-/* One query through store_memory and attend_memory. */
-static double query_error(const struct golden *golden, struct device *device, struct stream *stream,
-                          size_t b, size_t h, size_t i)
+static bool find_rule(const struct golden *golden, struct area_rule *rule,
+                      enum area_key_mode *key_mode)
 {
-    size_t d = golden->d, head = b * golden->h + h, row = head * golden->n_queries + i;
-    size_t n_seen = seen(golden, b, h, i);
-    if (n_seen == 0)
-        return INFINITY;
-    struct attention attention = {
-        .n_heads = 1,
-        .head_width = d,
-        .area = {.width = (int)number_of(golden, "max_area_width"),
-                 .mean_value = strcmp(text_of(golden, "value_mode"), "mean") == 0,
-                 .top_k = (int)number_of(golden, "top_k_areas")},
-    };
+    static const char *const keys[] = {"mean", "max",           "concat",     "max_concat",
+                                       "sum",  "sample_concat", "sample_sum", NULL};
+    static const char *const values[] = {"sum", "mean", "max", NULL};
+    const char *key_name = text_of(golden, "key_mode");
+    int key = mode_of(strcmp(key_name, "sample") == 0 ? "mean" : key_name, keys);
+    int value = mode_of(text_of(golden, "value_mode"), values);
+    *rule = (struct area_rule){.width = (int)number_of(golden, "max_area_width"),
+                               .height = (int)number_of(golden, "max_area_height"),
+                               .memory_height = (int)number_of(golden, "memory_height"),
+                               .value = (enum area_value)value,
+                               .top_k = (int)number_of(golden, "top_k_areas")};
+    *key_mode = (enum area_key_mode)key;
+    return key >= 0 && value >= 0;
+}
+
+/* A parameter; kernels are transposed, as TensorFlow has [inputs, outputs]. `floats` is owned. */
+static struct tensor parameter(struct golden *golden, const char *name, bool transposed,
+                               float **floats)
+{
+    struct tensor tensor = {.data = NULL};
+    float *stored = read_tensor(golden, name, &tensor);
+    *floats = stored;
+    if (stored && transposed) {
+        size_t rows = tensor.shape[0], columns = tensor.shape[1];
+        *floats = malloc(rows * columns * sizeof(float));
+        for (size_t i = 0; i < rows * columns; i++)
+            (*floats)[i % columns * rows + i / columns] = stored[i];
+        free(stored);
+        tensor.shape[0] = columns, tensor.shape[1] = rows;
+    }
+    tensor.data = *floats;
+    tensor.dtype = DTYPE_F32;
+    return tensor;
+}
+
+/* NULL for mean keys. */
+static struct area_key *open_key(struct golden *golden, struct device *device,
+                                 const struct area_rule *rule, enum area_key_mode mode)
+{
+    struct area_key *key = NULL;
+    float *floats[6] = {NULL};
+    struct area_key_parts parts = {.mode = mode};
+    if (mode == AREA_KEY_MEAN)
+        return NULL;
+    if (area_key_inputs(mode, golden->d) > 0) {
+        parts.fc1_weight = parameter(golden, "param.dense.kernel", true, &floats[0]);
+        parts.fc1_bias = parameter(golden, "param.dense.bias", false, &floats[1]);
+        parts.fc2_weight = parameter(golden, "param.dense_1.kernel", true, &floats[2]);
+        parts.fc2_bias = parameter(golden, "param.dense_1.bias", false, &floats[3]);
+        parts.height_embedding = parameter(golden, "param.area_height_emb", false, &floats[4]);
+        parts.width_embedding = parameter(golden, "param.area_width_emb", false, &floats[5]);
+    }
+    if (device->ops->area_key_open(device, &parts, golden->d, rule, &key) != 0)
+        exit(1);
+    for (size_t i = 0; i < 6; i++)
+        free(floats[i]);
+    return key;
+}
+
+/* The engine's weights over the seen items, in the places of all areas of the whole memory, which
+ * the authors number by size and then by first item. */
+static double weights_error(const struct golden *golden, const struct area_rule *rule,
+                            size_t n_seen, const float *planes, const float *expected)
+{
+    size_t l = golden->l, place = 0, lp = kernel_padded(n_seen);
+    size_t rows = rule->memory_height > 1 ? (size_t)rule->memory_height : 1, columns = l / rows;
+    double error = 0.0;
+    for (size_t h = 1; h <= (size_t)rule->height; h++)
+        for (size_t w = 1; w <= (size_t)rule->width; w++)
+            for (size_t y = 0; y + h <= rows; y++)
+                for (size_t x = 0; x + w <= columns; x++, place++) {
+                    size_t last = (y + h - 1) * columns + x + w - 1;
+                    size_t plane = (h - 1) * (size_t)rule->width + w - 1;
+                    float got = last < n_seen ? planes[plane * lp + last] : 0.0f;
+                    error = fmax(error, difference(1, &got, &expected[place]));
+                }
+    return place == golden->n_areas ? error : INFINITY;
+}
+
+/* One query through store_memory, attend_memory and memory_weights. */
+static double query_error(const struct golden *golden, struct device *device, struct stream *stream,
+                          const struct attention *attention, size_t head, size_t i, size_t n_seen)
+{
+    size_t d = golden->d, row = head * golden->n_queries + i;
+    size_t n_weights = area_planes(&attention->area) * kernel_padded(n_seen);
     const float *keys = golden->key + head * golden->l * d;
     const float *values = golden->value + head * golden->l * d;
     float *query = malloc(d * sizeof(float)), *context = malloc(d * sizeof(float));
     float *joined = malloc(n_seen * 2 * d * sizeof(float));
-    float *memory = malloc(device->ops->memory_floats(&attention, n_seen) * sizeof(float));
+    float *memory = malloc(device->ops->memory_floats(attention, n_seen) * sizeof(float));
+    float *weights = malloc(n_weights * sizeof(float));
     double scale = number_of(golden, "query_scale") / number_of(golden, "area_temperature");
     for (size_t c = 0; c < d; c++)
         query[c] = golden->query[row * d + c] * (float)scale;
@@ -156,49 +206,152 @@ static double query_error(const struct golden *golden, struct device *device, st
         memcpy(joined + m * 2 * d, keys + m * d, d * sizeof(float));
         memcpy(joined + m * 2 * d + d, values + m * d, d * sizeof(float));
     }
-    device->ops->store_memory(stream, &attention, n_seen, joined, memory);
+    device->ops->store_memory(stream, attention, n_seen, joined, memory);
     struct memory_rows rows = {.memory = memory, .length = n_seen, .n_rows = 1};
-    device->ops->attend_memory(stream, &attention, 1, &rows, query, context);
+    device->ops->attend_memory(stream, attention, 1, &rows, query, context);
+    device->ops->memory_weights(stream, attention, 0, n_seen, memory, query, weights);
     double error = difference(d, context, golden->output + row * d);
-    error = fmax(error, weights_error(golden, query, keys, n_seen, &attention.area,
+    error = fmax(error, weights_error(golden, &attention->area, n_seen, weights,
                                       golden->weights + row * golden->n_areas));
-    free(query), free(context), free(joined), free(memory);
+    free(query), free(context), free(joined), free(memory), free(weights);
     return error;
 }
 
-static double case_error(const struct golden *golden, struct device *device)
+static double attention_error(struct golden *golden, struct device *device)
 {
     struct stream *stream;
-    struct stream_limits limits = {
-        .max_memory = golden->l, .max_head_width = golden->d, .max_width = golden->d};
+    struct attention attention = {.n_heads = 1, .head_width = golden->d};
+    enum area_key_mode mode;
+    if (!find_rule(golden, &attention.area, &mode))
+        return INFINITY;
+    struct stream_limits limits = {.max_memory = golden->l,
+                                   .max_head_width = golden->d,
+                                   .max_width = golden->d,
+                                   .max_planes = area_planes(&attention.area)};
+    struct area_key *key = open_key(golden, device, &attention.area, mode);
+    attention.key = key;
     if (device->ops->stream_open(device, &limits, &stream) != 0)
         return INFINITY;
     double error = 0.0;
     for (size_t b = 0; b < golden->b; b++)
         for (size_t h = 0; h < golden->h; h++)
-            for (size_t i = 0; i < golden->n_queries; i++)
-                error = fmax(error, query_error(golden, device, stream, b, h, i));
+            for (size_t i = 0; i < golden->n_queries; i++) {
+                size_t n_seen = seen(golden, b, h, i);
+                error = n_seen == 0 ? INFINITY
+                                    : fmax(error, query_error(golden, device, stream, &attention,
+                                                              b * golden->h + h, i, n_seen));
+            }
     device->ops->stream_close(stream);
+    device->ops->area_key_close(key);
     return error;
+}
+
+static enum outcome verdict(const struct golden *golden, double error)
+{
+    bool passed = error <= bound;
+    printf("%s %s: largest error %.2g, bound %.0e\n", passed ? "passed" : "FAILED", golden->path,
+           error, bound);
+    return passed ? PASSED : FAILED;
+}
+
+/* ---- Features -------------------------------------------------------------------------------- */
+
+/* The windows of one size against the areas of that size, which begin at *place. */
+static double size_error(const struct area_walk *walk, size_t l, size_t d, const float *windows,
+                         const float *expected, size_t *place)
+{
+    double error = 0.0;
+    for (size_t i = 0; i < l; i++)
+        if (area_exists(walk, l, i))
+            error = fmax(error, difference(d, windows + i * d, expected + (*place)++ * d));
+    return error;
+}
+
+/* Where the areas of a size begin among all, by height and then by width. */
+static size_t first_place(const struct area_walk *walk, size_t l)
+{
+    size_t place = 0;
+    struct area_walk other = {.rule = walk->rule};
+    while (area_next(&other))
+        for (size_t i = 0; i < l && other.plane < walk->plane; i++)
+            place += area_exists(&other, l, i);
+    return place;
+}
+
+/* The features of one memory x[L,D], built up size by size. */
+struct features {
+    size_t l, d;
+    const float *x, *sum, *mean, *std, *max;
+};
+
+static double features_error(const struct features *f, const struct area_rule *rule)
+{
+    size_t n = f->l * f->d;
+    float *memory = calloc(8 * n, sizeof(float)), *squares = memory, *out = memory + n;
+    float *windows[3] = {memory + 2 * n, memory + 3 * n, memory + 4 * n};
+    float *integrals[2] = {memory + 5 * n, memory + 6 * n}, *columns = memory + 7 * n;
+    struct area_walk walk = {.rule = rule};
+    double error = 0.0;
+    for (size_t i = 0; i < n; i++)
+        squares[i] = f->x[i] * f->x[i];
+    area_integral(rule, f->l, f->d, f->x, f->d, integrals[0]);
+    area_integral(rule, f->l, f->d, squares, f->d, integrals[1]);
+    while (area_next(&walk)) {
+        size_t place[4], count = (size_t)(walk.width * walk.height);
+        place[0] = place[1] = place[2] = place[3] = first_place(&walk, f->l);
+        area_sums(&walk, f->l, f->d, integrals[0], windows[0]);
+        area_sums(&walk, f->l, f->d, integrals[1], windows[1]);
+        area_extend(&walk, f->l, f->d, f->x, f->d, true, columns, windows[2]);
+        error = fmax(error, size_error(&walk, f->l, f->d, windows[0], f->sum, &place[0]));
+        error = fmax(error, size_error(&walk, f->l, f->d, windows[2], f->max, &place[1]));
+        for (size_t i = 0; i < n; i++)
+            out[i] = windows[0][i] / (float)count;
+        error = fmax(error, size_error(&walk, f->l, f->d, out, f->mean, &place[2]));
+        area_deviations(n, (float)count, windows[0], windows[1], out);
+        error = fmax(error, size_error(&walk, f->l, f->d, out, f->std, &place[3]));
+    }
+    free(memory);
+    return error;
+}
+
+static enum outcome judge_features(struct golden *golden)
+{
+    static const char *const names[] = {"features", "sum", "mean", "std", "max"};
+    struct tensor shape[5];
+    float *data[5];
+    bool complete = true;
+    for (size_t i = 0; i < 5; i++)
+        complete = (data[i] = read_tensor(golden, names[i], &shape[i])) && complete;
+    double error = complete ? 0.0 : INFINITY;
+    struct area_rule rule = {.width = (int)number_of(golden, "max_area_width"),
+                             .height = (int)number_of(golden, "max_area_height"),
+                             .memory_height = (int)number_of(golden, "memory_height")};
+    for (size_t b = 0; complete && b < shape[0].shape[0]; b++) {
+        size_t l = shape[0].shape[1], d = shape[0].shape[2], areas = b * shape[1].shape[1] * d;
+        struct features f = {l,
+                             d,
+                             data[0] + b * l * d,
+                             data[1] + areas,
+                             data[2] + areas,
+                             data[3] + areas,
+                             data[4] + areas};
+        error = fmax(error, features_error(&f, &rule));
+    }
+    for (size_t i = 0; i < 5; i++)
+        free(data[i]);
+    return verdict(golden, error);
 }
 
 static enum outcome judge(struct golden *golden, struct device *device)
 {
-    const char *reason = unsupported(golden);
-    if (reason) {
-        printf("skipped %s: the engine does not compute %s\n", golden->path, reason);
-        return SKIPPED;
-    }
+    if (strcmp(text_of(golden, "kind"), "features") == 0)
+        return judge_features(golden);
     if (!read_case(golden)) {
         printf("FAILED %s: expected query, key, value, output and weights with 4 dimensions\n",
                golden->path);
         return FAILED;
     }
-    double error = case_error(golden, device);
-    bool passed = error <= bound;
-    printf("%s %s: largest error %.2g, bound %.0e\n", passed ? "passed" : "FAILED", golden->path,
-           error, bound);
-    return passed ? PASSED : FAILED;
+    return verdict(golden, attention_error(golden, device));
 }
 
 static enum outcome run_file(const char *path, struct device *device)

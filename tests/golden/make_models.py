@@ -51,6 +51,30 @@ AREA_CHAR = {
     "decoder_self": {"width": [5, 5]},
     "decoder_cross": {"width": [5, 5]},
 }
+AREA_CONCAT = {
+    "key": "concat",
+    "value": "sum",
+    "encoder_self": {"width": [4, 3]},
+    "decoder_self": {"width": [3, 5]},
+    "decoder_cross": {"width": [2, 5]},
+}
+AREA_MAX = {
+    "key": "max_concat",
+    "value": "max",
+    "weights": "sigmoid",
+    "encoder_self": {"width": [3, 1]},
+    "decoder_self": {"width": [2, 4]},
+    "decoder_cross": {"width": [4, 2]},
+}
+AREA_SUM = {
+    "key": "sum",
+    "value": "mean",
+    "top_k": 6,
+    "temperature": 0.7,
+    "encoder_self": {"width": [5, 2]},
+    "decoder_self": {"width": [1, 4]},
+    "decoder_cross": {"width": [3, 6]},
+}
 SHAPE = {
     "d_model": 64,
     "encoder_layers": 2,
@@ -84,6 +108,7 @@ SMALL = SHAPE | {
     "decoder_ffn_dim": 64,
     "share_encoder_decoder_embeddings": False,
 }
+AREAS = SHAPE | {"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
 
 
 def read_corpus(path):
@@ -222,6 +247,24 @@ def clear_padding(model):
             side.embed_tokens.weight[model.config.pad_token_id] = 0
 
 
+def shrink_keys(model, factor):
+    """Divides the items' keys, and multiplies what reads them. The variance of alike items, which
+    float32 cannot tell from its rounding, shrinks with them, next to the constant that is added."""
+    with torch.no_grad():
+        for attention in sum(reference.attentions(model).values(), []):
+            area = attention.area
+            if area.key not in reference.COMBINED:
+                continue
+            features, side_by_side = reference.COMBINED[area.key]
+            inputs = len(features) * attention.head_dim if side_by_side else attention.head_dim
+            attention.k_proj.weight /= factor
+            attention.k_proj.bias /= factor
+            area.fc1.weight[:, :inputs] *= factor
+            if not side_by_side:
+                area.height_embedding.weight /= factor
+                area.width_embedding.weight /= factor
+
+
 def generation_config(config, **extra):
     return GenerationConfig(
         num_beams=4,
@@ -257,7 +300,7 @@ def build(directory, corpus, shape, pieces, spm):
 
 
 def make(name, corpus, shape, seed, pieces=0, area=None, dtype=torch.float32, std=0.15, steps=300,
-         shard_size=None, spm=None, generation=None):
+         shard_size=None, spm=None, generation=None, shrink=1):
     directory = MODELS / name
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -272,6 +315,8 @@ def make(name, corpus, shape, seed, pieces=0, area=None, dtype=torch.float32, st
     if not pieces:
         keep_to_ascii(model)
     loss = train(model, directory, corpus, steps, 20 if pieces else 40)
+    if shrink > 1:
+        shrink_keys(model, shrink)
     model.generation_config = generation_config(model.config, **(generation or {}))
     model = model.to(dtype)
     model.config.dtype = dtype
@@ -296,6 +341,12 @@ def recipes(german, french):
         "odd-sizes": dict(corpus=german, shape=ODD, seed=5, pieces=120),
         "two-vocabs": dict(corpus=german, shape=SMALL, seed=6, pieces=140, dtype=torch.bfloat16,
                            spm={"separate": True}),
+        "area-concat": dict(corpus=german, shape=AREAS, seed=7, pieces=140, area=AREA_CONCAT,
+                            dtype=torch.bfloat16, shrink=512),
+        "area-max": dict(corpus=german, shape=AREAS, seed=8, pieces=130, area=AREA_MAX,
+                         dtype=torch.float16),
+        "area-sum": dict(corpus=german, shape=AREAS, seed=9, pieces=120, area=AREA_SUM,
+                         dtype=torch.bfloat16, shrink=256),
     }
 
 

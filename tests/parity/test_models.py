@@ -20,7 +20,8 @@ GOLDEN = {path.name: json.loads((path / "golden.json").read_text("utf-8")) for p
 CASES = [(path, run) for path in MODELS for run in GOLDEN[path.name]["runs"]]
 BOUND = 1e-4  # of S and of N, in float32 on the CPU
 EXACT = ("--device", "cpu", "--compute-type", "f32")
-SOME = [path for path in MODELS if path.name in ("tiny-token", "tiny-area", "tiny-char")]
+SOME = [path for path in MODELS
+        if path.name in ("tiny-token", "tiny-area", "tiny-char", "area-concat", "area-max")]
 
 
 def named(value):
@@ -92,7 +93,7 @@ def compare(model, run, *options, env=None):
 
 
 def test_there_are_models():
-    assert len(MODELS) >= 6
+    assert len(MODELS) >= 9
 
 
 @pytest.mark.parametrize("model, run", CASES, ids=named)

@@ -3,25 +3,18 @@
 #include <string.h>
 
 const char *const rig_models[] = {
-    "tests/golden/models/tiny-token",
-    "tests/golden/models/tiny-area",
-    "tests/golden/models/tiny-area-mean",
-    "tests/golden/models/tiny-char",
-    "tests/golden/models/odd-sizes",
-    "tests/golden/models/two-vocabs",
-    NULL,
+    "tests/golden/models/tiny-token",     "tests/golden/models/tiny-area",
+    "tests/golden/models/tiny-area-mean", "tests/golden/models/tiny-char",
+    "tests/golden/models/odd-sizes",      "tests/golden/models/two-vocabs",
+    "tests/golden/models/area-concat",    "tests/golden/models/area-max",
+    "tests/golden/models/area-sum",       NULL,
 };
 
 static int open_stream(struct rig *rig)
 {
-    const struct config *config = &rig->config;
-    int heads = config->encoder_heads < config->decoder_heads ? config->encoder_heads
-                                                              : config->decoder_heads;
-    struct stream_limits limits = {
-        .max_memory = RIG_MAX_ROWS,
-        .max_head_width = (size_t)(config->d_model / heads),
-        .max_width = transformer_max_width(rig->transformer),
-    };
+    struct stream_limits limits = transformer_stream_limits(rig->transformer);
+    if (limits.max_memory < RIG_MAX_ROWS)
+        limits.max_memory = RIG_MAX_ROWS;
     int status = rig->device->ops->stream_open(rig->device, &limits, &rig->stream);
     return status ? status : workspace_init(&rig->workspace, rig->transformer, RIG_MAX_ROWS);
 }

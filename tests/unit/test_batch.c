@@ -41,7 +41,6 @@ static void bench_open(struct bench *bench, const char *directory, size_t n_slot
         .device = bench->rig.device,
         .transformer = bench->rig.transformer,
         .constraint = bench->constraint,
-        .head_width = (size_t)(config->d_model / config->decoder_heads),
         .start_token = config->start_token,
         .end_token = config->end_token,
         .renormalize = config->renormalize,

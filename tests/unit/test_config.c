@@ -210,6 +210,61 @@ static void test_area(void **state)
     config_fini(&config);
 }
 
+/* What stands inside of one of the three goes before what stands outside. */
+static void test_area_modes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum area_key_mode mode;
+    } keys[] = {{"mean", AREA_KEY_MEAN},
+                {"max", AREA_KEY_MAX},
+                {"sample", AREA_KEY_MEAN},
+                {"concat", AREA_KEY_CONCAT},
+                {"max_concat", AREA_KEY_MAX_CONCAT},
+                {"sum", AREA_KEY_SUM},
+                {"sample_concat", AREA_KEY_SAMPLE_CONCAT},
+                {"sample_sum", AREA_KEY_SAMPLE_SUM}};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char changes[256];
+        snprintf(changes, sizeof(changes),
+                 ";area:{\"key\":\"max\",\"value\":\"max\",\"weights\":\"sigmoid\","
+                 "\"decoder_self\":{\"key\":\"%s\",\"value\":\"sum\",\"weights\":\"softmax\"}}",
+                 keys[i].name);
+        parse_good(changes, NULL);
+        assert_int_equal(config.decoder_self.key, keys[i].mode);
+        assert_int_equal(config.decoder_self.value, AREA_VALUE_SUM);
+        assert_false(config.decoder_self.sigmoid);
+        assert_int_equal(config.encoder_self.key, AREA_KEY_MAX);
+        assert_int_equal(config.decoder_cross.value, AREA_VALUE_MAX);
+        assert_true(config.encoder_self.sigmoid && config.decoder_cross.sigmoid);
+        config_fini(&config);
+    }
+}
+
+static void test_area_grids(void **state)
+{
+    (void)state;
+    parse_good(";area:{\"encoder_self\":{\"height\":[1,8],\"memory_height\":65536},"
+               "\"decoder_cross\":{\"width\":[2,2,2],\"height\":[3,1,2],\"memory_height\":4},"
+               "\"decoder_self\":{\"height\":[1,1,1],\"memory_height\":1}}",
+               NULL);
+    assert_int_equal(config.encoder_self.height[0], 1);
+    assert_int_equal(config.encoder_self.height[1], 8);
+    assert_int_equal(config.encoder_self.memory_height, 65536);
+    assert_int_equal(config.decoder_cross.height[0], 3);
+    assert_int_equal(config.decoder_cross.height[2], 2);
+    assert_int_equal(config.decoder_cross.memory_height, 4);
+    assert_int_equal(config.decoder_self.memory_height, 1);
+    assert_false(config.encoder_self.sigmoid);
+    config_fini(&config);
+    parse_good(";area:{}", NULL);
+    assert_int_equal(config.encoder_self.memory_height, 1);
+    assert_int_equal(config.decoder_cross.height[2], 1);
+    assert_int_equal(config.decoder_self.key, AREA_KEY_MEAN);
+    config_fini(&config);
+}
+
 static void test_languages(void **state)
 {
     (void)state;
@@ -310,33 +365,59 @@ static const struct {
      "config.json: length_penalty: expected a number from -10 to 10, found \"x\""},
     {";area:3", "config.json: area: expected an object, found 3"},
     {";area:{\"widht\":1}",
-     "config.json: area.widht: expected one of key, value, top_k, "
+     "config.json: area.widht: expected one of key, value, weights, top_k, "
      "temperature, encoder_self, decoder_self, decoder_cross, found this key"},
     {";area:{\"encoder_self\":{\"widht\":[1,1]}}",
      "config.json: area.encoder_self.widht: expected "
-     "one of width, height, memory_height, key, value, found this key"},
+     "one of width, height, memory_height, key, value, weights, found this key"},
+    {";area:{\"decoder_self\":{\"top_k\":1}}",
+     "config.json: area.decoder_self.top_k: expected "
+     "one of width, height, memory_height, key, value, weights, found this key"},
+    {";area:{\"encoder_self\":[2,2]}",
+     "config.json: area.encoder_self: expected an object, found [2,2]"},
     {";area:{\"encoder_self\":{\"width\":[1]}}", "config.json: area.encoder_self.width: expected 2 "
                                                  "integers from 1 to 16, one per layer, found [1]"},
+    {";area:{\"encoder_self\":{\"width\":[0,2]}}",
+     "config.json: area.encoder_self.width: "
+     "expected 2 integers from 1 to 16, one per layer, found [0,2]"},
     {";area:{\"decoder_self\":{\"width\":[1,2,17]}}",
      "config.json: area.decoder_self.width: "
      "expected 3 integers from 1 to 16, one per layer, found [1,2,17]"},
     {";area:{\"decoder_cross\":{\"width\":5}}", "config.json: area.decoder_cross.width: expected 3 "
                                                 "integers from 1 to 16, one per layer, found 5"},
-    {";area:{\"encoder_self\":{\"height\":[1,2]}}",
+    {";area:{\"encoder_self\":{\"height\":[1,9]}}",
      "config.json: area.encoder_self.height: "
-     "expected 2 integers from 1 to 1, one per layer, found [1,2]"},
+     "expected 2 integers from 1 to 8, one per layer, found [1,9]"},
+    {";area:{\"decoder_cross\":{\"height\":[1,2]}}",
+     "config.json: area.decoder_cross.height: "
+     "expected 3 integers from 1 to 8, one per layer, found [1,2]"},
+    {";area:{\"decoder_self\":{\"height\":[1,2,1]}}",
+     "config.json: area.decoder_self.height: "
+     "expected 3 integers from 1 to 1, one per layer, found [1,2,1]"},
+    {";area:{\"decoder_self\":{\"memory_height\":2}}",
+     "config.json: area.decoder_self.memory_height: expected an integer from 1 to 1, found 2"},
+    {";area:{\"encoder_self\":{\"memory_height\":0}}",
+     "config.json: area.encoder_self.memory_height: expected an integer from 1 to 65536, found 0"},
+    {";area:{\"decoder_cross\":{\"memory_height\":[4]}}",
+     "config.json: area.decoder_cross.memory_height: expected an integer from 1 to 65536, "
+     "found [4]"},
     {";area:{\"top_k\":-1}",
      "config.json: area.top_k: expected an integer from 0 to 65536, found -1"},
     {";area:{\"temperature\":0}",
      "config.json: area.temperature: expected a number from 0.01 to 100, found 0"},
-    {";area:{\"key\":\"max_concat\"}",
-     "config.json: area.key: mode \"max_concat\" is not supported yet"},
-    {";area:{\"decoder_self\":{\"value\":\"max\"}}",
-     "config.json: area.decoder_self.value: mode \"max\" is not supported yet"},
     {";area:{\"key\":\"median\"}",
      "config.json: area.key: expected mean, max, sample, concat, "
      "max_concat, sum, sample_concat or sample_sum, found \"median\""},
+    {";area:{\"decoder_cross\":{\"key\":3}}",
+     "config.json: area.decoder_cross.key: expected mean, max, sample, concat, "
+     "max_concat, sum, sample_concat or sample_sum, found 3"},
     {";area:{\"value\":0}", "config.json: area.value: expected sum, mean or max, found 0"},
+    {";area:{\"decoder_self\":{\"value\":\"min\"}}",
+     "config.json: area.decoder_self.value: expected sum, mean or max, found \"min\""},
+    {";area:{\"weights\":\"relu\"}",
+     "config.json: area.weights: expected softmax or sigmoid, found \"relu\""},
+    {";area:{\"encoder_self\":{\"weights\":true}}",
+     "config.json: area.encoder_self.weights: expected softmax or sigmoid, found true"},
 };
 
 static void test_mistakes(void **state)
@@ -346,9 +427,8 @@ static void test_mistakes(void **state)
         if (!parse(mistakes[i].changes, NULL, NULL, "d"))
             fail_msg("%s: expected an error", mistakes[i].changes);
         assert_string_equal(err.text, mistakes[i].message);
-        bool is_unsupported = strstr(err.text, "which is not supported") ||
-                              strstr(err.text, "not supported yet") ||
-                              strstr(err.text, "found \"bart\"");
+        bool is_unsupported =
+            strstr(err.text, "which is not supported") || strstr(err.text, "found \"bart\"");
         assert_int_equal(err.code, is_unsupported ? ACRE_EUNSUPPORTED : ACRE_EMODEL);
         assert_null(config.forbidden);
     }
@@ -401,10 +481,11 @@ static void test_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),     cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_architecture),
-        cmocka_unit_test(test_area),     cmocka_unit_test(test_languages),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_good),       cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_tokens),     cmocka_unit_test(test_architecture),
+        cmocka_unit_test(test_area),       cmocka_unit_test(test_area_modes),
+        cmocka_unit_test(test_area_grids), cmocka_unit_test(test_languages),
+        cmocka_unit_test(test_mistakes),   cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,12 +307,63 @@ static void text_of_sentences_adds_up(void **state)
     acre_engine_close(engine);
 }
 
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+static void check_place(const struct acre_attention *attention, size_t place)
+{
+    const struct acre_area *areas = attention->areas + attention->first[place];
+    size_t n = attention->first[place + 1] - attention->first[place];
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)areas[i].weight;
+        assert_true(areas[i].first >= 0 && areas[i].width >= 1 && areas[i].height == 1);
+        assert_true((size_t)(areas[i].first + areas[i].width) <= attention->n_source);
+        assert_true(i == 0 || areas[i - 1].weight >= areas[i].weight);
+    }
+    if (!(fabs(sum - 1) < 1e-5))
+        fail_msg("place %zu: weights sum to %g", place, sum);
+}
+
+/* Every token's weights are a distribution over all areas, and the tokens are the translation's. */
+static void attention_is_told(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 4);
+    for (size_t m = 0; m < N_MODELS; m++) {
+        struct acre_model *model = open_model(engine, model_directories[m]);
+        struct vocabulary vocabulary;
+        vocabulary_init(&vocabulary, model_directories[m]);
+        char *line = vocabulary_line(&vocabulary, 9);
+        struct acre_request request = request_of(model, line, true);
+        struct acre_attention *attention;
+        struct acre_job *job;
+        request.decoding.max_length = 12;
+        request.decoding.min_length = 0;
+        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        const struct acre_hypothesis *best = &acre_job_result(job)->hypotheses[0];
+        assert_int_equal(acre_attention_open(job, 0, 0, &attention, NULL), 0);
+        assert_int_equal(attention->n_source, 10);
+        assert_int_equal(attention->n_target, best->n_tokens + 1);
+        for (size_t t = 0; t < best->n_tokens; t++)
+            assert_string_equal(attention->target[t], best->tokens[t]);
+        size_t places = attention->n_layers * attention->n_heads * attention->n_target;
+        for (size_t place = 0; place < places; place++)
+            check_place(attention, place);
+        assert_int_equal(acre_attention_open(job, 1, 0, &attention, NULL), ACRE_EOPTION);
+        acre_attention_close(attention);
+        acre_job_close(job);
+        vocabulary_fini(&vocabulary);
+        free(line);
+    }
+    acre_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(company_changes_nothing),   cmocka_unit_test(threads_share_an_engine),
         cmocka_unit_test(hypotheses_are_ranked),     cmocka_unit_test(whitespace_is_kept),
-        cmocka_unit_test(text_of_sentences_adds_up),
+        cmocka_unit_test(text_of_sentences_adds_up), cmocka_unit_test(attention_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,7 +209,8 @@ static void coverage_equals_oracle(void **state)
     static const float spreads[] = {1e-3f, 1, 10, 1000};
     for (int round = 0; round < 2000; round++) {
         size_t l = round % 3 ? pick(1, 40) : pick(1, 300), lp = kernel_padded(l);
-        struct area_rule rule = {.width = (int)pick(1, MAX_AREA_WIDTH), .mean_value = rand() % 2};
+        struct area_rule rule = {.width = (int)pick(1, MAX_AREA_WIDTH),
+                                 .value = (enum area_value)(rand() % 2)};
         float *s = random_floats(lp, spreads[rand() % 4]);
         float *got = malloc(lp * sizeof(float)), *want = malloc(lp * sizeof(float));
         float *scratch = malloc(area_scratch(l) * sizeof(float));

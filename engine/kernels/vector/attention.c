@@ -157,12 +157,8 @@ ALWAYS_INLINE void spread(const struct area_row *row, int a, float total, float 
 
 void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch)
 {
-    if (rule->top_k > 0) {
-        kernels_top_coverage(l, rule, scores, scratch);
-        return;
-    }
     const int a = rule->width;
-    const bool mean_value = rule->mean_value;
+    const bool mean_value = rule->value == AREA_VALUE_MEAN;
     struct area_row row = {.l = l, .lp = kernel_padded(l), .a = a, .power = scratch};
     row.from_width = area_array(&row, scratch, MAX_AREA_WIDTH);
     float maximum = row_maximum(l, scores);

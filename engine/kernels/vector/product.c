@@ -55,10 +55,10 @@ ALWAYS_INLINE struct operand column_of(enum kernel_type type, vf packed)
 }
 
 /* What row `x` has for row i of a panel, in every lane. */
-ALWAYS_INLINE struct operand item_of(enum kernel_type type, const char *x, size_t i)
+ALWAYS_INLINE struct operand item_of(enum kernel_type type, const void *x, size_t i)
 {
     typedef float item __attribute__((may_alias));
-    const item *items = (const item *)x;
+    const item *items = x;
     if (units(type) == 1)
         return (struct operand){.even = splat(items[i])};
     return (struct operand){splat(items[2 * i]), splat(items[2 * i + 1])};

@@ -1,0 +1,279 @@
+/* What a translation attends to: the cross-attention of its best hypothesis, decoded once more
+ * token by token, on the caller's thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "engine.h"
+#include "kernels/areas.h"
+
+/* The areas of one place (layer, head, target token) stand together; places come in order. */
+struct record {
+    struct acre_attention attention; /* first: what callers see */
+    struct acre_area *areas;         /* owned */
+    size_t n_areas, capacity;
+    size_t *first;       /* owned, [places + 1] */
+    const char **tokens; /* owned, [n_source + n_target] */
+    float least;
+    bool has_failed; /* no memory */
+};
+
+static size_t n_places(const struct acre_attention *attention)
+{
+    return attention->n_layers * attention->n_heads * attention->n_target;
+}
+
+static size_t place_of(const struct acre_attention *attention, size_t layer, size_t head, size_t t)
+{
+    return (layer * attention->n_heads + head) * attention->n_target + t;
+}
+
+/* ---- Listening ------------------------------------------------------------------------------- */
+
+/* Tokens come one after the other, places by layer and head first: an area notes its place until
+ * all are sorted. */
+struct noted {
+    struct acre_area area;
+    size_t place;
+};
+
+struct listening {
+    struct record *record;
+    size_t t;            /* the target token at work */
+    struct noted *noted; /* owned */
+    size_t n, capacity;
+};
+
+static void note(struct listening *listening, size_t place, const struct area_walk *walk,
+                 size_t columns, size_t last, float weight)
+{
+    size_t first = last - (size_t)(walk->height - 1) * columns - (size_t)(walk->width - 1);
+    if (mem_reserve(&listening->noted, &listening->capacity, listening->n + 1,
+                    sizeof(*listening->noted)) != 0) {
+        listening->record->has_failed = true;
+        return;
+    }
+    listening->noted[listening->n++] =
+        (struct noted){.area = {(int)first, walk->width, walk->height, weight}, .place = place};
+}
+
+static void listen(void *user, const struct attention *attention, size_t layer, size_t head,
+                   size_t row, const float *weights)
+{
+    struct listening *listening = user;
+    const struct acre_attention *seen = &listening->record->attention;
+    size_t l = seen->n_source, lp = kernel_padded(l);
+    size_t place = place_of(seen, layer, head, listening->t);
+    (void)row; /* there is only one */
+    struct area_walk walk = {.rule = &attention->area};
+    while (area_next(&walk)) {
+        const float *plane = weights + walk.plane * lp;
+        for (size_t i = 0; i < l; i++)
+            if (plane[i] >= listening->record->least && area_exists(&walk, l, i))
+                note(listening, place, &walk, (size_t)seen->n_columns, i, plane[i]);
+    }
+}
+
+static int by_place_and_weight(const void *a, const void *b)
+{
+    const struct noted *x = a, *y = b;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    if (x->area.weight != y->area.weight)
+        return x->area.weight > y->area.weight ? -1 : 1;
+    if (x->area.first != y->area.first)
+        return x->area.first < y->area.first ? -1 : 1;
+    return x->area.width - y->area.width;
+}
+
+static int keep_notes(struct record *record, struct listening *listening)
+{
+    size_t places = n_places(&record->attention), next = 0;
+    record->areas = mem_alloc(listening->n * sizeof(*record->areas));
+    record->first = mem_alloc((places + 1) * sizeof(*record->first));
+    if (record->has_failed || !record->areas || !record->first)
+        return ACRE_ENOMEM;
+    if (listening->n > 0)
+        qsort(listening->noted, listening->n, sizeof(*listening->noted), by_place_and_weight);
+    for (size_t i = 0; i < listening->n; i++) {
+        record->areas[i] = listening->noted[i].area;
+        for (; next <= listening->noted[i].place; next++)
+            record->first[next] = i;
+    }
+    for (; next <= places; next++)
+        record->first[next] = listening->n;
+    record->attention.areas = record->areas;
+    record->attention.first = record->first;
+    return 0;
+}
+
+/* ---- The pass -------------------------------------------------------------------------------- */
+
+/* The tokens, and what they are computed in. */
+struct replay {
+    struct stream *stream;
+    struct workspace workspace;
+    float *memory, *cache; /* owned, of the device */
+    size_t memory_floats, cache_floats;
+    float *weights;           /* owned */
+    int32_t *source, *target; /* owned, one block; target begins with the start token */
+    int32_t *numbers;         /* 0, 1, 2 ...: positions, and the rows of the cache */
+};
+
+static void replay_fini(struct replay *replay, const struct acre_model *model)
+{
+    struct device *device = model->engine->device;
+    device->ops->stream_close(replay->stream);
+    workspace_fini(&replay->workspace, model->transformer);
+    device->ops->free(device, replay->memory, replay->memory_floats);
+    device->ops->free(device, replay->cache, replay->cache_floats);
+    mem_free(replay->weights);
+    mem_free(replay->source);
+}
+
+static int replay_init(struct replay *replay, const struct acre_model *model, size_t n_source,
+                       size_t n_target)
+{
+    struct device *device = model->engine->device;
+    const struct transformer *transformer = model->transformer;
+    struct stream_limits limits = transformer_stream_limits(transformer);
+    size_t most = n_source > n_target ? n_source : n_target;
+    replay->memory_floats = transformer_memory_floats(transformer, n_source);
+    replay->cache_floats = n_target * transformer_cache_floats(transformer);
+    replay->memory = device->ops->alloc(device, replay->memory_floats);
+    replay->cache = device->ops->alloc(device, replay->cache_floats);
+    replay->weights =
+        mem_alloc(transformer_weights_floats(transformer, n_source) * sizeof(*replay->weights));
+    replay->source = mem_alloc((n_source + n_target + most) * sizeof(*replay->source));
+    if (!replay->memory || !replay->cache || !replay->weights || !replay->source)
+        return ACRE_ENOMEM;
+    replay->target = replay->source + n_source;
+    replay->numbers = replay->target + n_target;
+    for (size_t i = 0; i < most; i++)
+        replay->numbers[i] = (int32_t)i;
+    int status = workspace_init(&replay->workspace, transformer, n_source);
+    return status ? status : device->ops->stream_open(device, &limits, &replay->stream);
+}
+
+static void run_step(struct replay *replay, const struct acre_model *model, size_t n_source,
+                     size_t n_target, struct listening *listening)
+{
+    const int32_t *path = replay->numbers;
+    const int32_t length = (int32_t)listening->t + 1;
+    struct attention_listener listener = {listen, listening, replay->weights};
+    struct memory_rows group = {replay->memory, n_source, 0, 1};
+    struct decoder_step step = {
+        .rows = {.n_rows = 1, .paths = &path, .lengths = &length},
+        .ids = replay->target + listening->t,
+        .positions = replay->numbers + listening->t,
+        .n_sentences = 1,
+        .groups = &group,
+        .cache = replay->cache,
+        .cache_rows = n_target,
+        .listener = &listener,
+    };
+    transformer_step(model->transformer, replay->stream, &replay->workspace, &step);
+}
+
+static void run(struct replay *replay, const struct acre_model *model, size_t n_source,
+                size_t n_target, struct listening *listening)
+{
+    const size_t first[] = {0, n_source};
+    transformer_encode(model->transformer, replay->stream, &replay->workspace, 1, first,
+                       replay->source, replay->numbers);
+    transformer_store_memory(model->transformer, replay->stream, &replay->workspace, 1, first,
+                             &replay->memory);
+    for (listening->t = 0; listening->t < n_target; listening->t++)
+        run_step(replay, model, n_source, n_target, listening);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int fill_tokens(struct record *record, const struct acre_model *model,
+                       const struct replay *replay)
+{
+    struct acre_attention *attention = &record->attention;
+    size_t n_source = attention->n_source, n_target = attention->n_target;
+    const char **tokens = mem_alloc((n_source + n_target) * sizeof(*tokens));
+    if (!tokens)
+        return ACRE_ENOMEM;
+    record->tokens = tokens;
+    for (size_t i = 0; i < n_source; i++)
+        tokens[i] = tokenizer_token(model->tokenizer, replay->source[i]);
+    for (size_t i = 0; i + 1 < n_target; i++)
+        tokens[n_source + i] = tokenizer_token(model->tokenizer, replay->target[i + 1]);
+    tokens[n_source + n_target - 1] = tokenizer_token(model->tokenizer, model->config.end_token);
+    attention->source = tokens;
+    attention->target = tokens + n_source;
+    return 0;
+}
+
+static void put_ids(struct replay *replay, const struct acre_model *model,
+                    const struct sentence *sentence)
+{
+    const struct sentence_hypothesis *best = &sentence->hypotheses[0];
+    memcpy(replay->source, sentence->source, sentence->n_source * sizeof(*replay->source));
+    replay->source[sentence->n_source] = model->config.end_token;
+    replay->target[0] = model->config.start_token;
+    memcpy(replay->target + 1, best->tokens, best->n_tokens * sizeof(*best->tokens));
+}
+
+static struct record *new_record(const struct acre_model *model, const struct sentence *sentence,
+                                 float least)
+{
+    const struct config *config = &model->config;
+    struct record *record = mem_calloc(1, sizeof(*record));
+    if (!record)
+        return NULL;
+    record->least = least;
+    record->attention.n_layers = (size_t)config->decoder_layers;
+    record->attention.n_heads = (size_t)config->decoder_heads;
+    record->attention.n_source = sentence->n_source + 1;
+    record->attention.n_target = sentence->hypotheses[0].n_tokens + 1;
+    record->attention.n_columns =
+        record->attention.n_source / (size_t)config->decoder_cross.memory_height;
+    return record;
+}
+
+int acre_attention_open(const struct acre_job *job, size_t number, float least,
+                        struct acre_attention **out, struct acre_err *err)
+{
+    const struct acre_model *model = job_model(job);
+    const struct sentence *sentence = job_sentence(job, number);
+    if (!sentence)
+        return err_set(err, ACRE_EOPTION, "sentence: expected one of a translated text, found %zu",
+                       number);
+    struct record *record = new_record(model, sentence, least);
+    struct listening listening = {.record = record};
+    struct replay replay = {.stream = NULL};
+    int status =
+        record ? replay_init(&replay, model, record->attention.n_source, record->attention.n_target)
+               : ACRE_ENOMEM;
+    if (status == 0) {
+        put_ids(&replay, model, sentence);
+        run(&replay, model, record->attention.n_source, record->attention.n_target, &listening);
+        status = keep_notes(record, &listening);
+    }
+    if (status == 0)
+        status = fill_tokens(record, model, &replay);
+    mem_free(listening.noted);
+    replay_fini(&replay, model);
+    if (status != 0) {
+        acre_attention_close(record ? &record->attention : NULL);
+        return err_set(err, status, "no memory for the attention of a sentence");
+    }
+    *out = &record->attention;
+    return 0;
+}
+
+void acre_attention_close(struct acre_attention *attention)
+{
+    struct record *record = (struct record *)attention;
+    if (!record)
+        return;
+    mem_free(record->areas);
+    mem_free(record->first);
+    mem_free(record->tokens);
+    mem_free(record);
+}
