@@ -1,17 +1,25 @@
-/* acre inspect: what a model directory holds. */
+/* acre inspect: what a model directory holds, and what the model attends to. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "args.h"
+#include "attention_html.h"
+#include "attention_picture.h"
+#include "attention_svg.h"
 #include "cmd.h"
 #include "decode.h"
+#include "draft.h"
+#include "error.h"
 #include "models.h"
 #include "reply.h" /* REPLY_JSON_FLAGS */
+#include "result_json.h"
+#include "unicode.h"
 
 struct inspect_args {
     struct decode_args decode;
-    char attention[OPTION_TEXT_BYTES];
+    struct option_list attention; /* a list, so that it may be of any length */
     char output[OPTION_TEXT_BYTES];
 };
 
@@ -22,17 +30,16 @@ static const struct option options[] = {
      .initial = "false",
      .help = "print one JSON object"},
     {.key = "attention",
-     .type = OPTION_TEXT,
+     .type = OPTION_LIST,
      .offset = offsetof(struct inspect_args, attention),
-     .initial = "",
      .value = "TEXT",
-     .help = "where the model looks when it translates TEXT (not in this version)"},
+     .help = "show what each output token attends to when TEXT is translated"},
     {.key = "o",
      .type = OPTION_TEXT,
      .offset = offsetof(struct inspect_args, output),
      .initial = "",
      .value = "FILE",
-     .help = "file for what --attention shows (not in this version)"},
+     .help = "file for --attention: .html, .svg or .json (default: HTML to standard output)"},
     {.key = NULL},
 };
 
@@ -47,8 +54,11 @@ static const struct option positionals[] = {
 
 static const struct args_command command = {
     .name = "inspect",
-    .synopsis = "DIR [--json]",
-    .about = "Loads a model and prints what it is.\n",
+    .synopsis = "DIR [--json | --attention TEXT [-o FILE]]",
+    .about =
+        "Loads a model and prints what it is. With --attention, draws what it attends to: for\n"
+        "each decoder layer and head, each output token against the ranges of the input, with\n"
+        "their weights. The JSON is what acre translate --json --attention prints.\n",
     .options = options,
     .positionals = positionals,
 };
@@ -94,6 +104,141 @@ static int print(const struct acre_model_info *info, bool as_json)
     return EXIT_DONE;
 }
 
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* What is to be shown, in one of the formats. */
+struct show {
+    const struct acre_model_info *model;
+    const struct acre_job *job;
+    FILE *out;
+};
+
+static int show_json(const struct show *show, struct acre_err *err)
+{
+    json_t *root = result_json(show->job, true, err);
+
+    if (!root)
+        return err->code;
+    json_dumpf(root, show->out, REPLY_JSON_FLAGS); /* a failure is the stream's as well */
+    putc('\n', show->out);
+    json_decref(root);
+    return 0;
+}
+
+static int show_html(const struct show *show, struct acre_err *err)
+{
+    struct attention_picture picture;
+
+    if (attention_picture_open(&picture, show->model, show->job, err) != 0)
+        return err->code;
+    attention_html_write(&picture, show->out);
+    attention_picture_close(&picture);
+    return 0;
+}
+
+static int show_svg(const struct show *show, struct acre_err *err)
+{
+    struct attention_picture picture;
+    int rc;
+
+    if (attention_picture_open(&picture, show->model, show->job, err) != 0)
+        return err->code;
+    rc = attention_svg_write(&picture, show->out);
+    attention_picture_close(&picture);
+    return rc == 0 ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
+}
+
+typedef int show_fn(const struct show *show, struct acre_err *err);
+
+/* By the ending of a file's name; NULL if it is none of ours. */
+static show_fn *find_format(const char *path)
+{
+    static const struct {
+        const char *ending;
+        show_fn *show;
+    } formats[] = {{".html", show_html}, {".svg", show_svg}, {".json", show_json}};
+    const size_t bytes = strlen(path);
+
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        const size_t ending = strlen(formats[i].ending);
+
+        if (bytes > ending && strcmp(path + bytes - ending, formats[i].ending) == 0)
+            return formats[i].show;
+    }
+    return NULL;
+}
+
+static int check_text(const struct option_list *attention)
+{
+    const char *text = attention->items[0];
+    const size_t bytes = strlen(text), valid = unicode_valid_bytes(text, bytes);
+
+    if (attention->n_items > 1)
+        return args_wrong("--attention: expected once, found %zu times", attention->n_items);
+    if (valid < bytes)
+        return args_wrong("--attention: expected UTF-8, found byte 0x%02x",
+                          (unsigned char)text[valid]);
+    if (unicode_is_blank(text, bytes))
+        return args_wrong("--attention: expected a text, found none");
+    return 0;
+}
+
+static int check_attention(const struct inspect_args *args)
+{
+    if (args->attention.n_items == 0)
+        return args->output[0] ? args_wrong("-o: expected together with --attention, found alone")
+                               : 0;
+    if (args->decode.json)
+        return args_wrong("--json: expected without --attention (-o FILE.json), found with it");
+    if (args->output[0] && !find_format(args->output))
+        return args_wrong("-o: expected a file that ends in .html, .svg or .json, found \"%s\"",
+                          args->output);
+    if (!args->output[0] && isatty(STDOUT_FILENO))
+        return args_wrong("-o: expected a file, as standard output is a terminal, found none");
+    return check_text(&args->attention);
+}
+
+static int write_attention(const struct inspect_args *args, struct show *show, struct acre_err *err)
+{
+    const struct acre_result *result = acre_job_result(show->job);
+    struct draft draft;
+
+    if (result->status != 0)
+        return error_set(err, result->status, "--attention: %s", result->err.text);
+    if (result->n_sentences == 0)
+        return error_set(err, ACRE_EINPUT,
+                         "--attention: expected something to translate, "
+                         "found none");
+    if (draft_open(&draft, args->output, err) != 0)
+        return err->code;
+    show->out = draft.file;
+    if ((args->output[0] ? find_format(args->output) : show_html)(show, err) != 0) {
+        draft_drop(&draft);
+        return err->code;
+    }
+    return draft_keep(&draft, err);
+}
+
+static int show_attention(const struct inspect_args *args, const struct decode *decode)
+{
+    const char *text = args->attention.items[0];
+    const struct acre_request request = {.model = decode->model,
+                                         .text = text,
+                                         .text_bytes = strlen(text),
+                                         .decoding = decode->decoding};
+    struct acre_err err = {.code = 0};
+    struct acre_job *job;
+    struct show show = {.model = acre_model_info(decode->model)};
+    int rc;
+
+    if (acre_translate(decode->engine, &request, &job, &err) != 0)
+        return args_failed("--attention: %s", err.text);
+    show.job = job;
+    rc = write_attention(args, &show, &err);
+    acre_job_close(job);
+    return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
+}
+
 int cmd_inspect(int argc, char **argv)
 {
     struct inspect_args args;
@@ -101,6 +246,7 @@ int cmd_inspect(int argc, char **argv)
     int rc;
 
     decode_init(&args.decode);
+    args.attention.n_items = 0;
     strcpy(args.decode.device, "cpu");
     strcpy(args.decode.compute_type, "auto");
     args.decode.threads = args.decode.batch_size = 1;
@@ -112,15 +258,15 @@ int cmd_inspect(int argc, char **argv)
     case ARGS_WRONG:
         return EXIT_USAGE;
     }
-    if (args.attention[0] || args.output[0])
-        return args_wrong("%s: expected an option of this version, which cannot show attention "
-                          "yet, found %s",
-                          args.attention[0] ? "--attention" : "-o",
-                          args.attention[0] ? "--attention" : "-o");
     if (!args.decode.model[0])
         return args_wrong("DIR: expected a model directory, found none");
+    rc = check_attention(&args);
+    if (rc != 0)
+        return rc;
     rc = decode_open(&decode, &args.decode, 0);
-    if (rc == 0)
+    if (rc == 0 && args.attention.n_items > 0)
+        rc = show_attention(&args, &decode);
+    else if (rc == 0)
         rc = print(acre_model_info(decode.model), args.decode.json);
     decode_close(&decode);
     return rc;

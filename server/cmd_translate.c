@@ -18,13 +18,23 @@
 #include "error.h"
 #include "lines.h"
 #include "reply.h" /* JSON as the server prints it */
+#include "result_json.h"
 
 struct translate_args {
     struct decode_args decode;
     char input[OPTION_TEXT_BYTES];
+    bool attention;
 };
 
-static const struct option options[] = {DECODE_OPTIONS(struct translate_args), {.key = NULL}};
+static const struct option options[] = {
+    DECODE_OPTIONS(struct translate_args),
+    {.key = "attention",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct translate_args, attention),
+     .initial = "false",
+     .help = "with --json: what each target token attended to"},
+    {.key = NULL},
+};
 
 static const struct option positionals[] = {
     {.key = "INPUT",
@@ -43,6 +53,12 @@ static const struct args_command command = {
         "empty line gives an empty line. With --json each line becomes one object:\n"
         "{\"hypotheses\":[{\"text\":...,\"tokens\":[...],\"score\":S,\"normalized_score\":N}]}, "
         "best first.\n"
+        "With --attention too, it has \"attention\": per sentence "
+        "{\"source\":[...],\"target\":[...],\n"
+        "\"layers\":[{\"heads\":[{\"tokens\":[...]}]}]}, and in tokens one list per target token, "
+        "end\n"
+        "token included: the ranges of source tokens the decoder attended to, heaviest first, as\n"
+        "{\"first\":INDEX,\"width\":TOKENS,\"weight\":X}; weights below 0.01 are left out.\n"
         "A line that is not UTF-8 or has a NUL byte ends the run with status 1: lines before it\n"
         "are translated, it and those after it are not.\n",
     .options = options,
@@ -71,7 +87,7 @@ struct ring {
     bool is_at_end;      /* nothing more will be submitted */
     bool has_failed;     /* the writer stopped at an error */
     struct acre_err err; /* the writer's */
-    bool as_json;
+    bool as_json, has_attention;
     const char *input_name;
     bool shows_progress;
 };
@@ -90,31 +106,14 @@ static void on_done(void *user)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static json_t *hypothesis_json(const struct acre_hypothesis *h)
+static int write_json(const struct ring *ring, const struct slot *slot, struct acre_err *err)
 {
-    json_t *tokens = json_array();
-
-    for (size_t i = 0; i < h->n_tokens; i++) {
-        json_t *token = json_string(h->tokens[i]);
-
-        /* a byte token may be a part of a character */
-        tokens = reply_append(tokens, token ? token : json_string("\xef\xbf\xbd"));
-    }
-    return json_pack("{s:s, s:o, s:f, s:f}", "text", h->text, "tokens", tokens, "score", h->score,
-                     "normalized_score", h->normalized_score);
-}
-
-static int write_json(const struct acre_result *result, struct acre_err *err)
-{
-    json_t *list = json_array(), *root;
+    json_t *root = result_json(slot->job, ring->has_attention, err);
     int rc;
 
-    for (size_t i = 0; result && i < result->n_hypotheses; i++)
-        list = reply_append(list, hypothesis_json(&result->hypotheses[i]));
-    if (!result)
-        list = reply_append(list, hypothesis_json(&(struct acre_hypothesis){.text = ""}));
-    root = json_pack("{s:o}", "hypotheses", list);
-    rc = root ? json_dumpf(root, stdout, REPLY_JSON_FLAGS) : -1;
+    if (!root)
+        return err->code;
+    rc = json_dumpf(root, stdout, REPLY_JSON_FLAGS);
     json_decref(root);
     if (rc != 0)
         return error_set(err, ACRE_EIO, "the result cannot be written as JSON");
@@ -142,8 +141,8 @@ static int write_slot(const struct ring *ring, const struct slot *slot, size_t l
                          result->err.text);
     if (!ring->as_json)
         write_text(result);
-    else if (write_json(result, err) != 0)
-        return err->code;
+    else if (write_json(ring, slot, err) != 0)
+        return error_prefix(err, "%s: line %zu: ", ring->input_name, line);
     if (ferror(stdout))
         return error_set(err, ACRE_EIO, "standard output: expected to be writable, found an error");
     return 0;
@@ -288,11 +287,13 @@ static int read_all(struct ring *ring, struct lines *lines, const struct decode 
     return 0; /* the writer tells what is wrong */
 }
 
-static int open_ring(struct ring *ring, const struct decode *decode, const struct decode_args *args)
+static int open_ring(struct ring *ring, const struct decode *decode,
+                     const struct translate_args *args)
 {
-    *ring = (struct ring){.as_json = args->json,
+    *ring = (struct ring){.as_json = args->decode.json,
+                          .has_attention = args->attention,
                           .shows_progress = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
-    ring->n_slots = (size_t)LINES_PER_WORKER_BATCH * (size_t)args->batch_size *
+    ring->n_slots = (size_t)LINES_PER_WORKER_BATCH * (size_t)args->decode.batch_size *
                     (size_t)acre_engine_threads(decode->engine);
     ring->slots = calloc(ring->n_slots, sizeof(ring->slots[0]));
     if (!ring->slots)
@@ -305,7 +306,7 @@ static int open_ring(struct ring *ring, const struct decode *decode, const struc
 }
 
 static int translate_lines(struct lines *lines, const struct decode *decode,
-                           const struct decode_args *args)
+                           const struct translate_args *args)
 {
     struct acre_err err = {.code = 0};
     struct ring ring;
@@ -319,7 +320,7 @@ static int translate_lines(struct lines *lines, const struct decode *decode,
         free(ring.slots);
         return args_failed("a thread cannot be started");
     }
-    rc = read_all(&ring, lines, decode, args->tokens, &err);
+    rc = read_all(&ring, lines, decode, args->decode.tokens, &err);
     pthread_mutex_lock(&ring.lock);
     ring.is_at_end = true;
     pthread_cond_broadcast(&ring.changed);
@@ -352,11 +353,13 @@ int cmd_translate(int argc, char **argv)
     case ARGS_WRONG:
         return EXIT_USAGE;
     }
+    if (args.attention && !args.decode.json)
+        return args_wrong("--attention: expected together with --json, found alone");
     if (lines_open(&lines, args.input, &err) != 0)
         return args_failed("%s", err.text);
     rc = decode_open(&decode, &args.decode, 0);
     if (rc == 0)
-        rc = translate_lines(&lines, &decode, &args.decode);
+        rc = translate_lines(&lines, &decode, &args);
     decode_close(&decode);
     lines_close(&lines);
     return rc;
