@@ -1,9 +1,10 @@
 """Area attention (Eq. 3 and 4): one softmax over all areas of up to `width` adjacent items.
 
-An area's key is the mean of its items' keys, its value the sum of their values. Both are linear,
-so no area needs a vector of its own: an area's logit is the mean of its items' ordinary scores,
-and the output weighs each item's value with its *coverage*, the probability of all the areas
-that contain it. Coverage sums to the expected area width, not to 1.
+An area's key is the mean of its items' keys, its value the sum (or the mean) of their values. Both
+are linear, so no area needs a vector of its own: an area's logit is the mean of its items'
+ordinary scores, and the output weighs each item's value with its *coverage*, the probability of
+all the areas that contain it. Where values are sums, coverage sums to the expected area width, not
+to 1. What is not linear is computed in areas.py.
 
 Letters: L memory length, A width, s scores, e exponentials of the area logits.
 """
@@ -55,15 +56,20 @@ def spread_over_items(areas):
     return items
 
 
+def shares(areas, means):
+    """What an area gives to each of its items: all, or an equal part where values are means."""
+    return [area / w for w, area in enumerate(areas, 1)] if means else areas
+
+
 class Coverage(torch.autograd.Function):
     """Scores [..., L] to coverage [..., L]; keeps the scores only and recomputes the rest."""
 
     @staticmethod
-    def forward(ctx, scores, width):
+    def forward(ctx, scores, width, means):
         areas = area_exponentials(scores, width)
         total = sum(e.sum(-1, keepdim=True) for e in areas)
-        coverage = spread_over_items(areas) / total
-        ctx.width = width
+        coverage = spread_over_items(shares(areas, means)) / total
+        ctx.width, ctx.means = width, means
         ctx.save_for_backward(scores, total, coverage)
         return coverage
 
@@ -78,16 +84,20 @@ class Coverage(torch.autograd.Function):
         for w, e in enumerate(areas, 1):
             if w > 1:
                 reach = reach + ahead(gradient, w - 1)
-            logits.append(e * (reach - mean) / (w * total))
-        return spread_over_items(logits), None
+            value = reach / w if ctx.means else reach
+            logits.append(e * (value - mean) / (w * total))
+        return spread_over_items(logits), None, None
 
 
-def coverage(scores, width):
-    """How much each item counts, [..., L], from the scores of the items, [..., L]."""
-    return Coverage.apply(scores, min(width, scores.shape[-1]))
+def coverage(scores, width, means=False):
+    """How much each item counts, [..., L], from the scores of the items, [..., L].
+
+    With `means` an area's value is the mean of its items' values, not their sum.
+    """
+    return Coverage.apply(scores, min(width, scores.shape[-1]), means)
 
 
-def attend(query, key, value, mask, width, dropout=0.0):
+def attend(query, key, value, mask, width, dropout=0.0, means=False, temperature=1.0):
     """Attention of query [B, H, S, d] over key, value [B, H, L, d].
 
     `mask` is true where a query may see an item, broadcastable to [B, H, S, L], or None. Width 1
@@ -95,9 +105,9 @@ def attend(query, key, value, mask, width, dropout=0.0):
     """
     if width == 1:
         return F.scaled_dot_product_attention(query, key, value, mask, dropout)
-    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
+    scores = (query * (query.shape[-1] ** -0.5 / temperature)) @ key.transpose(-1, -2)
     if mask is not None:
         scores = scores.masked_fill(~mask, MASKED)
     precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    weights = coverage(precise, width).to(value.dtype)
+    weights = coverage(precise, width, means).to(value.dtype)
     return drop(weights, dropout) @ value

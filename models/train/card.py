@@ -4,13 +4,15 @@ import json
 from fnmatch import fnmatch
 from pathlib import Path
 
+from .rules import COMBINED_KEYS
+
 LICENCES = Path(__file__).parent / "licences.json"
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
 
 CARD = """\
 # {name}: {source} to {target}, {level} level
 
-A small Transformer with area attention (Li et al., *Area Attention*, ICML 2019), trained for the
+A small Transformer with {attention}, trained for the
 Acre translation server from {start}. {size}
 
 Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Adam, label
@@ -82,6 +84,14 @@ def size_in_words(recipe, best):
             f"{count / 1e6:.1f} million parameters.")
 
 
+def attention_in_words(shape):
+    if not shape.area:
+        return "regular attention"
+    keys = {rule.key for rule in (*shape.encoder_self, *shape.decoder_self, *shape.decoder_cross)}
+    combined = ", keys of several features (Eq. 9)" if keys & set(COMBINED_KEYS) else ""
+    return f"area attention (Li et al., *Area Attention*, ICML 2019){combined}"
+
+
 def model_card(recipe, best, corpora, scores):
     """The text of README.md; `best` is the exported checkpoint, `scores` scores.json or None."""
     limits = LIMITS
@@ -93,6 +103,7 @@ def model_card(recipe, best, corpora, scores):
         target=LANGUAGES[recipe.target],
         level={"token": "token", "char": "character"}[recipe.level],
         ids={"token": "pieces", "char": "bytes"}[recipe.level],
+        attention=attention_in_words(recipe.shape()),
         size=size_in_words(recipe, best),
         steps=best["step"],
         tokens=best["tokens"] / 1e6,

@@ -7,7 +7,6 @@ from pathlib import Path
 from . import checkpoint
 from .card import model_card
 from .recipe import read_recipe
-from .shape import shape_of
 from .vocabulary import END, PAD, UNKNOWN, open_vocabulary
 
 LARGEST_SINGLE_FILE = 24 * 2**20
@@ -20,18 +19,8 @@ BEAM_SIZE = 4
 COMPUTE_TYPE = "int8"
 
 
-def area_section(shape):
-    """The `area` entry of config.json, or None for a model without areas."""
-    widths = {name: list(getattr(shape, name))
-              for name in ("encoder_self", "decoder_self", "decoder_cross")}
-    if all(width == 1 for listed in widths.values() for width in listed):
-        return None
-    section = {"key": "mean", "value": "sum", "top_k": 0, "temperature": 1.0}
-    return section | {name: {"width": listed} for name, listed in widths.items()}
-
-
 def model_config(recipe, vocabulary):
-    shape = shape_of(recipe.preset, recipe.dropout, recipe.area_width)
+    shape = recipe.shape()
     config = {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -63,8 +52,7 @@ def model_config(recipe, vocabulary):
         "dtype": "bfloat16",
         "compute_type": COMPUTE_TYPE,
     }
-    area = area_section(shape)
-    return config | ({"area": area} if area else {})
+    return config | ({"area": shape.area} if shape.area else {})
 
 
 def generation_config(recipe, vocabulary):

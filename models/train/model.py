@@ -13,8 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .area import attend
+from .areas import Areas
 from .dropout import dropout
+from .layers import linear
 
 
 def position_table(length, width, device=None):
@@ -24,23 +25,17 @@ def position_table(length, width, device=None):
     return torch.cat([angles.sin(), angles.cos()], dim=1).float()
 
 
-def linear(inputs, outputs):
-    layer = nn.Linear(inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
 class Attention(nn.Module):
-    """Multi-head attention over areas of up to `area_width` items; 1 is regular attention."""
+    """Multi-head attention over areas, as an AreaRule says; width 1 is regular attention."""
 
-    def __init__(self, shape, area_width):
+    def __init__(self, shape, rule):
         super().__init__()
-        self.heads, self.area_width, self.dropout = shape.heads, area_width, shape.dropout
+        self.heads, self.dropout = shape.heads, shape.dropout
         self.q_proj = linear(shape.width, shape.width)
         self.k_proj = linear(shape.width, shape.width)
         self.v_proj = linear(shape.width, shape.width)
         self.out_proj = linear(shape.width, shape.width)
+        self.area = Areas(rule, shape.width // shape.heads)
 
     def project(self, x, *layers):
         """x through several layers in one product; each result split into heads [B, H, L, d]."""
@@ -51,34 +46,34 @@ class Attention(nn.Module):
         return joined.permute(2, 0, 3, 1, 4).unbind(0)
 
     def memory(self, x):
-        """Key and value of what is attended to."""
-        return self.project(x, self.k_proj, self.v_proj)
+        """Keys and values of what is attended to."""
+        return self.area.memory(*self.project(x, self.k_proj, self.v_proj))
 
-    def over(self, query, key, value, mask):
+    def over(self, query, memory, mask):
         dropout = self.dropout if self.training else 0.0
-        heads = attend(query, key, value, mask, self.area_width, dropout)
+        heads = self.area.attend(query, memory, mask, dropout)
         return self.out_proj(heads.transpose(1, 2).flatten(2))
 
     def cross(self, x, memory, mask):
         (query,) = self.project(x, self.q_proj)
-        return self.over(query, *memory, mask)
+        return self.over(query, memory, mask)
 
     def self(self, x, mask):
-        return self.over(*self.project(x, self.q_proj, self.k_proj, self.v_proj), mask)
+        query, key, value = self.project(x, self.q_proj, self.k_proj, self.v_proj)
+        return self.over(query, self.area.memory(key, value), mask)
 
-    def step(self, x, cache, mask=None):
+    def step(self, x, cache):
         """One decoding step: x [B, 1, C] joins the cached items and sees all of them."""
         query, key, value = self.project(x, self.q_proj, self.k_proj, self.v_proj)
-        if cache is not None:
-            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
-        return self.over(query, key, value, mask), (key, value)
+        memory, cache = self.area.step(cache, key, value)
+        return self.over(query, memory, None), cache
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self, shape, area_width):
+    def __init__(self, shape, rule):
         super().__init__()
         self.dropout = shape.dropout
-        self.self_attn = Attention(shape, area_width)
+        self.self_attn = Attention(shape, rule)
         self.self_attn_layer_norm = nn.LayerNorm(shape.width)
         self.fc1 = linear(shape.width, shape.inner)
         self.fc2 = linear(shape.inner, shape.width)
@@ -97,9 +92,9 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(EncoderLayer):
-    def __init__(self, shape, area_width, cross_width):
-        super().__init__(shape, area_width)
-        self.encoder_attn = Attention(shape, cross_width)
+    def __init__(self, shape, rule, cross_rule):
+        super().__init__(shape, rule)
+        self.encoder_attn = Attention(shape, cross_rule)
         self.encoder_attn_layer_norm = nn.LayerNorm(shape.width)
 
     def forward(self, x, causal, memory, memory_mask):
@@ -129,7 +124,7 @@ class Core(nn.Module):
         super().__init__()
         self.shared = nn.Embedding(vocabulary_size, shape.width)
         nn.init.normal_(self.shared.weight, std=shape.width**-0.5)
-        self.encoder = Stack(EncoderLayer(shape, width) for width in shape.encoder_self)
+        self.encoder = Stack(EncoderLayer(shape, rule) for rule in shape.encoder_self)
         self.decoder = Stack(
             DecoderLayer(shape, own, cross)
             for own, cross in zip(shape.decoder_self, shape.decoder_cross)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields
 from fnmatch import fnmatch
 from pathlib import Path
 
+from .shape import shape_of
+
 RECIPES = Path(__file__).parent / "recipes"
 
 
@@ -35,11 +37,11 @@ class Recipe:
     source: str
     target: str
     level: str  # token or char
-    preset: str  # tiny, small, base or big: see shape.py
+    preset: str  # tiny, small, base, big-en-de or big-en-fr: see shape.py
     mix: dict  # group name -> Group
     phases: tuple  # of Phase, in order
     start_from: str | None = None  # a shipped model of another pair: see inherit.py
-    area_width: int | None = None  # None: as published for the preset; 1: regular attention
+    area: str | dict = "eq3"  # or eq9, regular, or a section as in config.json: see shape.py
     vocabulary: int = 8000
     exclude: tuple = ("msdocs-MT",)
     limits: dict = field(default_factory=dict)  # pattern -> most pairs of that corpus
@@ -59,6 +61,9 @@ class Recipe:
     clip_norm: float = 1.0
     seed: int = 1
     samples: tuple = ()  # sentences translated at every evaluation
+
+    def shape(self):
+        return shape_of(self.preset, self.dropout, self.area)
 
     def group_of(self, origin):
         """(group name, weight inside it) of a corpus: the first pattern that matches it."""
@@ -102,7 +107,12 @@ def read_recipe(path):
     values["phases"] = tuple(
         Phase(**known_keys(Phase, phase, f"{path}: phases")) for phase in values["phases"]
     )
-    return Recipe(**values)
+    recipe = Recipe(**values)
+    try:
+        recipe.shape()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return recipe
 
 
 def find_recipe(model):

@@ -26,7 +26,6 @@ from .model import Translator
 from .recipe import read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
-from .shape import shape_of
 from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
@@ -52,8 +51,7 @@ def choose_device():
 
 
 def new_model(recipe, vocabulary):
-    shape = shape_of(recipe.preset, recipe.dropout, recipe.area_width)
-    return Translator(shape, vocabulary.size, vocabulary.pad)
+    return Translator(recipe.shape(), vocabulary.size, vocabulary.pad)
 
 
 class Average:

@@ -6,18 +6,29 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from models.train.card import attention_in_words  # noqa: E402
 from models.train.export import model_config  # noqa: E402
 from models.train.model import Translator  # noqa: E402
 from models.train.recipe import find_recipe, read_recipe  # noqa: E402
+from models.train.rules import AreaRule  # noqa: E402
 from models.train.search import greedy_ids  # noqa: E402
 from models.train.shape import PRESETS, shape_of  # noqa: E402
 
 PAD, END, SIZE = 59, 0, 60
+AREAS = [
+    "regular", "eq3", "eq9",
+    {"key": "max", "value": "max"},
+    {"key": "sum", "value": "mean", "weights": "sigmoid"},
+    {"key": "sample_concat", "temperature": 2.0, "top_k": 5},
+    {"top_k": 3, "encoder_self": {"width": [1, 3], "key": "max_concat"},
+     "decoder_self": {"width": [4, 1], "weights": "sigmoid"},
+     "decoder_cross": {"width": [2, 5], "value": "max"}},
+]
 
 
-def small_model(area_width):
+def small_model(area):
     torch.manual_seed(3)
-    model = Translator(shape_of("tiny", 0.0, area_width), SIZE, PAD).eval()
+    model = Translator(shape_of("tiny", 0.0, area), SIZE, PAD).eval()
     torch.nn.init.normal_(model.final_logits_bias)
     for layer in model.modules():
         if isinstance(layer, torch.nn.Linear | torch.nn.LayerNorm):
@@ -35,7 +46,7 @@ def batch():
 def marian_with(weights):
     transformers = pytest.importorskip("transformers")
     recipe = dataclasses.replace(read_recipe(find_recipe("en-de-token")),
-                                 preset="tiny", area_width=1)
+                                 preset="tiny", area="regular")
     vocabulary = type("Vocabulary", (), {"size": SIZE, "pad": PAD, "end": END})
     config = transformers.MarianConfig(**model_config(recipe, vocabulary))
     marian = transformers.MarianMTModel(config).eval()
@@ -48,7 +59,7 @@ def marian_with(weights):
 
 @torch.no_grad()
 def test_width_one_is_marian():
-    model = small_model(area_width=1)
+    model = small_model("regular")
     marian = marian_with(model.state_dict())
     source, target = batch()
     inputs = torch.nn.functional.pad(target, (1, -1), value=PAD)
@@ -58,10 +69,10 @@ def test_width_one_is_marian():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("area_width", [1, 5])
-def test_greedy_search_follows_the_full_pass(area_width):
+@pytest.mark.parametrize("area", AREAS, ids=str)
+def test_greedy_search_follows_the_full_pass(area):
     """Each token of the step-by-step search is the best one of the whole-sentence pass."""
-    model = small_model(area_width)
+    model = small_model(area)
     source, _ = batch()
     for row, ids in zip(source, greedy_ids(model, source, END, 12)):
         alone = row[row != PAD][None]
@@ -71,22 +82,121 @@ def test_greedy_search_follows_the_full_pass(area_width):
 
 
 @torch.no_grad()
-def test_padding_changes_nothing():
-    model = small_model(area_width=5)
+@pytest.mark.parametrize("area", AREAS, ids=str)
+def test_padding_changes_nothing(area):
+    model = small_model(area)
     source, target = batch()
     alone = model(source[1:2, :5], target[1:2])
     torch.testing.assert_close(model(source, target)[1:2], alone, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("preset, areas", [("tiny", (5, 5)), ("small", (5, 5)),
-                                           ("base", (4, 1, 1, 1, 1, 1)),
-                                           ("big", (4, 1, 1, 1, 1, 1))])
-def test_presets_use_the_published_areas(preset, areas):
-    shape = shape_of(preset)
-    assert shape.encoder_self == shape.decoder_self == shape.decoder_cross == areas
-    assert set(PRESETS) == {"tiny", "small", "base", "big"}
+@pytest.mark.parametrize("preset, inner, eq3, eq9", [
+    ("tiny", 512, [5, 5], [5, 5]),
+    ("small", 1024, [5, 5], [5, 5]),
+    ("base", 2048, [4, 1, 1, 1, 1, 1], [4, 4, 1, 1, 1, 1]),
+    ("big-en-de", 4096, [4, 1, 1, 1, 1, 1], [3, 1, 1, 1, 1, 1]),
+    ("big-en-fr", 8192, [3, 3, 1, 1, 1, 1], [4, 1, 1, 1, 1, 1]),
+])
+def test_presets_are_the_published_ones(preset, inner, eq3, eq9):
+    for area, key, widths in (("eq3", "mean", eq3), ("eq9", "concat", eq9)):
+        shape = shape_of(preset, area=area)
+        rules = tuple(AreaRule(w, key) if w > 1 else AreaRule() for w in widths)
+        assert shape.encoder_self == shape.decoder_self == shape.decoder_cross == rules
+    assert shape.inner == inner
+    assert set(PRESETS) == {"tiny", "small", "base", "big-en-de", "big-en-fr"}
+
+
+def test_regular_attention_needs_no_section():
+    ones = {"width": [1, 1]}
+    explicit = {"encoder_self": ones, "decoder_self": ones, "decoder_cross": ones}
+    for area in ("regular", explicit):
+        shape = shape_of("small", area=area)
+        assert shape.area is None and shape.decoder_cross == (AreaRule(), AreaRule())
+
+
+def test_section_of_a_recipe():
+    section = {"key": "max", "temperature": 2.0, "weights": "sigmoid",
+               "decoder_self": {"width": [1, 3], "key": "mean", "weights": "softmax"}}
+    shape = shape_of("tiny", area=section)
+    assert shape.encoder_self == (AreaRule(5, "max", weights="sigmoid", temperature=2.0),) * 2
+    assert shape.decoder_self == (AreaRule(), AreaRule(3, temperature=2.0))
+    assert shape.area["decoder_cross"] == {"width": [5, 5]}
+
+
+@pytest.mark.parametrize("area, message", [
+    ("eq4", "area: expected regular, eq3, eq9 or an object, found 'eq4'"),
+    ({"keys": "max"}, "area: expected one of key, .*, found keys"),
+    ({"key": "median"}, "area.key: expected one of mean, .*, found 'median'"),
+    ({"encoder_self": {"value": "min"}}, "area.encoder_self.value: expected one of .*'min'"),
+    ({"decoder_self": {"width": [5]}}, r"area.decoder_self.width: expected 2 integers .*\[5\]"),
+    ({"decoder_self": {"width": [5, 17]}}, "decoder_self.width: expected .* from 1 to 16"),
+    ({"decoder_cross": 5}, "area.decoder_cross: expected an object, found 5"),
+    ({"top_k": -1}, "area.top_k: expected a number from 0 to 65536, found -1"),
+    ({"temperature": 0}, "area.temperature: expected a number from 0.01 to 100, found 0"),
+])
+def test_wrong_ways_of_using_areas_are_errors(area, message):
+    with pytest.raises(ValueError, match=message):
+        shape_of("tiny", area=area)
+
+
+def test_parameters_of_combined_keys():
+    names = {"height_embedding.weight": (1, 16), "width_embedding.weight": (5, 16),
+             "fc1.weight": (32, 96), "fc1.bias": (32,), "fc2.weight": (32, 32), "fc2.bias": (32,)}
+    attentions = [f"{side}.layers.{i}.{attention}" for i in (0, 1) for side, attention in (
+        ("encoder", "self_attn"), ("decoder", "self_attn"), ("decoder", "encoder_attn"))]
+    found = {name: tuple(weight.shape) for name, weight in small_model("eq9").state_dict().items()
+             if ".area." in name}
+    assert found == {f"model.{attention}.area.{name}": shape
+                     for attention in attentions for name, shape in names.items()}
+
+
+@pytest.mark.parametrize("key, inputs", [("max_concat", 64), ("sum", 32), ("sample_concat", 64),
+                                         ("sample_sum", 32)])
+def test_inputs_of_combined_keys(key, inputs):
+    area = small_model({"key": key}).model.encoder.layers[0].self_attn.area
+    assert area.fc1.weight.shape == (32, inputs)
+
+
+@pytest.mark.parametrize("area", [*AREAS, {"key": "sample"}, {"key": "sample_sum"}], ids=str)
+def test_models_learn(area):
+    """A few steps on one batch lower the loss, and every parameter but fc2's bias has moved."""
+    model = small_model(area).train()
+    source, target = batch()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    losses = []
+    for _ in range(8):
+        loss = torch.nn.functional.cross_entropy(model(source, target).flatten(0, 1),
+                                                 target.flatten())
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < 0.8 * losses[0]
+    still = {name for name, p in model.named_parameters() if torch.equal(p, before[name])}
+    assert all(name.endswith("area.fc2.bias") for name in still)
 
 
 def test_pad_embedding_is_zero():
-    model = small_model(area_width=5)
+    model = small_model("eq3")
     assert not model.model.shared.weight[PAD].any()
+
+
+def test_card_says_what_attention_the_model_has():
+    words = {area: attention_in_words(shape_of("tiny", area=area))
+             for area in ("regular", "eq3", "eq9")}
+    assert words == {
+        "regular": "regular attention",
+        "eq3": "area attention (Li et al., *Area Attention*, ICML 2019)",
+        "eq9": "area attention (Li et al., *Area Attention*, ICML 2019), keys of several features "
+               "(Eq. 9)",
+    }
+
+
+def test_exported_section_of_the_published_settings():
+    widths = {"width": [5, 5]}
+    section = {"key": "mean", "value": "sum", "top_k": 0, "temperature": 1.0,
+               "encoder_self": widths, "decoder_self": widths, "decoder_cross": widths}
+    for key, area in (("mean", "eq3"), ("concat", "eq9")):
+        assert list(shape_of("small", area=area).area.items()) == list(
+            (section | {"key": key}).items())

@@ -30,13 +30,15 @@ RECIPE = {
             "it": {"share": 0.3, "corpora": {"*": 1}}},
     "phases": [{"max_length": 96, "batch_tokens": 400}],
 }
+AREAS = {"token": "eq3", "char": "eq9"}
 
 
 @pytest.fixture(scope="module", params=["token", "char"])
 def run(request, tmp_path_factory, corpora):
     folder = tmp_path_factory.mktemp(request.param)
     recipe = folder / "recipe.json"
-    recipe.write_text(json.dumps(RECIPE | {"level": request.param}))
+    recipe.write_text(json.dumps(
+        RECIPE | {"level": request.param, "area": AREAS[request.param]}))
     prepare(recipe, corpora, corpora / "eval", folder / "prepared")
     return folder
 
@@ -169,6 +171,7 @@ def check_export(run, recipe):
     export.export(run, run / "model")
     config = json.loads((run / "model" / "config.json").read_text())
     assert config["area"]["decoder_cross"] == {"width": [5, 5]}
+    assert config["area"]["key"] == {"token": "mean", "char": "concat"}[recipe.level]
     tensors = load_file(run / "model" / "model.safetensors")
     assert tensors["model.shared.weight"].shape == (config["vocab_size"], config["d_model"])
     assert tensors["final_logits_bias"].shape == (1, config["vocab_size"])
@@ -257,10 +260,15 @@ def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, cap
     assert message in capsys.readouterr().err
 
 
-def test_misspelt_recipe_key_is_an_error(tmp_path):
+@pytest.mark.parametrize("mistake, message", [
+    ({"warm_up": 3}, "recipe.json: unknown key warm_up"),
+    ({"preset": "big"}, "recipe.json: unknown preset big; there are .*big-en-fr"),
+    ({"area": {"key": "median"}}, "recipe.json: area.key: expected one of mean.*'median'"),
+])
+def test_mistakes_in_recipes_are_errors(tmp_path, mistake, message):
     path = tmp_path / "recipe.json"
-    path.write_text(json.dumps(RECIPE | {"warm_up": 3}))
-    with pytest.raises(ValueError, match="unknown key warm_up"):
+    path.write_text(json.dumps(RECIPE | mistake))
+    with pytest.raises(ValueError, match=message):
         read_recipe(path)
 
 

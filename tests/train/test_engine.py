@@ -1,0 +1,174 @@
+"""Exported models through `acre translate`, with areas of every kind, against PyTorch.
+
+The binary is build/acre, or what the environment variable ACRE names; without one, these skip.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+from models.train import checkpoint  # noqa: E402
+from models.train.export import export  # noqa: E402
+from models.train.model import Attention  # noqa: E402
+from models.train.recipe import read_recipe  # noqa: E402
+from models.train.search import greedy_ids  # noqa: E402
+from models.train.trainer import new_model  # noqa: E402
+from models.train.vocabulary import ByteVocabulary  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+ACRE = Path(os.environ.get("ACRE", ROOT / "build/acre"))
+LONGEST = 40
+BOUND = 1e-3  # of a sentence's score, in float32
+RECIPE = {
+    "name": "test", "source": "en", "target": "de", "level": "char", "preset": "tiny",
+    "dropout": 0.0, "mix": {}, "phases": [{"max_length": 64, "batch_tokens": 400}],
+}
+AREAS = {
+    "regular": "regular",
+    "eq3": "eq3",
+    "eq9": "eq9",
+    "max-max": {"key": "max", "value": "max"},
+    "sigmoid": {"weights": "sigmoid"},
+    "sigmoid-items": {"weights": "sigmoid", "encoder_self": {"width": [1, 1]},
+                      "decoder_self": {"width": [1, 1]}, "decoder_cross": {"width": [1, 1]}},
+    "sigmoid-sum": {"key": "sum", "weights": "sigmoid", "temperature": 2.0},
+    "mean-mean": {"value": "mean", "temperature": 0.5},
+    "sample-concat": {"key": "sample_concat", "value": "mean"},
+    "sample-sum": {"key": "sample_sum", "value": "max"},
+    "top-k": {"key": "sample", "top_k": 2},
+    "mixed": {"key": "max_concat", "encoder_self": {"width": [3, 1], "key": "mean"},
+              "decoder_self": {"width": [1, 4], "value": "max"},
+              "decoder_cross": {"width": [2, 6], "weights": "sigmoid"}},
+}
+
+pytestmark = pytest.mark.skipif(not ACRE.exists(), reason="there is no acre")
+
+
+SMALL = 1 / 256
+
+
+@torch.no_grad()
+def enliven(model):
+    """Makes random weights tell sentences apart; then rounds them as export does."""
+    for name, weight in model.named_parameters():
+        if name.endswith(".bias"):
+            weight.normal_(std=0.05)
+        elif name.endswith("q_proj.weight"):
+            weight.mul_(3.0)
+    for module in model.modules():
+        if isinstance(module, Attention) and module.area.rule.combines:
+            shrink_keys(module)
+    # Tied to the output, the embedding of the last token would make it the next one.
+    model.model.shared.weight.mul_(2.0)
+    model.model.decoder.layers[-1].final_layer_norm.weight[::2] = -1.0
+    # Acre writes nothing that is not UTF-8: letters and the end only.
+    model.final_logits_bias.fill_(-100.0)
+    model.final_logits_bias[0, ByteVocabulary.FIRST + ord("a") :][:26] = 0.0
+    model.final_logits_bias[0, ByteVocabulary.end] = 2.0
+    for weight in model.parameters():
+        weight.copy_(weight.bfloat16())
+
+
+def shrink_keys(attention):
+    """Small keys and large weights on their features.
+
+    Acre's deviation of a single item is the root of 1e-6 and of what rounding leaves of 0, as the
+    authors'; here it is exact. What rounding leaves shrinks with the keys.
+    """
+    attention.k_proj.weight.mul_(SMALL)
+    attention.k_proj.bias.mul_(SMALL)
+    if "sum" in attention.area.rule.key:
+        attention.area.width_embedding.weight.mul_(SMALL)
+        attention.area.height_embedding.weight.mul_(SMALL)
+        attention.area.fc1.weight.div_(SMALL)
+    else:
+        features = attention.area.fc1.weight.shape[1] - attention.area.depth // 2 * 2
+        attention.area.fc1.weight[:, :features].div_(SMALL)
+
+
+def exported(area, run):
+    """A model of a recipe with these areas: in PyTorch, and in run/model."""
+    prepared = run / "prepared"
+    prepared.mkdir()
+    (prepared / "recipe.json").write_text(json.dumps(RECIPE | {"area": area}))
+    (prepared / "sources.json").write_text(json.dumps({"corpora": {}}))
+    recipe = read_recipe(prepared / "recipe.json")
+    vocabulary = ByteVocabulary.write(prepared)
+    torch.manual_seed(7)
+    model = new_model(recipe, vocabulary).eval()
+    enliven(model)
+    best = {"average": dict(model.named_parameters()), "step": 1, "tokens": 1, "seconds": 1.0}
+    checkpoint.save_atomically(best, run / "best.pt")
+    export(run, run / "model")
+    return model, vocabulary
+
+
+def sentences(count):
+    chance = random.Random(4)
+    letters = "abcdefghijklmnopqrstuvwxyz    "
+    words = ("".join(chance.choices(letters, k=chance.randint(3, 50))) for _ in range(count))
+    return [f"x{' '.join(word.split())}" for word in words]
+
+
+@torch.inference_mode()
+def torch_translation(model, vocabulary, sentence):
+    """(ids, log-probability) of greedy search; an end that is forced counts nothing."""
+    source = torch.tensor([[*vocabulary.encode(sentence), vocabulary.end]])
+    (ids,) = greedy_ids(model, source, vocabulary.end, LONGEST)
+    model.reserve(LONGEST + 1)
+    target = torch.tensor([[*ids, vocabulary.end]])
+    chosen = model(source, target).log_softmax(-1).gather(-1, target[..., None])[0, :, 0]
+    return ids, chosen[: LONGEST].sum().item()
+
+
+def byte_of(token):
+    """The byte of a token, which is spelled as its character or as <0xHH>."""
+    hexadecimal = re.fullmatch("<0x([0-9A-Fa-f]{2})>", token)
+    return int(hexadecimal[1], 16) if hexadecimal else ord(token)
+
+
+def acre_translations(folder, lines):
+    """(ids, score) of each line, in float32 by greedy search."""
+    command = [ACRE, "translate", "--model", folder, "--compute-type", "f32", "--beam-size", "1",
+               "--max-length", str(LONGEST), "--threads", "1", "--device", "cpu", "--json"]
+    done = subprocess.run(command, input="".join(line + "\n" for line in lines), text=True,
+                          capture_output=True, check=True, timeout=300)
+    best = [json.loads(line)["hypotheses"][0] for line in done.stdout.splitlines()]
+    return [([byte_of(token) + ByteVocabulary.FIRST for token in h["tokens"]], h["score"])
+            for h in best]
+
+
+@pytest.mark.parametrize("area", AREAS.values(), ids=AREAS)
+def test_acre_translates_as_pytorch(area, tmp_path):
+    model, vocabulary = exported(area, tmp_path)
+    lines = sentences(20)
+    found = acre_translations(tmp_path / "model", lines)
+    expected = [torch_translation(model, vocabulary, line) for line in lines]
+    assert len({tuple(ids) for ids, _ in expected}) > 4  # it tells sentences apart
+    for (ids, score), (torch_ids, torch_score) in zip(found, expected, strict=True):
+        assert ids == torch_ids
+        assert score == pytest.approx(torch_score, abs=BOUND)
+
+
+def test_exported_section_and_parameters(tmp_path):
+    from safetensors.torch import load_file
+
+    exported("eq9", tmp_path)
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    assert config["area"] == {"key": "concat", "value": "sum", "top_k": 0, "temperature": 1.0,
+                              "encoder_self": {"width": [5, 5]}, "decoder_self": {"width": [5, 5]},
+                              "decoder_cross": {"width": [5, 5]}}
+    tensors = load_file(tmp_path / "model/model.safetensors")
+    prefix = "model.decoder.layers.1.encoder_attn.area"
+    assert tensors[f"{prefix}.fc1.weight"].shape == (32, 96)
+    assert tensors[f"{prefix}.fc2.weight"].shape == (32, 32)
+    assert tensors[f"{prefix}.width_embedding.weight"].shape == (5, 16)
+    assert tensors[f"{prefix}.height_embedding.weight"].shape == (1, 16)
