@@ -125,7 +125,7 @@ static void replay_fini(struct replay *replay, const struct acre_model *model)
 {
     struct device *device = model->engine->device;
     device->ops->stream_close(replay->stream);
-    workspace_fini(&replay->workspace, model->transformer);
+    network_workspace_fini(&model->network, &replay->workspace);
     device->ops->free(device, replay->memory, replay->memory_floats);
     device->ops->free(device, replay->cache, replay->cache_floats);
     mem_free(replay->weights);
@@ -136,15 +136,15 @@ static int replay_init(struct replay *replay, const struct acre_model *model, si
                        size_t n_target)
 {
     struct device *device = model->engine->device;
-    const struct transformer *transformer = model->transformer;
-    struct stream_limits limits = transformer_stream_limits(transformer);
+    const struct network *network = &model->network;
+    struct stream_limits limits = network_stream_limits(network);
     size_t most = n_source > n_target ? n_source : n_target;
-    replay->memory_floats = transformer_memory_floats(transformer, n_source);
-    replay->cache_floats = n_target * transformer_cache_floats(transformer);
+    replay->memory_floats = network_memory_floats(network, n_source);
+    replay->cache_floats = n_target * network_cache_floats(network);
     replay->memory = device->ops->alloc(device, replay->memory_floats);
     replay->cache = device->ops->alloc(device, replay->cache_floats);
     replay->weights =
-        mem_alloc(transformer_weights_floats(transformer, n_source) * sizeof(*replay->weights));
+        mem_alloc(network_weights_floats(network, n_source) * sizeof(*replay->weights));
     replay->source = mem_alloc((n_source + n_target + most) * sizeof(*replay->source));
     if (!replay->memory || !replay->cache || !replay->weights || !replay->source)
         return ACRE_ENOMEM;
@@ -152,7 +152,7 @@ static int replay_init(struct replay *replay, const struct acre_model *model, si
     replay->numbers = replay->target + n_target;
     for (size_t i = 0; i < most; i++)
         replay->numbers[i] = (int32_t)i;
-    int status = workspace_init(&replay->workspace, transformer, n_source);
+    int status = network_workspace_init(network, n_source, &replay->workspace);
     return status ? status : device->ops->stream_open(device, &limits, &replay->stream);
 }
 
@@ -173,17 +173,17 @@ static void run_step(struct replay *replay, const struct acre_model *model, size
         .cache_rows = n_target,
         .listener = &listener,
     };
-    transformer_step(model->transformer, replay->stream, &replay->workspace, &step);
+    network_step(&model->network, replay->stream, &replay->workspace, &step);
 }
 
 static void run(struct replay *replay, const struct acre_model *model, size_t n_source,
                 size_t n_target, struct listening *listening)
 {
     const size_t first[] = {0, n_source};
-    transformer_encode(model->transformer, replay->stream, &replay->workspace, 1, first,
-                       replay->source, replay->numbers);
-    transformer_store_memory(model->transformer, replay->stream, &replay->workspace, 1, first,
-                             &replay->memory);
+    network_encode(&model->network, replay->stream, &replay->workspace, 1, first, replay->source,
+                   replay->numbers);
+    network_store_memory(&model->network, replay->stream, &replay->workspace, 1, first,
+                         &replay->memory);
     for (listening->t = 0; listening->t < n_target; listening->t++)
         run_step(replay, model, n_source, n_target, listening);
 }
@@ -227,7 +227,7 @@ static struct record *new_record(const struct acre_model *model, const struct se
     if (!record)
         return NULL;
     record->least = least;
-    record->attention.n_layers = (size_t)config->decoder_layers;
+    record->attention.n_layers = config_is_lstm(config) ? 1 : (size_t)config->decoder_layers;
     record->attention.n_heads = (size_t)config->decoder_heads;
     record->attention.n_source = sentence->n_source + 1;
     record->attention.n_target = sentence->hypotheses[0].n_tokens + 1;

@@ -108,7 +108,7 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **ou
 static void model_close(struct acre_model *model)
 {
     constraint_close(model->constraint);
-    transformer_close(model->transformer);
+    network_fini(&model->network);
     tokenizer_close(model->tokenizer);
     safetensors_close(model->weights);
     config_fini(&model->config);
@@ -161,7 +161,7 @@ static void fill_info(struct acre_model *model)
         .d_model = config->d_model,
         .encoder_layers = config->encoder_layers,
         .decoder_layers = config->decoder_layers,
-        .attention_heads = config->encoder_heads,
+        .attention_heads = config->decoder_heads,
         .vocab_size = config->decoder_vocab_size,
         .max_area_width = config_max_area_width(config),
         .max_source_tokens = config->max_positions - 1, /* and the end token */
@@ -179,7 +179,7 @@ static int add_lane(struct acre_engine *engine, struct acre_model *model, struct
     const struct config *config = &model->config;
     struct batch_model batch_model = {
         .device = engine->device,
-        .transformer = model->transformer,
+        .network = &model->network,
         .constraint = model->constraint,
         .start_token = config->start_token,
         .end_token = config->end_token,
@@ -204,9 +204,10 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     if (status == 0)
         status = tokenizer_open(directory, config->vocab_size, &model->tokenizer, err);
     if (status == 0)
-        status = transformer_open(engine->device, config, model->weights, &model->transformer, err);
+        status = network_init(&model->network, engine->device, config, model->weights, err);
     if (status != 0)
         return status;
+    safetensors_release(model->weights);
     struct constraint_options constraint = {
         .vocab_size = config->decoder_vocab_size,
         .end_token = config->end_token,

@@ -13,7 +13,7 @@
 #include "device/device.h"
 #include "model/config.h"
 #include "model/safetensors.h"
-#include "nn/transformer.h"
+#include "nn/network.h"
 #include "sched/scheduler.h"
 #include "text/tokenizer.h"
 
@@ -34,7 +34,7 @@ struct acre_model {
     struct config config;
     struct safetensors *weights; /* mapped: embeddings are read from there */
     struct tokenizer *tokenizer;
-    struct transformer *transformer;
+    struct network network;
     struct constraint *constraint;
     struct lane *lane;
     struct acre_model_info info;

@@ -89,16 +89,16 @@ static int alloc_host(struct batch *batch)
 
 static int alloc_device(struct batch *batch)
 {
-    const struct transformer *transformer = batch->model.transformer;
+    const struct network *network = batch->model.network;
     struct device *device = batch->model.device;
     size_t slots = batch->max_sentences, rows = slots * slot_rows(batch);
-    batch->memory_floats = slots * transformer_memory_floats(transformer, batch->positions);
-    batch->cache_floats = rows * transformer_cache_floats(transformer);
+    batch->memory_floats = slots * network_memory_floats(network, batch->positions);
+    batch->cache_floats = rows * network_cache_floats(network);
     batch->memories = device->ops->alloc(device, batch->memory_floats);
     batch->cache = device->ops->alloc(device, batch->cache_floats);
-    struct stream_limits limits = transformer_stream_limits(transformer);
+    struct stream_limits limits = network_stream_limits(network);
     if (!batch->memories || !batch->cache ||
-        workspace_init(&batch->workspace, transformer, max_rows(batch)) != 0)
+        network_workspace_init(network, max_rows(batch), &batch->workspace) != 0)
         return ACRE_ENOMEM;
     return device->ops->stream_open(device, &limits, &batch->stream);
 }
@@ -106,7 +106,7 @@ static int alloc_device(struct batch *batch)
 static void place_slots(struct batch *batch)
 {
     size_t rows = slot_rows(batch);
-    size_t memory = transformer_memory_floats(batch->model.transformer, batch->positions);
+    size_t memory = network_memory_floats(batch->model.network, batch->positions);
     for (size_t i = 0; i < batch->max_sentences; i++) {
         struct slot *slot = &batch->slots[i];
         slot->nodes = batch->nodes + i * rows;
@@ -125,14 +125,14 @@ int batch_open(const struct batch_model *model, const struct batch_limits *limit
     batch->model = *model;
     batch->max_sentences = limits->max_sentences;
     batch->max_beam = limits->max_beam_size;
-    batch->positions = transformer_positions(model->transformer);
+    batch->positions = network_positions(model->network);
     if (slot_rows(batch) > INT32_MAX / batch->max_sentences) {
         mem_free(batch);
         return err_set(err, ACRE_EOPTION,
                        "batch_size %zu and max_beam_size %zu are too large for a model of %zu "
                        "positions",
                        limits->max_sentences, limits->max_beam_size,
-                       transformer_positions(model->transformer));
+                       network_positions(model->network));
     }
     if (alloc_host(batch) != 0 || alloc_device(batch) != 0) {
         batch_close(batch);
@@ -150,7 +150,7 @@ void batch_close(struct batch *batch)
         return;
     struct device *device = batch->model.device;
     device->ops->stream_close(batch->stream);
-    workspace_fini(&batch->workspace, batch->model.transformer);
+    network_workspace_fini(batch->model.network, &batch->workspace);
     device->ops->free(device, batch->cache, batch->cache_floats);
     device->ops->free(device, batch->memories, batch->memory_floats);
     arena_close(&batch->arena);
@@ -208,7 +208,7 @@ static size_t put_source(struct batch *batch, const struct sentence *sentence, s
 
 void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t n)
 {
-    const struct transformer *transformer = batch->model.transformer;
+    const struct network *network = batch->model.network;
     size_t row = 0;
     if (n == 0)
         return;
@@ -218,10 +218,10 @@ void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t 
         row = put_source(batch, sentences[i], row);
     }
     batch->first[n] = row;
-    transformer_encode(transformer, batch->stream, &batch->workspace, n, batch->first, batch->ids,
-                       batch->positions_of);
-    transformer_store_memory(transformer, batch->stream, &batch->workspace, n, batch->first,
-                             batch->newcomer_memories);
+    network_encode(network, batch->stream, &batch->workspace, n, batch->first, batch->ids,
+                   batch->positions_of);
+    network_store_memory(network, batch->stream, &batch->workspace, n, batch->first,
+                         batch->newcomer_memories);
 }
 
 /* ---- Stepping -------------------------------------------------------------------------------- */
@@ -268,9 +268,9 @@ static void run_step(struct batch *batch, size_t n_rows)
         .cache = batch->cache,
         .cache_rows = batch->max_sentences * slot_rows(batch),
     };
-    const struct transformer *transformer = batch->model.transformer;
-    transformer_step(transformer, batch->stream, &batch->workspace, &step);
-    transformer_search_output(transformer, batch->stream, &batch->workspace, n_rows, batch->scans);
+    const struct network *network = batch->model.network;
+    network_step(network, batch->stream, &batch->workspace, &step);
+    network_search_output(network, batch->stream, &batch->workspace, n_rows, batch->scans);
 }
 
 /* The paths of the new live hypotheses: their parents', and their own row. */
@@ -319,13 +319,13 @@ static int copy_results(const struct search *search, struct sentence *sentence)
 /* A long sentence's pages go back at once: kept in every slot they would add up to gigabytes. */
 static void forget_slot(struct batch *batch, const struct slot *slot)
 {
-    const struct transformer *transformer = batch->model.transformer;
+    const struct network *network = batch->model.network;
     size_t rows = (size_t)(slot->search.t + 1) * (size_t)slot->search.decoding.beam_size;
-    size_t memory = transformer_memory_floats(transformer, slot->source_length);
-    if (rows * transformer_cache_floats(transformer) + memory <= KEPT_FLOATS)
+    size_t memory = network_memory_floats(network, slot->source_length);
+    if (rows * network_cache_floats(network) + memory <= KEPT_FLOATS)
         return;
-    transformer_forget_rows(transformer, batch->cache, batch->max_sentences * slot_rows(batch),
-                            (size_t)cache_row(batch, slot, 0, 0), rows);
+    network_forget_rows(network, batch->cache, batch->max_sentences * slot_rows(batch),
+                        (size_t)cache_row(batch, slot, 0, 0), rows);
     batch->model.device->ops->forget(batch->model.device, slot->memory, memory);
 }
 

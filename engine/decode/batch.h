@@ -18,14 +18,14 @@
 #include "acre.h"
 #include "decode/constraint.h"
 #include "decode/sentence.h"
-#include "nn/transformer.h"
+#include "nn/network.h"
 
 struct batch;
 
 /* What a batch decodes with; borrowed, must outlive it. */
 struct batch_model {
     struct device *device;
-    const struct transformer *transformer;
+    const struct network *network;
     const struct constraint *constraint;
     int start_token, end_token;
     bool renormalize;

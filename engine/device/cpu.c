@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -85,10 +86,14 @@ static void embed(struct stream *stream, const struct embedding *embedding, size
     (void)stream;
     size_t c = embedding->table.shape[1];
     for (size_t row = 0; row < m; row++, out += c) {
-        const float *position = embedding->positions + (size_t)positions[row] * c;
         tensor_read(&embedding->table, (size_t)ids[row] * c, c, out);
         for (size_t i = 0; i < c; i++)
-            out[i] = out[i] * embedding->scale + position[i];
+            out[i] *= embedding->scale;
+        if (!embedding->positions)
+            continue;
+        const float *position = embedding->positions + (size_t)positions[row] * c;
+        for (size_t i = 0; i < c; i++)
+            out[i] += position[i];
     }
 }
 
@@ -125,6 +130,33 @@ static void linear(struct stream *stream, const struct weight *weight, size_t m,
         product.y = y + row * n;
         product.y_stride = n;
         stream->kernels->linear(&product);
+    }
+}
+
+static void gather(struct stream *stream, size_t m, size_t n, const float *const *rows,
+                   size_t offset, float *out)
+{
+    (void)stream;
+    for (size_t row = 0; row < m; row++)
+        memcpy(out + row * n, rows[row] + offset, n * sizeof(*out));
+}
+
+static void scatter(struct stream *stream, size_t m, size_t n, const float *in, float *const *rows,
+                    size_t offset)
+{
+    (void)stream;
+    for (size_t row = 0; row < m; row++)
+        memcpy(rows[row] + offset, in + row * n, n * sizeof(*in));
+}
+
+static void lstm_cell(struct stream *stream, size_t m, size_t c, const float *gates,
+                      const float *const *before, float *const *after, size_t offset, float *hidden)
+{
+    for (size_t row = 0; row < m; row++) {
+        float *state = after[row] + offset;
+        stream->kernels->lstm_cell(c, gates + row * 4 * c, before[row] + offset + c, state + c,
+                                   state);
+        memcpy(hidden + row * c, state, c * sizeof(*hidden));
     }
 }
 
@@ -196,6 +228,9 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .memory_floats = cpu_memory_floats,
         .embed = embed,
         .linear = linear,
+        .gather = gather,
+        .scatter = scatter,
+        .lstm_cell = lstm_cell,
         .layer_norm = layer_norm,
         .attend = cpu_attend,
         .attend_step = cpu_attend_step,

@@ -129,7 +129,7 @@ void cpu_attend(struct stream *stream, const struct attention *attention, bool c
 void cpu_attend_step(struct stream *stream, const struct attention *attention,
                      const struct step_rows *rows, float *cache, const float *qkv, float *context);
 void cpu_store_memory(struct stream *stream, const struct attention *attention, size_t length,
-                      const float *keys_values, float *memory);
+                      const float *keys, const float *values, size_t stride, float *memory);
 void cpu_attend_memory(struct stream *stream, const struct attention *attention, size_t n_sentences,
                        const struct memory_rows *rows, const float *query, float *context);
 void cpu_memory_weights(struct stream *stream, const struct attention *attention, size_t head,

@@ -137,12 +137,12 @@ size_t cpu_memory_floats(const struct attention *attention, size_t length)
 }
 
 void cpu_store_memory(struct stream *stream, const struct attention *attention, size_t length,
-                      const float *keys_values, float *memory)
+                      const float *keys, const float *values, size_t stride, float *memory)
 {
     size_t d = attention->head_width, c = attention->n_heads * d;
     for (size_t offset = 0; offset < c; offset += d, memory += head_floats(attention, length))
-        cpu_areas_pack(stream, attention, length, keys_values + offset, keys_values + c + offset,
-                       2 * c, memory, memory + cpu_areas_key_floats(attention, length));
+        cpu_areas_pack(stream, attention, length, keys + offset, values + offset, stride, memory,
+                       memory + cpu_areas_key_floats(attention, length));
 }
 
 static struct head_memory head_of(const struct attention *attention, size_t head, size_t length,

@@ -33,6 +33,23 @@ static void scale_row(size_t n, float scale, float *row)
         row[i] *= scale;
 }
 
+static size_t part_columns(const struct weight_part *part)
+{
+    return part->n_columns > 0 ? part->n_columns : part->weight.shape[1];
+}
+
+/* rows[n,k], of the columns that are meant. */
+static void read_rows(const struct weight_part *part, size_t first, size_t n, size_t k, float *rows)
+{
+    size_t columns = part->weight.shape[1];
+    if (k == columns)
+        tensor_read(&part->weight, first * k, n * k, rows);
+    else
+        for (size_t row = 0; row < n; row++)
+            tensor_read(&part->weight, (first + row) * columns + part->first_column, k,
+                        rows + row * k);
+}
+
 /* Some rows of a tensor at a time, so that the float32 copy of a large matrix never exists.
  * `first` is the part's first column in the joined weight. */
 static void pack_part(const struct weight_part *part, struct weight *weight, size_t first,
@@ -45,7 +62,7 @@ static void pack_part(const struct weight_part *part, struct weight *weight, siz
         size_t column = first + row, in_block = row % KERNEL_PANEL;
         size_t left = n - row < KERNEL_PANEL ? n - row : KERNEL_PANEL;
         if (in_block == 0) {
-            tensor_read(&part->weight, row * k, left * k, rows);
+            read_rows(part, row, left, k, rows);
             scale_row(left * k, part->scale, rows);
         }
         char *panel = panels + column / KERNEL_PANEL * kernel_panel_bytes(packed->type, k);
@@ -68,7 +85,7 @@ int cpu_weight_open(struct device *device, enum kernel_type type, const struct w
     if (!weight)
         return ACRE_ENOMEM;
     weight->packed.type = type;
-    weight->packed.k = parts[0].weight.shape[1];
+    weight->packed.k = part_columns(&parts[0]);
     for (size_t i = 0; i < n_parts; i++)
         weight->packed.n += parts[i].weight.shape[0];
     float *rows = mem_alloc(KERNEL_PANEL * weight->packed.k * sizeof(*rows));
@@ -144,12 +161,14 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
         return ACRE_ENOMEM;
     embedding->table = *table;
     embedding->scale = scale;
-    embedding->positions = mem_alloc(n_positions * c * sizeof(float));
-    if (!embedding->positions) {
+    if (n_positions > 0)
+        embedding->positions = mem_alloc(n_positions * c * sizeof(float));
+    if (n_positions > 0 && !embedding->positions) {
         cpu_embedding_close(embedding);
         return ACRE_ENOMEM;
     }
-    fill_positions(n_positions, c, embedding->positions);
+    if (n_positions > 0)
+        fill_positions(n_positions, c, embedding->positions);
     *out = embedding;
     return 0;
 }

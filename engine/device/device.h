@@ -28,9 +28,10 @@ struct area_key;  /* how the keys of areas are computed */
 
 /* One of the matrices that are joined, one below the other, into a weight. */
 struct weight_part {
-    struct tensor weight; /* [n, K] */
-    struct tensor bias;   /* n elements; data == NULL: zeros */
-    float scale;          /* multiplies weight and bias */
+    struct tensor weight;           /* [n, K] */
+    struct tensor bias;             /* n elements; data == NULL: zeros */
+    size_t first_column, n_columns; /* the part of [n, all columns] that is meant; 0: all */
+    float scale;                    /* multiplies weight and bias */
 };
 
 /* Parameters of the modes that have dense layers; shared by the heads. D is the head width. */
@@ -108,13 +109,28 @@ struct device_ops {
     size_t (*memory_floats)(const struct attention *attention, size_t length);
 
     /* out[M,C] = scale * table[ids[m]] + position(positions[m]). Positions are MarianMT's: sines
-     * in the first half of the vector, cosines in the second. */
+     * in the first half of the vector, cosines in the second. No positions are added (NULL is
+     * allowed) where the embedding was opened for none. */
     void (*embed)(struct stream *stream, const struct embedding *embedding, size_t m,
                   const int32_t *ids, const int32_t *positions, float *out);
 
     /* y[M,N] = activation(x[M,K]·Wᵀ + bias) + residual[M,N]; residual may be NULL or y. */
     void (*linear)(struct stream *stream, const struct weight *weight, size_t m, const float *x,
                    enum kernel_activation activation, const float *residual, float *y);
+
+    /* out[M,N] = rows[m][offset ...], and the other way round. */
+    void (*gather)(struct stream *stream, size_t m, size_t n, const float *const *rows,
+                   size_t offset, float *out);
+    void (*scatter)(struct stream *stream, size_t m, size_t n, const float *in, float *const *rows,
+                    size_t offset);
+
+    /* One step of an LSTM layer. gates[M,4C]: input i, forget f, cell g, output o. The cell state
+     * is before[m][offset + C ...]; after[m][offset ...] gets the hidden state and behind it the
+     * cell state: c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c). hidden[M,C] = h.
+     */
+    void (*lstm_cell)(struct stream *stream, size_t m, size_t c, const float *gates,
+                      const float *const *before, float *const *after, size_t offset,
+                      float *hidden);
 
     /* y[M,C] = layer norm of x[M,C], epsilon 1e-5; y may be x. */
     void (*layer_norm)(struct stream *stream, const struct norm *norm, size_t m, const float *x,
@@ -132,10 +148,10 @@ struct device_ops {
                         const struct step_rows *rows, float *cache, const float *qkv,
                         float *context);
 
-    /* Lays out the encoder memory of one sentence for attend_memory: keys_values[L,2C] into
-     * memory[memory_floats(L)]. */
+    /* Lays out the encoder memory of one sentence for attend_memory: keys and values into
+     * memory[memory_floats(L)]. Rows of keys[L,C] and values[L,C] are `stride` floats apart. */
     void (*store_memory)(struct stream *stream, const struct attention *attention, size_t length,
-                         const float *keys_values, float *memory);
+                         const float *keys, const float *values, size_t stride, float *memory);
 
     /* Cross-attention: query[R,C], scaled; context[R,C]. */
     void (*attend_memory)(struct stream *stream, const struct attention *attention,

@@ -169,6 +169,11 @@ struct kernels {
     void (*layer_norm)(size_t m, size_t c, const float *x, const float *gain, const float *bias,
                        float epsilon, float *y);
 
+    /* One row of an LSTM cell, see device.h: gates[4C], cell state before[C] to after[C] (the same
+     * is allowed), hidden[C]. */
+    void (*lstm_cell)(size_t c, const float *gates, const float *before, float *after,
+                      float *hidden);
+
     /* scores[m] = query[Dp] · key of item m, for keys scattered over a cache: item m's is at
      * cache + rows[m] * stride, m < L. */
     void (*scores_rows)(size_t l, size_t dp, const float *query, const float *cache,

@@ -110,6 +110,22 @@ static void layer_norm(size_t m, size_t c, const float *x, const float *gain, co
     }
 }
 
+static float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+static void lstm_cell(size_t c, const float *gates, const float *before, float *after,
+                      float *hidden)
+{
+    for (size_t i = 0; i < c; i++) {
+        float kept = sigmoid(gates[c + i]) * before[i];
+        float cell = kept + sigmoid(gates[i]) * tanhf(gates[2 * c + i]);
+        after[i] = cell;
+        hidden[i] = sigmoid(gates[3 * c + i]) * tanhf(cell);
+    }
+}
+
 static void scores_rows(size_t l, size_t dp, const float *query, const float *cache,
                         const int32_t *rows, size_t stride, float *out)
 {
@@ -178,6 +194,7 @@ const struct kernels kernels_scalar = {
     .pack_rows = pack_rows,
     .linear = linear,
     .layer_norm = layer_norm,
+    .lstm_cell = lstm_cell,
     .scores_rows = scores_rows,
     .area_coverage = area_coverage,
     .context_rows = context_rows,

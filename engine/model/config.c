@@ -54,23 +54,37 @@ static const struct int_key sizes[] = {
     INT_KEY("d_model", 2, MAX_WIDTH, d_model),
     INT_KEY("encoder_layers", 1, CONFIG_MAX_LAYERS, encoder_layers),
     INT_KEY("decoder_layers", 1, CONFIG_MAX_LAYERS, decoder_layers),
-    INT_KEY("encoder_attention_heads", 1, 1024, encoder_heads),
     INT_KEY("decoder_attention_heads", 1, 1024, decoder_heads),
-    INT_KEY("encoder_ffn_dim", 1, MAX_WIDTH * 4, encoder_ffn),
-    INT_KEY("decoder_ffn_dim", 1, MAX_WIDTH * 4, decoder_ffn),
     INT_KEY("vocab_size", 2, MAX_VOCAB, vocab_size),
     INT_KEY("max_position_embeddings", 2, MAX_POSITIONS, max_positions),
 };
 
-static int read_sizes(const struct json_object *object, struct config *config, struct acre_err *err)
+static const struct int_key transformer_sizes[] = {
+    INT_KEY("encoder_attention_heads", 1, 1024, encoder_heads),
+    INT_KEY("encoder_ffn_dim", 1, MAX_WIDTH * 4, encoder_ffn),
+    INT_KEY("decoder_ffn_dim", 1, MAX_WIDTH * 4, decoder_ffn),
+};
+
+static int read_keys(const struct json_object *object, size_t n, const struct int_key *keys,
+                     struct config *config, struct acre_err *err)
 {
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        const struct int_key *key = &sizes[i];
-        int *value = (int *)(void *)((char *)config + key->offset);
-        int code = json_get_int(object, key->field, key->min, key->max, value, err);
+    for (size_t i = 0; i < n; i++) {
+        int *value = (int *)(void *)((char *)config + keys[i].offset);
+        int code = json_get_int(object, keys[i].field, keys[i].min, keys[i].max, value, err);
         if (code)
             return code;
     }
+    return 0;
+}
+
+static int read_sizes(const struct json_object *object, struct config *config, struct acre_err *err)
+{
+    int code = read_keys(object, sizeof(sizes) / sizeof(sizes[0]), sizes, config, err);
+    if (!code && !config_is_lstm(config))
+        code = read_keys(object, sizeof(transformer_sizes) / sizeof(transformer_sizes[0]),
+                         transformer_sizes, config, err);
+    if (code)
+        return code;
     config->decoder_vocab_size = config->vocab_size;
     return json_opt_int(object, "decoder_vocab_size", 2, MAX_VOCAB, &config->decoder_vocab_size,
                         err);
@@ -91,9 +105,10 @@ static int read_model_type(const struct json_object *object, struct config *conf
 {
     int code =
         json_get_text(object, "model_type", sizeof(config->model_type), config->model_type, err);
-    if (code || !strcmp(config->model_type, "marian"))
+    if (code || !strcmp(config->model_type, "marian") || config_is_lstm(config))
         return code;
-    return err_set(err, ACRE_EUNSUPPORTED, "%s: model_type: expected \"marian\", found \"%s\"",
+    return err_set(err, ACRE_EUNSUPPORTED,
+                   "%s: model_type: expected \"marian\" or \"acre-lstm\", found \"%s\"",
                    object->file, config->model_type);
 }
 
@@ -138,7 +153,7 @@ static int read_flags(const struct json_object *object, struct config *config, s
     } fixed[] = {{"static_position_embeddings", true}, {"normalize_before", false},
                  {"normalize_embedding", false},       {"add_final_layer_norm", false},
                  {"tie_word_embeddings", true},        {"is_encoder_decoder", true}};
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !config_is_lstm(config); i++) {
         int code = check_flag(object, fixed[i].field, fixed[i].wanted, err);
         if (code)
             return code;
@@ -166,6 +181,28 @@ static int read_compute_type(const struct json_object *object, struct config *co
                      err);
 }
 
+static int read_transformer(const struct json_object *object, struct config *config,
+                            struct acre_err *err)
+{
+    int code =
+        check_heads(object, "encoder_attention_heads", config->d_model, config->encoder_heads, err);
+    if (!code)
+        code = check_heads(object, "decoder_attention_heads", config->d_model,
+                           config->decoder_heads, err);
+    return code ? code : read_activation(object, config, err);
+}
+
+/* The decoder's layers begin with the encoder's states. */
+static int read_lstm(const struct json_object *object, const struct config *config,
+                     struct acre_err *err)
+{
+    char expected[64];
+    if (config->decoder_layers == config->encoder_layers)
+        return 0;
+    snprintf(expected, sizeof(expected), "encoder_layers, which is %d", config->encoder_layers);
+    return json_fail(object, "decoder_layers", expected, json_find(object, "decoder_layers"), err);
+}
+
 static int read_architecture(const struct json_object *object, struct config *config,
                              struct acre_err *err)
 {
@@ -173,13 +210,8 @@ static int read_architecture(const struct json_object *object, struct config *co
     if (!code)
         code = read_sizes(object, config, err);
     if (!code)
-        code = check_heads(object, "encoder_attention_heads", config->d_model,
-                           config->encoder_heads, err);
-    if (!code)
-        code = check_heads(object, "decoder_attention_heads", config->d_model,
-                           config->decoder_heads, err);
-    if (!code)
-        code = read_activation(object, config, err);
+        code = config_is_lstm(config) ? read_lstm(object, config, err)
+                                      : read_transformer(object, config, err);
     if (!code)
         code = read_compute_type(object, config, err);
     return code ? code : read_flags(object, config, err);
@@ -292,6 +324,16 @@ static int read_one_area(const struct json_object *parent, const char *field, in
     return code ? code : read_modes(&object, area, err);
 }
 
+/* Its attention is in no need of parameters of its own. */
+static int check_lstm_area(const struct json_object *object, const struct config *config,
+                           struct acre_err *err)
+{
+    if (config->decoder_cross.key == AREA_KEY_MEAN || config->decoder_cross.key == AREA_KEY_MAX)
+        return 0;
+    return err_set(err, ACRE_EUNSUPPORTED,
+                   "%s: area.key: expected mean, sample or max in a model of LSTMs", object->file);
+}
+
 static int read_area(const struct json_object *top, struct config *config, struct acre_err *err)
 {
     static const char *const known[] = {"key",          "value",         "weights",
@@ -314,6 +356,10 @@ static int read_area(const struct json_object *top, struct config *config, struc
     if (!code)
         code = read_modes(&object, &common, err);
     config->encoder_self = config->decoder_self = config->decoder_cross = common;
+    if (!code && config_is_lstm(config))
+        code = read_one_area(&object, "decoder_cross", 1, 1, &config->decoder_cross, err);
+    if (config_is_lstm(config))
+        return code ? code : check_lstm_area(&object, config, err);
     if (!code)
         code = read_one_area(&object, "encoder_self", config->encoder_layers, MAX_AREA_HEIGHT,
                              &config->encoder_self, err);
@@ -667,8 +713,15 @@ static int widest(const struct area_config *area, int n_layers)
     return width;
 }
 
+bool config_is_lstm(const struct config *config)
+{
+    return strcmp(config->model_type, "acre-lstm") == 0;
+}
+
 int config_max_area_width(const struct config *config)
 {
+    if (config_is_lstm(config))
+        return config->decoder_cross.width[0];
     int width = widest(&config->encoder_self, config->encoder_layers);
     int self = widest(&config->decoder_self, config->decoder_layers);
     int cross = widest(&config->decoder_cross, config->decoder_layers);

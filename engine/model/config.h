@@ -32,7 +32,7 @@ struct area_config {
 };
 
 struct config {
-    char model_type[32];         /* "marian" */
+    char model_type[32];         /* "marian" or "acre-lstm" */
     char source[16], target[16]; /* language codes, from tokenizer_config.json; "" if absent */
     int d_model;
     int encoder_layers, decoder_layers;
@@ -64,6 +64,10 @@ struct config_texts {
 };
 int config_parse(const struct config_texts *texts, struct config *config, struct acre_err *err);
 void config_fini(struct config *config);
+
+/* Whether it is of LSTMs: d_model cells, as many decoder as encoder layers, decoder_heads that are
+ * each as wide as the model, one attention (decoder_cross). What only Transformers have is zero. */
+bool config_is_lstm(const struct config *config);
 
 int config_max_area_width(const struct config *config);
 

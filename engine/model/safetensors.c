@@ -500,6 +500,14 @@ int safetensors_open_buffer(const void *data, size_t bytes, struct safetensors *
     return hand_out(object, code ? code : finish(object, err), weights);
 }
 
+void safetensors_release(const struct safetensors *weights)
+{
+    for (size_t i = 0; i < weights->n_files; i++)
+        if (weights->files[i].is_mapped)
+            madvise((void *)(uintptr_t)weights->files[i].data, weights->files[i].bytes,
+                    MADV_DONTNEED);
+}
+
 void safetensors_close(struct safetensors *weights)
 {
     if (!weights)

@@ -26,6 +26,10 @@ int safetensors_open_buffer(const void *data, size_t bytes, struct safetensors *
                             struct acre_err *err);
 void safetensors_close(struct safetensors *weights); /* NULL is allowed */
 
+/* Gives the pages of the mapped files back; those that are read again come back. For when weights
+ * have been packed: only embeddings are read from the files then. */
+void safetensors_release(const struct safetensors *weights);
+
 /* The tensor `name` with exactly this shape and any of the float types. */
 int safetensors_get(const struct safetensors *weights, const char *name, int n_dims,
                     const size_t *shape, struct tensor *tensor, struct acre_err *err);

@@ -7,6 +7,39 @@
 
 enum { MAX_PARTS = 3 };
 
+bool layer_has_areas(const struct area_config *area, size_t layer)
+{
+    return area->width[layer] > 1 || area->height[layer] > 1;
+}
+
+struct attention layer_attention(int d_model, int n_heads, const struct area_config *area,
+                                 size_t layer)
+{
+    struct attention attention = {
+        .n_heads = (size_t)n_heads,
+        .head_width = (size_t)(d_model / n_heads),
+        .area = {.width = area->width[layer], .sigmoid = area->sigmoid},
+    };
+    if (layer_has_areas(area, layer)) {
+        attention.area.height = area->height[layer];
+        attention.area.memory_height = area->memory_height;
+        attention.area.value = area->value;
+        attention.area.top_k = area->top_k;
+    }
+    return attention;
+}
+
+enum area_key_mode layer_key_mode(const struct area_config *area, size_t layer)
+{
+    return layer_has_areas(area, layer) ? area->key : AREA_KEY_MEAN;
+}
+
+size_t layer_planes(const struct attention *attention)
+{
+    size_t height = attention->area.height > 1 ? (size_t)attention->area.height : 1;
+    return height * (size_t)attention->area.width;
+}
+
 static int find_tensor(const struct layer_source *source, const char *name, int n_dims, size_t n,
                        size_t k, struct tensor *tensor, struct acre_err *err)
 {
@@ -20,12 +53,12 @@ static int find_part(const struct layer_source *source, const char *name, size_t
                      float scale, struct weight_part *part, struct acre_err *err)
 {
     char full[128];
+    *part = (struct weight_part){.scale = scale};
     snprintf(full, sizeof(full), "%s.weight", name);
     int status = find_tensor(source, full, 2, n, k, &part->weight, err);
     if (status != 0)
         return status;
     snprintf(full, sizeof(full), "%s.bias", name);
-    part->scale = scale;
     return find_tensor(source, full, 1, n, 0, &part->bias, err);
 }
 
@@ -118,10 +151,9 @@ static int find_area_parts(const struct layer_source *source, const char *name,
     return status;
 }
 
-/* The keys of areas that are not their items' means. */
-static int bind_area_key(const struct layer_source *source, const char *name,
-                         enum area_key_mode mode, struct attention *attention,
-                         struct area_key **key, struct acre_err *err)
+int layer_bind_area_key(const struct layer_source *source, const char *name,
+                        enum area_key_mode mode, struct attention *attention, struct area_key **key,
+                        struct acre_err *err)
 {
     struct area_key_parts parts = {.mode = mode};
     if (mode == AREA_KEY_MEAN)
@@ -147,8 +179,8 @@ static int bind_self_attention(struct layer *layer, const struct layer_source *s
     if (status == 0)
         status = bind_norm(source, "self_attn_layer_norm", &layer->self_norm, err);
     if (status == 0)
-        status = bind_area_key(source, "self_attn", layer->self_key_mode, &layer->self_attention,
-                               &layer->self_key, err);
+        status = layer_bind_area_key(source, "self_attn", layer->self_key_mode,
+                                     &layer->self_attention, &layer->self_key, err);
     return status;
 }
 
@@ -166,8 +198,8 @@ static int bind_cross_attention(struct layer *layer, const struct layer_source *
     if (status == 0)
         status = bind_norm(source, "encoder_attn_layer_norm", &layer->cross_norm, err);
     if (status == 0)
-        status = bind_area_key(source, "encoder_attn", layer->cross_key_mode,
-                               &layer->cross_attention, &layer->cross_key, err);
+        status = layer_bind_area_key(source, "encoder_attn", layer->cross_key_mode,
+                                     &layer->cross_attention, &layer->cross_key, err);
     return status;
 }
 

@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "nn/layer.h"
+#include "nn/tables.h"
 
 struct transformer {
     struct device *device;
     size_t c, f;
     size_t n_positions;
     enum kernel_activation activation;
-    struct embedding *source, *target; /* the same pointer if shared */
-    struct weight *output;             /* [V,C] with final_logits_bias */
+    struct tables tables;
     size_t n_encoder, n_decoder;
     struct layer *encoder, *decoder; /* owned */
 };
@@ -36,38 +36,11 @@ static enum kernel_activation kernel_activation(enum activation activation)
     return KERNEL_NONE;
 }
 
-static bool has_areas(const struct area_config *area, size_t layer)
-{
-    return area->width[layer] > 1 || area->height[layer] > 1;
-}
-
-static struct attention attention_of(const struct config *config, int n_heads,
-                                     const struct area_config *area, size_t layer)
-{
-    struct attention attention = {
-        .n_heads = (size_t)n_heads,
-        .head_width = (size_t)(config->d_model / n_heads),
-        .area = {.width = area->width[layer], .sigmoid = area->sigmoid},
-    };
-    if (has_areas(area, layer)) {
-        attention.area.height = area->height[layer];
-        attention.area.memory_height = area->memory_height;
-        attention.area.value = area->value;
-        attention.area.top_k = area->top_k;
-    }
-    return attention;
-}
-
-static enum area_key_mode key_mode_of(const struct area_config *area, size_t layer)
-{
-    return has_areas(area, layer) ? area->key : AREA_KEY_MEAN;
-}
-
 /* D^-0.5, and the temperature: an area's logit is linear in the query. */
 static float query_scale(const struct attention *attention, const struct area_config *area,
                          size_t layer)
 {
-    float temperature = has_areas(area, layer) ? area->temperature : 1.0f;
+    float temperature = layer_has_areas(area, layer) ? area->temperature : 1.0f;
     return 1.0f / (sqrtf((float)attention->head_width) * temperature);
 }
 
@@ -81,9 +54,9 @@ static int bind_encoder(struct transformer *model, const struct config *config,
         snprintf(prefix, sizeof(prefix), "model.encoder.layers.%zu.", i);
         source->prefix = prefix;
         layer->self_attention =
-            attention_of(config, config->encoder_heads, &config->encoder_self, i);
+            layer_attention(config->d_model, config->encoder_heads, &config->encoder_self, i);
         layer->self_scale = query_scale(&layer->self_attention, &config->encoder_self, i);
-        layer->self_key_mode = key_mode_of(&config->encoder_self, i);
+        layer->self_key_mode = layer_key_mode(&config->encoder_self, i);
         int status = layer_bind_encoder(layer, source, err);
         if (status != 0)
             return status;
@@ -101,78 +74,18 @@ static int bind_decoder(struct transformer *model, const struct config *config,
         snprintf(prefix, sizeof(prefix), "model.decoder.layers.%zu.", i);
         source->prefix = prefix;
         layer->self_attention =
-            attention_of(config, config->decoder_heads, &config->decoder_self, i);
+            layer_attention(config->d_model, config->decoder_heads, &config->decoder_self, i);
         layer->self_scale = query_scale(&layer->self_attention, &config->decoder_self, i);
-        layer->self_key_mode = key_mode_of(&config->decoder_self, i);
+        layer->self_key_mode = layer_key_mode(&config->decoder_self, i);
         layer->cross_attention =
-            attention_of(config, config->decoder_heads, &config->decoder_cross, i);
+            layer_attention(config->d_model, config->decoder_heads, &config->decoder_cross, i);
         layer->cross_scale = query_scale(&layer->cross_attention, &config->decoder_cross, i);
-        layer->cross_key_mode = key_mode_of(&config->decoder_cross, i);
+        layer->cross_key_mode = layer_key_mode(&config->decoder_cross, i);
         int status = layer_bind_decoder(layer, source, err);
         if (status != 0)
             return status;
     }
     return 0;
-}
-
-/* The embedding of one side: its own tensor, or the shared one. */
-static int find_table(const struct safetensors *weights, const struct config *config,
-                      const char *own_name, int vocab_size, struct tensor *table,
-                      struct acre_err *err)
-{
-    const char *name = config->share_embeddings ? "model.shared.weight" : own_name;
-    if (config->share_embeddings && !safetensors_find(weights, name))
-        name = own_name; /* older files hold copies instead */
-    size_t shape[2] = {(size_t)vocab_size, (size_t)config->d_model};
-    return safetensors_get(weights, name, 2, shape, table, err);
-}
-
-static int open_table(struct transformer *model, const struct config *config,
-                      const struct tensor *table, struct embedding **embedding,
-                      struct acre_err *err)
-{
-    float scale = config->scale_embedding ? sqrtf((float)config->d_model) : 1.0f;
-    if (model->device->ops->embedding_open(model->device, table, scale, model->n_positions,
-                                           embedding) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the position table");
-    return 0;
-}
-
-static int bind_output(struct transformer *model, const struct config *config,
-                       const struct safetensors *weights, const struct tensor *table,
-                       struct acre_err *err)
-{
-    struct weight_part part = {.weight = *table, .scale = 1.0f};
-    size_t shape[2] = {1, (size_t)config->decoder_vocab_size};
-    if (safetensors_find(weights, "final_logits_bias")) {
-        int status = safetensors_get(weights, "final_logits_bias", 2, shape, &part.bias, err);
-        if (status != 0)
-            return status;
-    }
-    const struct device_ops *ops = model->device->ops;
-    if (ops->weight_open(model->device, config->compute_type, &part, 1, &model->output) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the output layer");
-    return 0;
-}
-
-static int bind_tables(struct transformer *model, const struct config *config,
-                       const struct safetensors *weights, struct acre_err *err)
-{
-    struct tensor source, target;
-    int status = find_table(weights, config, "model.encoder.embed_tokens.weight",
-                            config->vocab_size, &source, err);
-    if (status != 0)
-        return status;
-    status = find_table(weights, config, "model.decoder.embed_tokens.weight",
-                        config->decoder_vocab_size, &target, err);
-    if (status != 0)
-        return status;
-    status = open_table(model, config, &source, &model->source, err);
-    if (status == 0 && source.data == target.data)
-        model->target = model->source;
-    else if (status == 0)
-        status = open_table(model, config, &target, &model->target, err);
-    return status != 0 ? status : bind_output(model, config, weights, &target, err);
 }
 
 int transformer_open(struct device *device, const struct config *config,
@@ -196,7 +109,7 @@ int transformer_open(struct device *device, const struct config *config,
     if (model->encoder && model->decoder) {
         struct layer_source source = {
             .device = device, .weights = weights, .c = model->c, .type = config->compute_type};
-        status = bind_tables(model, config, weights, err);
+        status = tables_bind(&model->tables, device, config, weights, model->n_positions, err);
         if (status == 0)
             status = bind_encoder(model, config, &source, err);
         if (status == 0)
@@ -216,15 +129,11 @@ void transformer_close(struct transformer *model)
 {
     if (!model)
         return;
-    const struct device_ops *ops = model->device->ops;
     for (size_t i = 0; model->encoder && i < model->n_encoder; i++)
         layer_fini(&model->encoder[i], model->device);
     for (size_t i = 0; model->decoder && i < model->n_decoder; i++)
         layer_fini(&model->decoder[i], model->device);
-    ops->weight_close(model->output);
-    if (model->target != model->source)
-        ops->embedding_close(model->target);
-    ops->embedding_close(model->source);
+    tables_fini(&model->tables, model->device);
     mem_free(model->encoder);
     mem_free(model->decoder);
     mem_free(model);
@@ -232,8 +141,7 @@ void transformer_close(struct transformer *model)
 
 static void widen_limits(const struct attention *attention, struct stream_limits *limits)
 {
-    size_t height = attention->area.height > 1 ? (size_t)attention->area.height : 1;
-    size_t planes = height * (size_t)attention->area.width;
+    size_t planes = layer_planes(attention);
     if (attention->head_width > limits->max_head_width)
         limits->max_head_width = attention->head_width;
     if (planes > limits->max_planes)
@@ -371,7 +279,7 @@ void transformer_encode(const struct transformer *model, struct stream *stream,
                         const int32_t *ids, const int32_t *positions)
 {
     struct pass pass = pass_of(model, stream, workspace, first[n_sentences]);
-    pass.ops->embed(stream, model->source, pass.n_rows, ids, positions, workspace->hidden);
+    pass.ops->embed(stream, model->tables.source, pass.n_rows, ids, positions, workspace->hidden);
     for (size_t i = 0; i < model->n_encoder; i++) {
         self_attention(&pass, &model->encoder[i], false, n_sentences, first);
         feed_forward(&pass, &model->encoder[i]);
@@ -403,9 +311,9 @@ void transformer_store_memory(const struct transformer *model, struct stream *st
                     NULL, workspace->joined);
         for (size_t b = 0; b < n_sentences; b++) {
             size_t length = first[b + 1] - first[b];
-            ops->store_memory(stream, &layer->cross_attention, length,
-                              workspace->joined + first[b] * 2 * model->c,
-                              memories[b] + memory_before(model, i, length));
+            const float *keys = workspace->joined + first[b] * 2 * model->c;
+            ops->store_memory(stream, &layer->cross_attention, length, keys, keys + model->c,
+                              2 * model->c, memories[b] + memory_before(model, i, length));
         }
     }
 }
@@ -435,7 +343,7 @@ void transformer_step(const struct transformer *model, struct stream *stream,
     struct pass pass = pass_of(model, stream, workspace, step->rows.n_rows);
     float *cache = step->cache;
     pass.listener = step->listener;
-    pass.ops->embed(stream, model->target, pass.n_rows, step->ids, step->positions,
+    pass.ops->embed(stream, model->tables.target, pass.n_rows, step->ids, step->positions,
                     workspace->hidden);
     for (size_t i = 0; i < model->n_decoder; i++) {
         const struct layer *layer = &model->decoder[i];
@@ -454,7 +362,7 @@ void transformer_decode(const struct transformer *model, struct stream *stream,
                         const int32_t *ids, const int32_t *positions, struct memory_rows *groups)
 {
     struct pass pass = pass_of(model, stream, workspace, first[n_sentences]);
-    pass.ops->embed(stream, model->target, pass.n_rows, ids, positions, workspace->hidden);
+    pass.ops->embed(stream, model->tables.target, pass.n_rows, ids, positions, workspace->hidden);
     for (size_t i = 0; i < model->n_decoder; i++) {
         self_attention(&pass, &model->decoder[i], true, n_sentences, first);
         cross_attention(&pass, i, n_sentences, groups);
@@ -462,13 +370,9 @@ void transformer_decode(const struct transformer *model, struct stream *stream,
     }
 }
 
-size_t transformer_weights_floats(const struct transformer *model, size_t memory_length)
-{
-    return transformer_stream_limits(model).max_planes * kernel_padded(memory_length);
-}
-
 void transformer_search_output(const struct transformer *model, struct stream *stream,
                                struct workspace *workspace, size_t n_rows, struct logit_scan *scans)
 {
-    model->device->ops->search_output(stream, model->output, n_rows, workspace->hidden, scans);
+    model->device->ops->search_output(stream, model->tables.output, n_rows, workspace->hidden,
+                                      scans);
 }

@@ -8,10 +8,7 @@
 #ifndef NN_TRANSFORMER_H
 #define NN_TRANSFORMER_H
 
-#include "acre.h"
-#include "device/device.h"
-#include "model/config.h"
-#include "model/safetensors.h"
+#include "nn/pass.h"
 
 struct transformer;
 
@@ -21,17 +18,6 @@ int transformer_open(struct device *device, const struct config *config,
                      const struct safetensors *weights, struct transformer **transformer,
                      struct acre_err *err);
 void transformer_close(struct transformer *transformer); /* NULL is allowed */
-
-/* Activations of up to max_rows rows, on the device. */
-struct workspace {
-    size_t max_rows;
-    float *hidden;  /* [R,C]: the result of every pass */
-    float *joined;  /* [R,3C] */
-    float *context; /* [R,C] */
-    float *inner;   /* [R,F] */
-    float *memory;  /* all of it, n_floats */
-    size_t n_floats;
-};
 
 int workspace_init(struct workspace *workspace, const struct transformer *transformer,
                    size_t max_rows);
@@ -59,29 +45,8 @@ size_t transformer_cache_floats(const struct transformer *transformer);
 void transformer_forget_rows(const struct transformer *transformer, float *cache, size_t cache_rows,
                              size_t first_row, size_t n_rows);
 
-/* Who is told what cross-attention weighs: weights[planes][Lp] of all areas, see kernels/areas.h.
- */
-struct attention_listener {
-    void (*tell)(void *user, const struct attention *attention, size_t layer, size_t head,
-                 size_t row, const float *weights);
-    void *user;
-    float *weights; /* [transformer_weights_floats()] */
-};
-size_t transformer_weights_floats(const struct transformer *transformer, size_t memory_length);
-
-/* One decoder step for all live rows. */
-struct decoder_step {
-    struct step_rows rows;      /* paths into the cache */
-    const int32_t *ids;         /* [R] token each row reads */
-    const int32_t *positions;   /* [R] */
-    size_t n_sentences;         /* rows of a sentence stand together */
-    struct memory_rows *groups; /* [n_sentences]; memory of layer 0, the rest follows from it */
-    float *cache;               /* [cache_rows][row floats] of one decoder layer after the other */
-    size_t cache_rows;
-    const struct attention_listener *listener; /* NULL: nobody */
-};
-
-/* Result in workspace->hidden. Moves the groups' memory pointers from layer to layer. */
+/* One step; the cache has the rows of one decoder layer after the other. Result in
+ * workspace->hidden. Moves the groups' memory pointers from layer to layer. */
 void transformer_step(const struct transformer *transformer, struct stream *stream,
                       struct workspace *workspace, struct decoder_step *step);
 

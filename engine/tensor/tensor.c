@@ -74,3 +74,11 @@ void tensor_read(const struct tensor *tensor, size_t first, size_t n, float *out
         break;
     }
 }
+
+struct tensor tensor_rows(const struct tensor *matrix, size_t first, size_t n)
+{
+    struct tensor rows = *matrix;
+    rows.data = (const char *)matrix->data + first * matrix->shape[1] * dtype_bytes(matrix->dtype);
+    rows.shape[0] = n;
+    return rows;
+}

@@ -196,24 +196,19 @@ static double query_error(const struct golden *golden, struct device *device, st
     const float *keys = golden->key + head * golden->l * d;
     const float *values = golden->value + head * golden->l * d;
     float *query = malloc(d * sizeof(float)), *context = malloc(d * sizeof(float));
-    float *joined = malloc(n_seen * 2 * d * sizeof(float));
     float *memory = malloc(device->ops->memory_floats(attention, n_seen) * sizeof(float));
     float *weights = malloc(n_weights * sizeof(float));
     double scale = number_of(golden, "query_scale") / number_of(golden, "area_temperature");
     for (size_t c = 0; c < d; c++)
         query[c] = golden->query[row * d + c] * (float)scale;
-    for (size_t m = 0; m < n_seen; m++) {
-        memcpy(joined + m * 2 * d, keys + m * d, d * sizeof(float));
-        memcpy(joined + m * 2 * d + d, values + m * d, d * sizeof(float));
-    }
-    device->ops->store_memory(stream, attention, n_seen, joined, memory);
+    device->ops->store_memory(stream, attention, n_seen, keys, values, d, memory);
     struct memory_rows rows = {.memory = memory, .length = n_seen, .n_rows = 1};
     device->ops->attend_memory(stream, attention, 1, &rows, query, context);
     device->ops->memory_weights(stream, attention, 0, n_seen, memory, query, weights);
     double error = difference(d, context, golden->output + row * d);
     error = fmax(error, weights_error(golden, &attention->area, n_seen, weights,
                                       golden->weights + row * golden->n_areas));
-    free(query), free(context), free(joined), free(memory), free(weights);
+    free(query), free(context), free(memory), free(weights);
     return error;
 }
 

@@ -16,6 +16,8 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, MarianMTModel
 from transformers.masking_utils import eager_mask
 
+import lstm
+
 
 def deviation(items):
     variance = items.square().mean(-1) - items.mean(-1).square()
@@ -161,6 +163,8 @@ def load_areas(model, directory):
 def load(directory, dtype=torch.float64):
     """The model of a directory, with area attention where its config.json asks for it."""
     config = json.loads((Path(directory) / "config.json").read_text())
+    if config["model_type"] == lstm.LstmConfig.model_type:
+        return lstm.load(Path(directory), dtype)
     area = config.get("area")
     model = MarianMTModel.from_pretrained(
         directory, dtype=dtype, attn_implementation="area" if area else "eager"

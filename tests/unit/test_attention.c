@@ -452,12 +452,9 @@ static float *stored_memory(const struct packed_rows *p, size_t b)
 {
     size_t length = length_of(p, b), c = p->c;
     size_t n_floats = device->ops->memory_floats(&p->subject.attention, length);
-    float *joined = malloc(length * 2 * c * sizeof(*joined));
     float *memory = malloc(n_floats * sizeof(*memory));
-    for (size_t m = 0; m < length; m++)
-        memcpy(joined + m * 2 * c, p->qkv + (p->first[b] + m) * 3 * c + c, 2 * c * sizeof(float));
-    device->ops->store_memory(stream, &p->subject.attention, length, joined, memory);
-    free(joined);
+    const float *keys = p->qkv + p->first[b] * 3 * c + c;
+    device->ops->store_memory(stream, &p->subject.attention, length, keys, keys + c, 3 * c, memory);
     return memory;
 }
 

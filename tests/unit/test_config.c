@@ -108,6 +108,21 @@ static void test_good(void **state)
     config_fini(&config);
 }
 
+/* What only Transformers have may be missing; its one attention has areas. */
+static void test_lstm(void **state)
+{
+    (void)state;
+    parse_good(";model_type:\"acre-lstm\";decoder_layers:2;encoder_ffn_dim:;decoder_ffn_dim:;"
+               "encoder_attention_heads:;activation_function:;d_model:70;"
+               "area:{\"decoder_cross\":{\"width\":[2]}}",
+               NULL);
+    assert_true(config_is_lstm(&config));
+    assert_int_equal(config.d_model, 70);
+    assert_int_equal(config.decoder_cross.width[0], 2);
+    assert_int_equal(config_max_area_width(&config), 2);
+    config_fini(&config);
+}
+
 static void test_decoding(void **state)
 {
     (void)state;
@@ -301,7 +316,14 @@ static const struct {
     const char *changes, *message;
 } mistakes[] = {
     {";model_type:", "config.json: model_type: expected a string of 1 to 31 bytes, found nothing"},
-    {";model_type:\"bart\"", "config.json: model_type: expected \"marian\", found \"bart\""},
+    {";model_type:\"bart\"",
+     "config.json: model_type: expected \"marian\" or \"acre-lstm\", found \"bart\""},
+    {";model_type:\"acre-lstm\"",
+     "config.json: decoder_layers: expected encoder_layers, which is 2, found 3"},
+    {";model_type:\"acre-lstm\";decoder_layers:2;area:{\"decoder_cross\":{\"width\":[2,2]}}",
+     "config.json: area.decoder_cross.width: expected 1 integers from 1 to 16, one per layer, "
+     "found "
+     "[2,2]"},
     {";d_model:", "config.json: d_model: expected an integer from 2 to 65536, found nothing"},
     {";d_model:\"abc\"",
      "config.json: d_model: expected an integer from 2 to 65536, found \"abc\""},
@@ -481,11 +503,12 @@ static void test_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),       cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_tokens),     cmocka_unit_test(test_architecture),
-        cmocka_unit_test(test_area),       cmocka_unit_test(test_area_modes),
-        cmocka_unit_test(test_area_grids), cmocka_unit_test(test_languages),
-        cmocka_unit_test(test_mistakes),   cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_lstm),
+        cmocka_unit_test(test_decoding),     cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_architecture), cmocka_unit_test(test_area),
+        cmocka_unit_test(test_area_modes),   cmocka_unit_test(test_area_grids),
+        cmocka_unit_test(test_languages),    cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,23 @@ static void layer_norm_equals_oracle(void **state)
     }
 }
 
+static void lstm_cell_equals_oracle(void **state)
+{
+    (void)state;
+    static const float spreads[] = {1, 10, 200};
+    for (int round = 0; round < 200; round++) {
+        size_t c = pick(1, 100);
+        float *gates = random_floats(4 * c, spreads[round % 3]), *before = random_floats(c, 3);
+        float *got = calloc(2 * c, sizeof(float)), *want = calloc(2 * c, sizeof(float));
+        tested->lstm_cell(c, gates, before, got, got + c);
+        kernels_scalar.lstm_cell(c, gates, before, want, want + c);
+        assert_close(2 * c, got, want, 1e-6f);
+        tested->lstm_cell(c, gates, before, before, want); /* in place */
+        assert_memory_equal(before, got, c * sizeof(float));
+        free(gates), free(before), free(got), free(want);
+    }
+}
+
 static void coverage_equals_oracle(void **state)
 {
     (void)state;
@@ -285,8 +302,9 @@ static int test_table(const struct kernels *kernels)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_equals_oracle),        cmocka_unit_test(linear_equals_openblas),
         cmocka_unit_test(linear_rows_are_independent), cmocka_unit_test(int8_products_are_exact),
-        cmocka_unit_test(layer_norm_equals_oracle),    cmocka_unit_test(coverage_equals_oracle),
-        cmocka_unit_test(cache_rows_equal_oracle),     cmocka_unit_test(scan_equals_oracle),
+        cmocka_unit_test(layer_norm_equals_oracle),    cmocka_unit_test(lstm_cell_equals_oracle),
+        cmocka_unit_test(coverage_equals_oracle),      cmocka_unit_test(cache_rows_equal_oracle),
+        cmocka_unit_test(scan_equals_oracle),
     };
     tested = kernels;
     srand(1);

@@ -10,6 +10,7 @@ const struct kernels ISA(kernels) = {
     .pack_rows = ISA(pack_rows),
     .linear = ISA(linear),
     .layer_norm = ISA(layer_norm),
+    .lstm_cell = ISA(lstm_cell),
     .scores_rows = ISA(scores_rows),
     .area_coverage = ISA(area_coverage),
     .context_rows = ISA(context_rows),

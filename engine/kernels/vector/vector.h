@@ -15,6 +15,7 @@ void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, v
 void ISA(linear)(const struct product *product);
 void ISA(layer_norm)(size_t m, size_t c, const float *x, const float *gain, const float *bias,
                      float epsilon, float *y);
+void ISA(lstm_cell)(size_t c, const float *gates, const float *before, float *after, float *hidden);
 void ISA(scores_rows)(size_t l, size_t dp, const float *query, const float *cache,
                       const int32_t *rows, size_t stride, float *scores);
 void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);

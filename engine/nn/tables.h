@@ -1,0 +1,20 @@
+/* tables.h - embeddings and output layer, which every network has. Private to nn/. */
+#ifndef NN_TABLES_H
+#define NN_TABLES_H
+
+#include "device/device.h"
+#include "model/config.h"
+#include "model/safetensors.h"
+
+struct tables {
+    struct embedding *source, *target; /* the same pointer if shared */
+    struct weight *output;             /* [V,C] with final_logits_bias */
+};
+
+/* n_positions: of the position table that embeddings are added to; 0: none is. tables_fini() frees
+ * what is there either way. */
+int tables_bind(struct tables *tables, struct device *device, const struct config *config,
+                const struct safetensors *weights, size_t n_positions, struct acre_err *err);
+void tables_fini(struct tables *tables, struct device *device);
+
+#endif
