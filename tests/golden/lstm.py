@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The LSTM model by its definition (engine/nn/lstm.h), on PyTorch's own LSTM cells, in a form that
-transformers' `generate` takes; and the small random model tests/golden/models/tiny-lstm.
+transformers' `generate` takes; and the two small random models of tests/golden/models/.
 
-    lstm.py        writes it; make_golden.py then computes its answers
+    lstm.py        writes tiny-lstm and tiny-lstm-heads; make_golden.py then computes their answers
 """
 
 import json
@@ -192,3 +192,4 @@ def make(name, heads, width, seed, dtype, end):
 
 if __name__ == "__main__":
     make("tiny-lstm", heads=1, width=2, seed=21, dtype=torch.float32, end=0.4)
+    make("tiny-lstm-heads", heads=4, width=3, seed=22, dtype=torch.bfloat16, end=0.3)

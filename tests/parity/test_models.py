@@ -21,7 +21,8 @@ CASES = [(path, run) for path in MODELS for run in GOLDEN[path.name]["runs"]]
 BOUND = 1e-4  # of S and of N, in float32 on the CPU
 EXACT = ("--device", "cpu", "--compute-type", "f32")
 SOME = [path for path in MODELS
-        if path.name in ("tiny-token", "tiny-area", "tiny-char", "tiny-lstm", "area-concat", "area-max")]
+        if path.name in ("tiny-token", "tiny-area", "tiny-char", "tiny-lstm", "area-concat",
+                         "area-max")]
 
 
 def named(value):
