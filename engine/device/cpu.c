@@ -43,10 +43,7 @@ static void place_stream(struct stream *stream, const struct stream_limits *limi
 {
     size_t lp = kernel_padded(limits->max_memory), dp = kernel_padded(limits->max_head_width);
     struct arena *arena = &stream->arena;
-    stream->keys = arena_take(arena, lp * dp, sizeof(float));
-    stream->values = arena_take(arena, lp * dp, sizeof(float));
-    size_t planes = limits->max_planes > 0 ? limits->max_planes : 1;
-    stream->scores = arena_take(arena, CPU_QUERY_BLOCK * planes * lp, sizeof(float));
+    stream->scores = arena_take(arena, CPU_QUERY_BLOCK * limits->max_planes * lp, sizeof(float));
     stream->area = arena_take(arena, area_scratch(lp), sizeof(float));
     stream->query = arena_take(arena, 2 * dp, sizeof(float));
     stream->logits = arena_take(arena, CPU_ROW_BLOCK * CPU_OUTPUT_BLOCK, sizeof(float));

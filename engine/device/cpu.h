@@ -52,7 +52,7 @@ struct area_scratch {
     float *columns;       /* of area_extend() */
     float *windows[3];    /* sums: of items after base (or maxima), of x, of squares */
     size_t head_width;    /* D, of the attention at work */
-    float *keys, *values; /* packed, of all planes */
+    float *keys, *values; /* of one head of one sentence, packed; of all planes */
     float *weights;       /* [2][planes][Lp] */
     float *query;         /* [CPU_QUERY_BLOCK][Dp] */
 };
@@ -60,13 +60,12 @@ struct area_scratch {
 struct stream {
     const struct kernels *kernels;
     struct arena arena;
-    float *keys, *values; /* of one head of one sentence, packed */
-    float *scores;        /* [CPU_QUERY_BLOCK][Lp] */
-    float *area;          /* scratch of area_coverage */
-    float *query;         /* [2][Dp]: one head's query and its context */
-    float *logits;        /* [CPU_ROW_BLOCK][CPU_OUTPUT_BLOCK] */
-    char *rows;           /* CPU_ROW_BLOCK rows packed for a product */
-    float *row_scales;    /* [CPU_ROW_BLOCK] */
+    float *scores;     /* [CPU_QUERY_BLOCK][Lp] */
+    float *area;       /* scratch of area_coverage */
+    float *query;      /* [2][Dp]: one head's query and its context */
+    float *logits;     /* [CPU_ROW_BLOCK][CPU_OUTPUT_BLOCK] */
+    char *rows;        /* CPU_ROW_BLOCK rows packed for a product */
+    float *row_scales; /* [CPU_ROW_BLOCK] */
     struct area_scratch areas;
 };
 

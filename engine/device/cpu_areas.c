@@ -141,7 +141,7 @@ void cpu_areas_place(struct area_scratch *areas, struct arena *arena,
                      const struct stream_limits *limits)
 {
     size_t lp = kernel_padded(limits->max_memory), dp = kernel_padded(limits->max_head_width);
-    size_t n = limits->max_planes > 0 ? lp * dp : 0, planes = limits->max_planes;
+    size_t n = lp * dp, planes = limits->max_planes;
     float **const of_items[] = {&areas->items,        &areas->squares,      &areas->means,
                                 &areas->deviations,   &areas->hidden,       &areas->columns,
                                 &areas->integrals[0], &areas->integrals[1], &areas->windows[0],
@@ -151,7 +151,7 @@ void cpu_areas_place(struct area_scratch *areas, struct arena *arena,
     areas->keys = arena_take(arena, planes * n, sizeof(float));
     areas->values = arena_take(arena, planes * n, sizeof(float));
     areas->weights = arena_take(arena, 2 * planes * lp + 2 * lp, sizeof(float));
-    areas->query = arena_take(arena, planes > 0 ? CPU_QUERY_BLOCK * dp : 0, sizeof(float));
+    areas->query = arena_take(arena, CPU_QUERY_BLOCK * dp, sizeof(float));
 }
 
 /* Keys that areas have of their own; mean keys live in the items' scores. */

@@ -47,9 +47,7 @@ static void attend_sentence(struct stream *stream, const struct attention *atten
                             size_t length, const float *qkv, float *context)
 {
     size_t d = attention->head_width, c = attention->n_heads * d;
-    bool is_plain = cpu_is_plain(attention);
-    float *keys = is_plain ? stream->keys : stream->areas.keys;
-    float *values = is_plain ? stream->values : stream->areas.values;
+    float *keys = stream->areas.keys, *values = stream->areas.values;
     struct head_memory memory = {keys, values, length};
     for (size_t offset = 0; offset < c; offset += d) {
         cpu_areas_pack(stream, attention, length, qkv + c + offset, qkv + 2 * c + offset, 3 * c,

@@ -73,7 +73,7 @@ struct stream_limits {
     size_t max_memory;     /* longest attention memory, L */
     size_t max_head_width; /* D */
     size_t max_width;      /* largest K of the weights */
-    size_t max_planes;     /* most sizes of areas of one attention */
+    size_t max_planes;     /* most sizes of areas of one attention, at least 1 */
 };
 
 struct device_ops {

@@ -233,7 +233,7 @@ int lstm_workspace_init(struct workspace *work, const struct lstm *model, size_t
 {
     size_t c = model->c;
     *work = (struct workspace){.max_rows = max_rows};
-    work->n_floats = max_rows * 11 * c + (max_rows + 1) * lstm_cache_floats(model);
+    work->n_floats = max_rows * 10 * c + (max_rows + 1) * lstm_cache_floats(model);
     work->memory = model->device->ops->alloc(model->device, work->n_floats);
     work->before = mem_alloc(max_rows * sizeof(*work->before));
     work->after = mem_alloc(max_rows * sizeof(*work->after));
@@ -243,7 +243,7 @@ int lstm_workspace_init(struct workspace *work, const struct lstm *model, size_t
     work->joined = work->hidden + max_rows * c;
     work->context = work->joined + max_rows * 4 * c;
     work->inner = work->context + max_rows * c;
-    work->states = work->inner + max_rows * 5 * c;
+    work->states = work->inner + max_rows * 4 * c;
     return 0;
 }
 

@@ -24,7 +24,7 @@ int network_workspace_init(const struct network *network, size_t max_rows,
 {
     if (network->lstm)
         return lstm_workspace_init(workspace, network->lstm, max_rows);
-    return workspace_init(workspace, network->transformer, max_rows);
+    return transformer_workspace_init(workspace, network->transformer, max_rows);
 }
 
 void network_workspace_fini(const struct network *network, struct workspace *workspace)

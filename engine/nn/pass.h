@@ -11,9 +11,9 @@
 struct workspace {
     size_t max_rows;
     float *hidden;        /* [R,C]: the result of every pass */
-    float *joined;        /* [R,3C], or the gates of LSTMs, [R,4C] */
+    float *joined;        /* [R,3C]; LSTM: [R,4C], the gates of a whole layer, or the output */
     float *context;       /* [R,C] */
-    float *inner;         /* [R,F], or two more of [R,C] */
+    float *inner;         /* [R,F]; LSTM: [R,4C], the gates of a step */
     float *states;        /* LSTM: rows of the cache, where encoders work */
     const float **before; /* LSTM: [R], owned */
     float **after;        /* LSTM: [R], owned */

@@ -170,7 +170,8 @@ size_t transformer_positions(const struct transformer *model)
 
 /* ---- Workspace ------------------------------------------------------------------------------- */
 
-int workspace_init(struct workspace *workspace, const struct transformer *model, size_t max_rows)
+int transformer_workspace_init(struct workspace *workspace, const struct transformer *model,
+                               size_t max_rows)
 {
     size_t c = model->c;
     *workspace = (struct workspace){.max_rows = max_rows};
@@ -183,12 +184,6 @@ int workspace_init(struct workspace *workspace, const struct transformer *model,
     workspace->context = workspace->joined + max_rows * 3 * c;
     workspace->inner = workspace->context + max_rows * c;
     return 0;
-}
-
-void workspace_fini(struct workspace *workspace, const struct transformer *model)
-{
-    model->device->ops->free(model->device, workspace->memory, workspace->n_floats);
-    workspace->memory = NULL;
 }
 
 /* ---- Sublayers: hidden = norm(hidden + sublayer(hidden)) --------------------------------- */

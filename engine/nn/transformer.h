@@ -19,9 +19,9 @@ int transformer_open(struct device *device, const struct config *config,
                      struct acre_err *err);
 void transformer_close(struct transformer *transformer); /* NULL is allowed */
 
-int workspace_init(struct workspace *workspace, const struct transformer *transformer,
-                   size_t max_rows);
-void workspace_fini(struct workspace *workspace, const struct transformer *transformer);
+/* network_workspace_fini() frees it. */
+int transformer_workspace_init(struct workspace *workspace, const struct transformer *transformer,
+                               size_t max_rows);
 
 /* Encoder over whole sentences: ids[R], positions[R]; sentence b has the rows first[b] ...
  * first[b+1] - 1. Result in workspace->hidden. */

@@ -1,5 +1,4 @@
-/* `make bench-kernels`: the packed products against OpenBLAS, one thread, best of several rounds,
- * and against what one multiply-add after another could do at most.
+/* `make bench-kernels`: the packed products against OpenBLAS, one thread, best of several rounds.
  *
  * y[M,N] = x[M,K]·Wᵀ at N = 2048, K = 512; packing the rows of x counts. Gop/s are 2·M·N·K per
  * second; GB/s is the speed at which the packed weights pass. */

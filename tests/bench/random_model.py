@@ -10,11 +10,16 @@ the vocabulary has made-up names.
 import argparse
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 
-PIECES = Path(__file__).resolve().parents[1] / "golden/models/tiny-token"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from models.convert.layout import layer_shapes  # noqa: E402
+
+PIECES = ROOT / "tests/golden/models/tiny-token"
 GAIN = 8  # of fc2, whose rows sum to 0: else every output repeats one token
 # layers, d_model, heads, inner width, vocabulary
 PRESETS = {
@@ -22,21 +27,6 @@ PRESETS = {
     "small": (2, 256, 4, 1024, 8000),
     "base": (6, 512, 8, 2048, 32000),
 }
-
-
-def layer_shapes(prefix, d_model, ffn, attentions):
-    for attention in attentions:
-        for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            yield f"{prefix}.{attention}.{projection}.weight", (d_model, d_model)
-            yield f"{prefix}.{attention}.{projection}.bias", (d_model,)
-        yield f"{prefix}.{attention}_layer_norm.weight", (d_model,)
-        yield f"{prefix}.{attention}_layer_norm.bias", (d_model,)
-    yield f"{prefix}.fc1.weight", (ffn, d_model)
-    yield f"{prefix}.fc1.bias", (ffn,)
-    yield f"{prefix}.fc2.weight", (d_model, ffn)
-    yield f"{prefix}.fc2.bias", (d_model,)
-    yield f"{prefix}.final_layer_norm.weight", (d_model,)
-    yield f"{prefix}.final_layer_norm.bias", (d_model,)
 
 
 def tensor_shapes(layers, d_model, ffn, vocab):

@@ -36,3 +36,12 @@ def token_model():
 @pytest.fixture(scope="session")
 def char_model():
     return ROOT / "tests/golden/models/tiny-char"
+
+
+def failed(done, status, *texts):
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("acre: ")
+    assert done.stderr.count("\n") == 1
+    for text in texts:
+        assert text in done.stderr

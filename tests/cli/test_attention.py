@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from conftest import failed
+
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 HTML = "{http://www.w3.org/1999/xhtml}"
@@ -50,15 +52,6 @@ def show(acre, tmp_path):
         return ElementTree.fromstring(path.read_text())
 
     return run
-
-
-def failed(done, status, *texts):
-    assert done.returncode == status, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("acre: ")
-    assert done.stderr.count("\n") == 1
-    for text in texts:
-        assert text in done.stderr
 
 
 def places(sentence):

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from conftest import failed
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ["serve", "translate", "bench", "inspect"]
-
-
-def failed(done, status, *texts):
-    assert done.returncode == status, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("acre: ")
-    assert done.stderr.count("\n") == 1
-    for text in texts:
-        assert text in done.stderr
 
 
 def test_help_and_version(acre):

@@ -16,7 +16,7 @@ static int open_stream(struct rig *rig)
     if (limits.max_memory < RIG_MAX_ROWS)
         limits.max_memory = RIG_MAX_ROWS;
     int status = rig->device->ops->stream_open(rig->device, &limits, &rig->stream);
-    return status ? status : workspace_init(&rig->workspace, rig->transformer, RIG_MAX_ROWS);
+    return status ? status : network_workspace_init(&rig->network, RIG_MAX_ROWS, &rig->workspace);
 }
 
 int rig_open(struct rig *rig, const char *directory, enum kernel_type type, struct acre_err *err)
@@ -30,15 +30,16 @@ int rig_open(struct rig *rig, const char *directory, enum kernel_type type, stru
         status = device_open("cpu", &rig->device, err);
     if (status == 0)
         status = transformer_open(rig->device, &rig->config, rig->weights, &rig->transformer, err);
+    rig->network = (struct network){rig->device, rig->transformer, NULL};
     return status ? status : open_stream(rig);
 }
 
 void rig_close(struct rig *rig)
 {
-    if (rig->transformer)
-        workspace_fini(&rig->workspace, rig->transformer);
-    if (rig->device)
+    if (rig->device) {
+        network_workspace_fini(&rig->network, &rig->workspace);
         rig->device->ops->stream_close(rig->stream);
+    }
     transformer_close(rig->transformer);
     safetensors_close(rig->weights);
     config_fini(&rig->config);

@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "model/config.h"
 #include "model/safetensors.h"
-#include "nn/transformer.h"
+#include "nn/network.h"
 
 enum { RIG_MAX_ROWS = 512 };
 
@@ -19,6 +19,7 @@ struct rig {
     struct config config;
     struct safetensors *weights;
     struct transformer *transformer;
+    struct network network; /* the transformer */
     struct stream *stream;
     struct workspace workspace;
 };

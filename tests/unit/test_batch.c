@@ -19,7 +19,7 @@ enum { N_SENTENCES = 60, MAX_SLOTS = 7, MAX_K = 5, MAX_SOURCE = 40 };
 /* A model with a batch over it. */
 struct bench {
     struct rig rig;
-    struct network network;
+
     struct constraint *constraint;
     struct batch *batch;
 };
@@ -38,10 +38,9 @@ static void bench_open(struct bench *bench, const char *directory, size_t n_slot
         .bytes = strstr(directory, "char") != NULL,
     };
     assert_int_equal(constraint_open(&constraint, &bench->constraint), 0);
-    bench->network = (struct network){bench->rig.device, bench->rig.transformer, NULL};
     struct batch_model model = {
         .device = bench->rig.device,
-        .network = &bench->network,
+        .network = &bench->rig.network,
         .constraint = bench->constraint,
         .start_token = config->start_token,
         .end_token = config->end_token,
