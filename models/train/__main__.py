@@ -43,7 +43,8 @@ def parse_arguments(arguments):
                         help="undo the last cool-down and train on from where it began")
     parser.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--acre", type=Path, metavar="FILE",
-                        help="evaluate the exported model with this acre command, not in PyTorch")
+                        help="the acre command: runs the recipe's teacher (for prepare), evaluates "
+                             "the exported model (for evaluate, instead of PyTorch)")
     return parser.parse_args(arguments)
 
 
@@ -53,7 +54,7 @@ def prepare(options, run):
     recipe = find_recipe(options.model)
     if not options.corpora or not options.eval:
         raise ValueError("prepare needs --corpora DIR and --eval DIR")
-    prepare_run(recipe, options.corpora, options.eval, run / "prepared")
+    prepare_run(recipe, options.corpora, options.eval, run / "prepared", options.acre)
 
 
 def require_prepared(run):
@@ -104,8 +105,9 @@ def everything(options, run):
         prepare(options, run)
     finished = train(options, run)
     if finished:
+        export(options, run)  # the acre command evaluates an exported model
         evaluate(options, run)
-        export(options, run)
+        export(options, run)  # again: the card has the scores
     return finished
 
 

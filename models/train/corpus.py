@@ -76,6 +76,12 @@ def fault(english, target):
     return None
 
 
+def languages(folder):
+    """The target languages of the corpora in `folder`, sorted."""
+    names = (re.search(r"\.en-(\w+)\.tsv(\.gz)?$", path.name) for path in Path(folder).rglob("*"))
+    return sorted({name.group(1) for name in names if name})
+
+
 def corpus_files(folder, language):
     """{corpus name: path} of every file of this language pair, whatever its folder is called."""
     suffixes = (f".en-{language}.tsv", f".en-{language}.tsv.gz")

@@ -1,4 +1,4 @@
-"""Starting a run from a model of another language pair instead of from random weights.
+"""Starting a run from a model of another pair or level instead of from random weights.
 
 Half of what a translation model learns is the source language and how to attend: a model that
 begins with another pair's layers needs far fewer steps (Kocmi and Bojar, WMT 2018). Pieces that
@@ -25,7 +25,10 @@ def read_weights(folder):
 
 def shared_pieces(vocabulary, folder):
     """(ids here, ids in the model of `folder`) of the pieces that both vocabularies have."""
-    if vocabulary.level == "char":
+    theirs_are_bytes = not (Path(folder) / "vocab.json").exists()
+    if theirs_are_bytes != (vocabulary.level == "char"):
+        return [], []
+    if theirs_are_bytes:
         return list(range(vocabulary.size)), list(range(vocabulary.size))
     theirs = json.loads((Path(folder) / "vocab.json").read_text(encoding="utf-8"))
     both = [piece for piece in vocabulary.ids if piece in theirs]
@@ -51,7 +54,8 @@ def inherit(model, vocabulary, folder):
     """Copies what it can of the model in `folder`; returns how many pieces were shared."""
     given = read_weights(folder)
     check_shapes(model, given, folder)
-    ours, theirs = (torch.tensor(ids) for ids in shared_pieces(vocabulary, folder))
+    shared = shared_pieces(vocabulary, folder)
+    ours, theirs = (torch.tensor(ids, dtype=torch.long) for ids in shared)
     for name, weight in model.named_parameters():
         inherited = given[name].to(weight.device)
         if name in PER_PIECE:

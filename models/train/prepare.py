@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import corpus
+from . import corpus, distil
 from .recipe import read_recipe
 from .vocabulary import ByteVocabulary, PieceVocabulary
 
@@ -63,7 +63,7 @@ def read_corpora(recipe, folder, banned, dropped):
 
 
 def hold_out(recipe, by_origin, folder):
-    """Writes the held-out sets and returns the pairs that are left for training."""
+    """Writes the held-out sets; returns their English sentences, normalised."""
     folder.mkdir(parents=True, exist_ok=True)
     banned = set()
     for name, pattern in (("tatoeba", recipe.held_out_everyday), ("it", recipe.held_out_it)):
@@ -72,7 +72,7 @@ def hold_out(recipe, by_origin, folder):
         write_lines(folder / f"{name}.{recipe.source}", [pair.english for pair in chosen])
         write_lines(folder / f"{name}.{recipe.target}", [pair.target for pair in chosen])
         banned.update(corpus.normalised(pair.english) for pair in chosen)
-    return {origin: corpus.without_sentences(p, banned) for origin, p in by_origin.items()}
+    return banned
 
 
 def write_lines(path, lines):
@@ -159,18 +159,27 @@ def copy_evaluation_sets(eval_folder, language, folder):
             shutil.copyfile(path, folder / path.name)
 
 
-def prepare(recipe_path, corpora, eval_folder, folder):
-    """Makes the `prepared` folder; it appears under its name only when it is complete."""
+def prepare(recipe_path, corpora, eval_folder, folder, acre=None):
+    """Makes the `prepared` folder; it appears under its name only when it is complete.
+
+    `acre` is the command that runs the recipe's teacher, if it has one.
+    """
     recipe = read_recipe(recipe_path)
+    if recipe.teacher and not acre:
+        raise ValueError(f"{recipe_path}: teacher: translating with it needs --acre FILE")
     unfinished = folder.with_name(folder.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     dropped = Counter()
-    by_origin = read_corpora(recipe, corpora, evaluation_sentences(eval_folder), dropped)
-    by_origin = hold_out(recipe, by_origin, unfinished / "heldout")
+    evaluated = evaluation_sentences(eval_folder)
+    longest = max(phase.max_length for phase in recipe.phases)
+    by_origin = read_corpora(recipe, corpora, evaluated, dropped)
+    banned = evaluated | hold_out(recipe, by_origin, unfinished / "heldout")
+    if recipe.teacher:
+        by_origin |= distil.distilled_corpora(recipe, corpora, acre, longest, dropped)
+    by_origin = {name: corpus.without_sentences(p, banned) for name, p in by_origin.items()}
     print(f"prepare: {sum(map(len, by_origin.values()))} pairs kept, dropped {dict(dropped)}")
     vocabulary = make_vocabulary(recipe, by_origin, unfinished)
-    longest = max(phase.max_length for phase in recipe.phases)
     arrays, counts = encode_corpora(by_origin, recipe, vocabulary, longest)
     np.savez_compressed(unfinished / "train.npz", **arrays)
     report = json.dumps({"corpora": counts, "dropped": dropped}, indent=2)

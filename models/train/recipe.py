@@ -12,6 +12,7 @@ from pathlib import Path
 from .shape import shape_of
 
 RECIPES = Path(__file__).parent / "recipes"
+SHIPPED = Path(__file__).parents[1]  # models/, where start_from and teacher are
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Recipe:
     preset: str  # tiny, small, base, big-en-de or big-en-fr: see shape.py
     mix: dict  # group name -> Group
     phases: tuple  # of Phase, in order
-    start_from: str | None = None  # a shipped model of another pair: see inherit.py
+    start_from: str | None = None  # a shipped model, of any pair or level: see inherit.py
+    teacher: str | None = None  # a shipped model whose translations are learnt: see distil.py
+    distilled: tuple = ()  # patterns of the corpora whose English the teacher translates
     area: str | dict = "eq3"  # or eq9, regular, or a section as in config.json: see shape.py
     vocabulary: int = 8000
     exclude: tuple = ("msdocs-MT",)
@@ -97,7 +100,7 @@ def known_keys(kind, values, where):
 def read_recipe(path):
     path = Path(path)
     values = known_keys(Recipe, json.loads(path.read_text(encoding="utf-8")), path)
-    for key in ("exclude", "samples"):
+    for key in ("exclude", "samples", "distilled"):
         if key in values:
             values[key] = tuple(values[key])
     values["mix"] = {
@@ -108,6 +111,8 @@ def read_recipe(path):
         Phase(**known_keys(Phase, phase, f"{path}: phases")) for phase in values["phases"]
     )
     recipe = Recipe(**values)
+    if bool(recipe.teacher) != bool(recipe.distilled):
+        raise ValueError(f"{path}: teacher and distilled are given both or not at all")
     try:
         recipe.shape()
     except ValueError as error:

@@ -23,7 +23,7 @@ from .batches import Pairs, Position, Stream
 from .evaluate import LONGEST_TRANSLATION, bleu, read_set
 from .inherit import inherit
 from .model import Translator
-from .recipe import read_recipe
+from .recipe import SHIPPED, read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
 from .vocabulary import open_vocabulary
@@ -33,7 +33,6 @@ CHECKPOINT_SECONDS = 240
 EVALUATION_SECONDS = 900
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
-SHIPPED = Path(__file__).parents[1]  # models/, where a recipe's start_from is
 
 
 def cpu_has_bf16():

@@ -212,6 +212,21 @@ def test_a_run_starts_from_another_model(run, recipe, tmp_path, monkeypatch):
         assert torch.equal(weight, expected), name
 
 
+def test_a_parent_of_another_level_gives_its_layers(run, recipe, tmp_path):
+    trainer = Trainer(run)
+    trainer.evaluate()
+    export.export(run, tmp_path / "parent")
+    pieces = tmp_path / "parent" / "vocab.json"  # only a token model has it
+    pieces.unlink() if recipe.level == "token" else pieces.write_text("{}")
+    child = training.new_model(recipe, trainer.vocabulary)
+    fresh = child.model.shared.weight.detach().clone()
+    assert inherit(child, trainer.vocabulary, tmp_path / "parent") == 0
+    assert torch.equal(child.model.shared.weight, fresh)
+    layer = "model.encoder.layers.0.fc1.weight"
+    given = trainer.average.weights[layer].bfloat16().float()
+    assert torch.equal(child.state_dict()[layer], given)
+
+
 def test_a_parent_of_another_shape_is_refused(run, tmp_path):
     trainer = Trainer(run)
     trainer.evaluate()

@@ -1,0 +1,71 @@
+"""Sequence-level distillation (Kim and Rush, EMNLP 2016): a shipped model's translations as text.
+
+What a model writes is more regular than what people wrote: one word order, one choice of words.
+A model of bytes, which has much to learn from few sentences, learns faster from it. The source
+sentences may come from any language pair, since the translations are made here.
+"""
+
+import subprocess
+import tempfile
+from collections import Counter
+from fnmatch import fnmatch
+from pathlib import Path
+
+from . import corpus
+from .recipe import SHIPPED
+
+SUFFIX = ".distilled"  # a distilled corpus is called after the corpus of its source sentences
+PROGRESS_SENTENCES = 20_000
+
+
+def english_sentences(recipe, folder, longest):
+    """{corpus name: its clean English sentences}, each once, whatever language they come with.
+
+    `longest` is the most UTF-8 bytes of a sentence: what no phase of the recipe can use is left out.
+    """
+    by_origin, seen = {}, set()
+    for language in corpus.languages(folder):
+        for origin, path in corpus.corpus_files(folder, language).items():
+            if not any(fnmatch(origin, pattern) for pattern in recipe.distilled):
+                continue
+            for pair in corpus.read_pairs(origin, path, Counter()):
+                if pair.english not in seen and len(pair.english.encode()) <= longest:
+                    seen.add(pair.english)
+                    by_origin.setdefault(origin, []).append(pair.english)
+    missing = [p for p in recipe.distilled if not any(fnmatch(o, p) for o in by_origin)]
+    if missing:
+        raise ValueError(f"{folder}: no corpus matches distilled: {', '.join(missing)}")
+    return by_origin
+
+
+def translate(acre, model, sentences):
+    """What the model in the folder `model` writes for each sentence, one by one as they come."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
+        text.writelines(sentence + "\n" for sentence in sentences)
+        text.flush()
+        command = [str(acre), "translate", "--model", str(model), text.name]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
+            for number, line in enumerate(process.stdout, 1):
+                yield line.removesuffix("\n")
+                if number % PROGRESS_SENTENCES == 0:
+                    print(f"distil: {number} of {len(sentences)} sentences", flush=True)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def distilled_corpora(recipe, folder, acre, longest, dropped):
+    """{corpus name + SUFFIX: pairs} by the recipe's teacher; `dropped` counts faults by reason."""
+    by_origin, teacher = {}, SHIPPED / recipe.teacher
+    for origin, sentences in english_sentences(recipe, folder, longest).items():
+        print(f"distil: {len(sentences)} sentences of {origin} with {recipe.teacher}", flush=True)
+        name = origin + SUFFIX
+        recipe.group_of(name)  # a corpus that the mix forgets is an error before the work
+        by_origin[name] = []
+        for english, target in zip(sentences, translate(acre, teacher, sentences), strict=True):
+            target = corpus.tidy(target)
+            reason = corpus.fault(english, target)
+            if reason:
+                dropped[f"distilled: {reason}"] += 1
+            else:
+                by_origin[name].append(corpus.Pair(name, english, target))
+    return by_origin

@@ -1,0 +1,105 @@
+"""Training text that a shipped model translated."""
+
+import json
+import subprocess
+from collections import Counter
+
+import pytest
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("torch")
+
+from models.train import corpus, distil, prepare  # noqa: E402
+from models.train.batches import Pairs  # noqa: E402
+from models.train.recipe import read_recipe  # noqa: E402
+from models.train.vocabulary import ByteVocabulary  # noqa: E402
+
+RECIPE = {
+    "name": "test", "source": "en", "target": "de", "level": "char", "preset": "tiny",
+    "held_out_sentences": 20, "teacher": "teacher", "distilled": ["tatoeba"],
+    "mix": {"everyday": {"share": 1, "corpora": {"tatoeba.distilled": 1, "*": 1}}},
+    "phases": [{"max_length": 96, "batch_tokens": 400}],
+}
+TEACHER = """#!/bin/sh
+test "$1 $2 ${3##*/}" = "translate --model teacher" && exec sed "s/^/So: /" "$4"
+"""
+
+
+@pytest.fixture
+def acre(tmp_path):
+    """A translator that begins every sentence with So."""
+    path = tmp_path / "acre"
+    path.write_text(TEACHER)
+    path.chmod(0o755)
+    return path
+
+
+def recipe_file(folder, **changes):
+    path = folder / "recipe.json"
+    path.write_text(json.dumps(RECIPE | changes))
+    return path
+
+
+def prepared_pairs(folder):
+    recipe = read_recipe(folder / "recipe.json")
+    pairs, decode = Pairs(folder, recipe), ByteVocabulary(folder).decode
+    for index, origin in enumerate(pairs.origin):
+        sides = (decode(side(index).tolist()) for side in (pairs.source, pairs.target))
+        yield corpus.Pair(pairs.origins[origin], *sides)
+
+
+def test_a_prepared_run_has_what_the_teacher_wrote(tmp_path, corpora, acre):
+    prepare.prepare(recipe_file(tmp_path, lower_cased=0, unpunctuated=0), corpora,
+                    corpora / "eval", tmp_path / "prepared", acre)
+    pairs = list(prepared_pairs(tmp_path / "prepared"))
+    people = [p.english for p in pairs if p.origin == "tatoeba"]
+    taught = [p for p in pairs if p.origin == "tatoeba.distilled"]
+    assert sorted(p.english for p in taught) == sorted(people)
+    assert all(p.target == "So: " + p.english for p in taught)
+    for name in ("heldout/tatoeba.en", "eval/newstest2013.en"):
+        held_out = (tmp_path / "prepared" / name).read_text(encoding="utf-8").splitlines()
+        assert held_out and not {p.english for p in taught} & set(held_out)
+
+
+def test_sentences_come_from_every_language_once_and_short(tmp_path):
+    (tmp_path / "tatoeba.en-de.tsv").write_text("A dog.\tEin Hund.\nA cat.\tEine Katze.\n")
+    (tmp_path / "tatoeba.en-fr.tsv").write_text(
+        "A cat.\tUn chat.\nA bird.\tUn oiseau.\nA very long bird.\tUn oiseau très long.\n")
+    (tmp_path / "other.en-de.tsv").write_text("A fish.\tEin Fisch.\n")
+    recipe = read_recipe(recipe_file(tmp_path))
+    found = distil.english_sentences(recipe, tmp_path, longest=10)
+    assert found == {"tatoeba": ["A dog.", "A cat.", "A bird."]}
+
+
+def test_faults_of_the_teacher_are_dropped(tmp_path, corpora, acre):
+    text = (corpora / "tatoeba.en-de.tsv").read_text() + "FINE\tgut\nNumber 1\tNummer 1\n"
+    (tmp_path / "tatoeba.en-de.tsv").write_text(text)
+    acre.write_text('#!/bin/sh\nsed "s/FINE/fine/; s/1/2/; s/ a / x /" <"$4"\n')
+    recipe, dropped = read_recipe(recipe_file(tmp_path)), Counter()
+    distil.distilled_corpora(recipe, tmp_path, acre, 96, dropped)
+    assert dropped["distilled: digits"] == 1 and dropped["distilled: untranslated"] >= 1
+
+
+@pytest.mark.parametrize("script, error", [
+    ("#!/bin/sh\nexit 3\n", subprocess.CalledProcessError),
+    ('#!/bin/sh\nhead -n 5 "$4"\n', ValueError),
+])
+def test_a_teacher_that_fails_ends_the_preparation(tmp_path, corpora, acre, script, error):
+    acre.write_text(script)
+    with pytest.raises(error):
+        distil.distilled_corpora(read_recipe(recipe_file(tmp_path)), corpora, acre, 96,
+                                 Counter())
+
+
+def test_a_teacher_needs_the_acre_command(tmp_path, corpora):
+    with pytest.raises(ValueError, match="recipe.json: teacher: .* needs --acre FILE"):
+        prepare.prepare(recipe_file(tmp_path), corpora, corpora / "eval", tmp_path / "prepared")
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"distilled": []}, "teacher and distilled are given both or not at all"),
+    ({"distilled": ["books"]}, "no corpus matches distilled: books"),
+])
+def test_mistakes_in_recipes_are_errors(tmp_path, corpora, changes, message):
+    with pytest.raises(ValueError, match=message):
+        distil.english_sentences(read_recipe(recipe_file(tmp_path, **changes)), corpora, 96)
