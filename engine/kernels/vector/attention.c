@@ -2,33 +2,57 @@
 #include "kernels/vector/isa.h"
 #include "kernels/vector/vector.h"
 
+/* Rows of a cache lie anywhere in it, so the processor must be told what comes next. */
+enum { ROWS_AHEAD = 4, LINE_FLOATS = 16 };
+
+ALWAYS_INLINE void prefetch_row(size_t n, const float *row)
+{
+    for (size_t i = 0; i < n; i += LINE_FLOATS)
+        __builtin_prefetch(row + i);
+}
+
 void ISA(scores_rows)(size_t l, size_t dp, const float *query, const float *cache,
                       const int32_t *rows, size_t stride, float *scores)
 {
     for (size_t m = 0; m < l; m++) {
         const float *key = cache + (size_t)rows[m] * stride;
         vf sum = splat(0.0f);
+        if (m + ROWS_AHEAD < l)
+            prefetch_row(dp, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
         for (size_t i = 0; i < dp; i += LANES)
             sum += load(query + i) * load(key + i);
         scores[m] = lane_sum(sum);
     }
 }
 
+/* `panels` panels of the output at a time, in registers; a constant at each call. */
+ALWAYS_INLINE void context_panels(size_t panels, size_t l, const float *coverage,
+                                  const float *cache, const int32_t *rows, size_t stride,
+                                  float *out)
+{
+    vf sum[4 * PANEL_VECTORS];
+    for (size_t v = 0; v < panels * PANEL_VECTORS; v++)
+        sum[v] = splat(0.0f);
+    for (size_t m = 0; m < l; m++) {
+        const float *value = cache + (size_t)rows[m] * stride;
+        if (m + ROWS_AHEAD < l)
+            prefetch_row(panels * KERNEL_PAD, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
+        for (size_t v = 0; v < panels * PANEL_VECTORS; v++)
+            sum[v] += splat(coverage[m]) * load(value + v * LANES);
+    }
+    for (size_t v = 0; v < panels * PANEL_VECTORS; v++)
+        store(out + v * LANES, sum[v]);
+}
+
 void ISA(context_rows)(size_t l, size_t dp, const float *coverage, const float *cache,
                        const int32_t *rows, size_t stride, float *out)
 {
-    for (size_t i = 0; i < dp; i += KERNEL_PAD) {
-        vf sum[PANEL_VECTORS];
-        for (size_t v = 0; v < PANEL_VECTORS; v++)
-            sum[v] = splat(0.0f);
-        for (size_t m = 0; m < l; m++) {
-            const float *value = cache + (size_t)rows[m] * stride + i;
-            for (size_t v = 0; v < PANEL_VECTORS; v++)
-                sum[v] += splat(coverage[m]) * load(value + v * LANES);
-        }
-        for (size_t v = 0; v < PANEL_VECTORS; v++)
-            store(out + i + v * LANES, sum[v]);
-    }
+    const size_t wide = VECTOR_BYTES == 16 ? 2 : 4;
+    size_t i = 0;
+    for (; i + wide * KERNEL_PAD <= dp; i += wide * KERNEL_PAD)
+        context_panels(wide, l, coverage, cache + i, rows, stride, out + i);
+    for (; i < dp; i += KERNEL_PAD)
+        context_panels(1, l, coverage, cache + i, rows, stride, out + i);
 }
 
 /* y^(N/w) for w = 1..a, N = lcm(1..a), by the shortest chains (design, section 3). power[w - 1]. */

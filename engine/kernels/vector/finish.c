@@ -24,33 +24,86 @@ ALWAYS_INLINE vf gelu(vf x)
     return x;
 }
 
-/* Scale, bias and activation for the sums of a vector of columns; other sums than those of integers
- * and of AMX tiles began with the bias. */
-ALWAYS_INLINE vf finished(const struct product *p, float x_scale, size_t column, vf sum)
+/* What a tile's elements become besides their activation. Copies, because the compiler must take it
+ * that a store to y changes what `product` points to. */
+struct finish {
+    bool is_int8;
+    const float *x_scales, *scales; /* int8 */
+    const float *bias;              /* NULL: none, or the sums began with it */
+    const float *residual;          /* NULL: none */
+    size_t residual_stride;
+    float *y;
+    size_t y_stride;
+};
+
+/* Of the tile at row and column. Other sums than those of integers and of AMX tiles began with the
+ * bias. */
+static struct finish finish_at(const struct product *p, size_t row, size_t column)
 {
-    bool begins_at_zero = p->w.type == KERNEL_INT8 || (p->w.type == KERNEL_BF16 && HAS_TILES);
-    if (p->w.type == KERNEL_INT8)
-        sum = __builtin_convertvector((vi)sum, vf) * (x_scale * load(p->w.scales + column));
+    bool is_int8 = p->w.type == KERNEL_INT8;
+    bool begins_at_zero = is_int8 || (p->w.type == KERNEL_BF16 && HAS_TILES);
+    struct finish finish = {.is_int8 = is_int8, .residual_stride = p->residual_stride};
+    if (is_int8) {
+        finish.x_scales = p->x_scales + row;
+        finish.scales = p->w.scales + column;
+    }
     if (begins_at_zero && p->w.bias)
-        sum += load(p->w.bias + column);
-    return p->activation == KERNEL_GELU ? gelu(sum) : activate(p->activation, sum);
+        finish.bias = p->w.bias + column;
+    if (p->residual)
+        finish.residual = p->residual + row * p->residual_stride + column;
+    finish.y = p->y + row * p->y_stride + column;
+    finish.y_stride = p->y_stride;
+    return finish;
+}
+
+/* A vector of columns, of which the first `n` exist, in all rows. */
+ALWAYS_INLINE void finish_columns(const struct finish *f, enum kernel_activation activation,
+                                  size_t rows, size_t c, size_t n, const float *sums,
+                                  size_t sums_stride)
+{
+    vf scales = f->is_int8 ? load(f->scales + c) : splat(1.0f);
+    vf bias = f->bias ? load(f->bias + c) : splat(0.0f);
+    for (size_t r = 0; r < rows; r++) {
+        vf x = load(sums + r * sums_stride + c);
+        float *y = f->y + r * f->y_stride + c;
+        const float *residual = f->residual ? f->residual + r * f->residual_stride + c : NULL;
+        if (f->is_int8)
+            x = __builtin_convertvector((vi)x, vf) * (f->x_scales[r] * scales);
+        if (f->bias)
+            x += bias;
+        x = activation == KERNEL_GELU ? gelu(x) : activate(activation, x);
+        if (n >= LANES)
+            store(y, residual ? x + load(residual) : x);
+        else
+            for (size_t i = 0; i < n; i++)
+                y[i] = residual ? x[i] + residual[i] : x[i];
+    }
+}
+
+ALWAYS_INLINE void finish_rows(const struct finish *f, enum kernel_activation activation,
+                               size_t rows, size_t n, const float *sums, size_t sums_stride)
+{
+    for (size_t c = 0; c < n; c += LANES)
+        finish_columns(f, activation, rows, c, n - c, sums, sums_stride);
 }
 
 /* A function of its own, so that every shape of tile rounds alike. */
-void ISA(finish_row)(const struct product *p, size_t row, size_t column, size_t n,
-                     const float *sums)
+void ISA(finish_tile)(const struct product *p, size_t row, size_t rows, size_t column, size_t n,
+                      const float *sums, size_t sums_stride)
 {
-    float x_scale = p->w.type == KERNEL_INT8 ? p->x_scales[row] : 1.0f;
-    float *y = p->y + row * p->y_stride + column;
-    const float *residual = p->residual ? p->residual + row * p->residual_stride + column : NULL;
-    for (size_t c = 0; c < n; c += LANES) {
-        vf result = finished(p, x_scale, column + c, load(sums + c));
-        size_t left = n - c;
-        if (left >= LANES) {
-            store(y + c, residual ? result + load(residual + c) : result);
-            continue;
-        }
-        for (size_t i = 0; i < left; i++)
-            y[c + i] = residual ? result[i] + residual[c + i] : result[i];
+    const struct finish finish = finish_at(p, row, column);
+    switch (p->activation) {
+    case KERNEL_NONE:
+        finish_rows(&finish, KERNEL_NONE, rows, n, sums, sums_stride);
+        break;
+    case KERNEL_RELU:
+        finish_rows(&finish, KERNEL_RELU, rows, n, sums, sums_stride);
+        break;
+    case KERNEL_SWISH:
+        finish_rows(&finish, KERNEL_SWISH, rows, n, sums, sums_stride);
+        break;
+    case KERNEL_GELU:
+        finish_rows(&finish, KERNEL_GELU, rows, n, sums, sums_stride);
+        break;
     }
 }

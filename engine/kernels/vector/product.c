@@ -143,8 +143,7 @@ ALWAYS_INLINE void row_block(enum kernel_type type, size_t rows, const struct pr
             tile(type, rows, 1, p, row, panel, sums);
         size_t first = panel * KERNEL_PANEL;
         size_t n = p->w.n - first < step * KERNEL_PANEL ? p->w.n - first : step * KERNEL_PANEL;
-        for (size_t r = 0; r < rows; r++)
-            ISA(finish_row)(p, row + r, first, n, sums[r]);
+        ISA(finish_tile)(p, row, rows, first, n, sums[0], TILE_COLUMNS);
         panel += step;
     }
 }

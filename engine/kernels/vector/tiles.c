@@ -90,8 +90,7 @@ ALWAYS_INLINE void multiply_block(enum kernel_type type, const struct product *p
         sum_block(type, false, true, &block, sums);
     else
         sum_block(type, false, false, &block, sums);
-    for (size_t r = 0; r < rows; r++)
-        ISA(finish_row)(p, row + r, column, columns, sums[r]);
+    ISA(finish_tile)(p, row, rows, column, columns, sums[0], BLOCK_COLUMNS);
 }
 
 /* Panels in the outer loop: two of them stay in the first cache while the rows pass. */

@@ -23,10 +23,11 @@ void ISA(context_rows)(size_t l, size_t dp, const float *coverage, const float *
                        const int32_t *rows, size_t stride, float *out);
 void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_scan *scan);
 
-/* Not slots. linear() for int8 and bf16 on tiles; and what follows on the sums of a row of any
- * product: sums[n] (integers for int8) with room for whole vectors go into columns column ... */
+/* Not slots. linear() for int8 and bf16 on tiles; and what follows on the sums of any product:
+ * sums[rows, n] (integers for int8), sums_stride apart, with room for whole vectors, go into y from
+ * this row and column on. */
 void ISA(linear_tiles)(const struct product *product);
-void ISA(finish_row)(const struct product *product, size_t row, size_t column, size_t n,
-                     const float *sums);
+void ISA(finish_tile)(const struct product *product, size_t row, size_t rows, size_t column,
+                      size_t n, const float *sums, size_t sums_stride);
 
 #endif
