@@ -89,6 +89,7 @@ $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas $(ENGINE_LDLIBS)
 
 $B/tests/unit/test_kernels: $(call VECTOR_OBJ,wide) $(call VECTOR_OBJ,tiles)
+$B/tests/bench/products: $B/tests/bench/limit.c.o
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 
@@ -145,7 +146,7 @@ profile: ## in which functions the time goes (MODEL=DIR TYPE=int8 BEAM=4)
 	@tests/bench/profile $(if $(MODEL),--model $(MODEL)) $(if $(TYPE),--type $(TYPE)) \
 	    $(if $(BEAM),--beam $(BEAM)) $(ARGS)
 
-bench-kernels: ## the packed product against OpenBLAS
+bench-kernels: ## the packed products against OpenBLAS and the processor's limit
 	@conf/packages install build test
 	@$(MAKE) --no-print-directory $B/tests/bench/products
 	@OPENBLAS_NUM_THREADS=1 $B/tests/bench/products

@@ -1,4 +1,5 @@
-/* `make bench-kernels`: the packed products against OpenBLAS, one thread, best of several rounds.
+/* `make bench-kernels`: the packed products against OpenBLAS and against what the processor's
+ * arithmetic could do, one thread, best of several rounds.
  *
  * y[M,N] = x[M,K]·Wᵀ at N = 2048, K = 512; packing the rows of x counts. Gop/s are 2·M·N·K per
  * second; GB/s is the speed at which the packed weights pass. */
@@ -9,6 +10,7 @@
 
 #include "base/cpu.h"
 #include "kernels/kernels.h"
+#include "limit.h"
 
 enum { N = 2048, K = 512, MAX_M = 256, ROUNDS = 5, TYPES = 3 };
 
@@ -81,6 +83,50 @@ static double once(const struct bench *bench, int type, size_t m)
     return (seconds() - start) / repeats;
 }
 
+static void print_heading(const struct bench *bench)
+{
+    printf("%s, N = %d, K = %d: Gop/s (GB/s of weights)\n%5s", bench->kernels->name, N, K, "M");
+    for (int type = 0; type < TYPES; type++)
+        printf("%16s", type_names[type]);
+    printf("%16s\n", "OpenBLAS f32");
+}
+
+static void print_products(const struct bench *bench, size_t m)
+{
+    double best[TYPES + 1] = {0};
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int type = 0; type <= TYPES; type++) {
+            double took = once(bench, type, m);
+            best[type] = best[type] == 0 || took < best[type] ? took : best[type];
+        }
+    }
+    printf("%5zu", m);
+    for (int type = 0; type <= TYPES; type++) {
+        size_t bytes = N / KERNEL_PANEL *
+                       kernel_panel_bytes(type < TYPES ? (enum kernel_type)type : KERNEL_F32, K);
+        printf("%9.1f (%4.1f)", 2e-9 * (double)(m * N * K) / best[type],
+               1e-9 * (double)bytes / best[type]);
+    }
+    printf("\n");
+}
+
+static void print_limits(enum cpu_level level)
+{
+    printf("%5s", "limit");
+    for (int type = 0; type < TYPES; type++) {
+        double most = 0;
+        for (int round = 0; round < ROUNDS; round++) {
+            double gops = limit_measure(level, (enum kernel_type)type);
+            most = gops > most ? gops : most;
+        }
+        if (most > 0)
+            printf("%9.1f       ", most);
+        else
+            printf("%9s       ", "-");
+    }
+    printf("\n");
+}
+
 int main(void)
 {
     enum cpu_level level;
@@ -96,27 +142,9 @@ int main(void)
     bench.rows = malloc(MAX_M * K * sizeof(float));
     for (int type = 0; type < TYPES; type++)
         bench.w[type] = pack((enum kernel_type)type, bench.weights);
-    printf("%s, N = %d, K = %d: Gop/s (GB/s of weights)\n   M", bench.kernels->name, N, K);
-    for (int type = 0; type < TYPES; type++)
-        printf("%16s", type_names[type]);
-    printf("%16s\n", "OpenBLAS f32");
-    for (size_t m = 1; m <= MAX_M; m *= m < 64 ? 2 : 4) {
-        double best[TYPES + 1] = {0};
-        for (int round = 0; round < ROUNDS; round++) {
-            for (int type = 0; type <= TYPES; type++) {
-                double took = once(&bench, type, m);
-                best[type] = best[type] == 0 || took < best[type] ? took : best[type];
-            }
-        }
-        printf("%4zu", m);
-        for (int type = 0; type <= TYPES; type++) {
-            size_t bytes =
-                N / KERNEL_PANEL *
-                kernel_panel_bytes(type < TYPES ? (enum kernel_type)type : KERNEL_F32, K);
-            printf("%9.1f (%4.1f)", 2e-9 * (double)(m * N * K) / best[type],
-                   1e-9 * (double)bytes / best[type]);
-        }
-        printf("\n");
-    }
+    print_heading(&bench);
+    for (size_t m = 1; m <= MAX_M; m *= m < 64 ? 2 : 4)
+        print_products(&bench, m);
+    print_limits(level);
     return 0;
 }
