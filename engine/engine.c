@@ -34,7 +34,7 @@ static void say(const struct acre_options *options, const char *format, ...)
 
 /* ---- Engine ---------------------------------------------------------------------------------- */
 
-static int check_range(const char *name, int value, int max, struct acre_err *err)
+int engine_check_range(const char *name, int value, int max, struct acre_err *err)
 {
     if (value >= 1 && value <= max)
         return 0;
@@ -42,14 +42,19 @@ static int check_range(const char *name, int value, int max, struct acre_err *er
                    value);
 }
 
-static int choose_type(struct acre_engine *engine, struct acre_err *err)
+int engine_compute_type(const char *name, enum kernel_type *type, struct acre_err *err)
 {
-    const char *name = engine->options.compute_type;
-    engine->is_type_forced = strcmp(name, "auto") != 0;
-    if (!engine->is_type_forced || kernel_type_parse(name, &engine->compute_type))
+    *type = KERNEL_F32;
+    if (!strcmp(name, "auto") || kernel_type_parse(name, type))
         return 0;
     return err_set(err, ACRE_EUNSUPPORTED,
                    "compute_type: expected auto, f32, bf16 or int8 on a CPU, found \"%s\"", name);
+}
+
+static int choose_type(struct acre_engine *engine, struct acre_err *err)
+{
+    engine->is_type_forced = strcmp(engine->options.compute_type, "auto") != 0;
+    return engine_compute_type(engine->options.compute_type, &engine->compute_type, err);
 }
 
 static int fill_options(struct acre_options *options, struct acre_err *err)
@@ -66,11 +71,12 @@ static int fill_options(struct acre_options *options, struct acre_err *err)
         options->max_beam_size = DEFAULT_MAX_BEAM;
     if (options->max_queued_tokens == 0)
         options->max_queued_tokens = DEFAULT_QUEUED_TOKENS * (size_t)options->n_threads;
-    int status = check_range("threads", options->n_threads, ACRE_MAX_THREADS, err);
+    int status = engine_check_range("threads", options->n_threads, ACRE_MAX_THREADS, err);
     if (status == 0)
-        status = check_range("batch_size", options->batch_size, ACRE_MAX_BATCH_SIZE, err);
+        status = engine_check_range("batch_size", options->batch_size, ACRE_MAX_BATCH_SIZE, err);
     if (status == 0)
-        status = check_range("max_beam_size", options->max_beam_size, ACRE_MAX_BEAM_SIZE, err);
+        status =
+            engine_check_range("max_beam_size", options->max_beam_size, ACRE_MAX_BEAM_SIZE, err);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* engine.h - what an engine and a model are made of. Private to engine.c and job.c.
+/* engine.h - what an engine and a model are made of. Private to the files of this folder.
  *
  * Models may be opened by several threads at once; `lock` guards the list. Everything in a model is
  * immutable once it is open, except its lane, which the scheduler's lock guards.
@@ -39,6 +39,12 @@ struct acre_model {
     struct lane *lane;
     struct acre_model_info info;
 };
+
+/* ACRE_EOPTION unless it is from 1 to max. */
+int engine_check_range(const char *name, int value, int max, struct acre_err *err);
+
+/* "auto" is f32. ACRE_EUNSUPPORTED if no type is called so. */
+int engine_compute_type(const char *name, enum kernel_type *type, struct acre_err *err);
 
 /* Of a finished job; NULL if it has no such sentence or was not translated. */
 const struct sentence *job_sentence(const struct acre_job *job, size_t number);

@@ -1,10 +1,11 @@
-/* acre bench: how fast a model translates a file.
+/* acre bench: how fast a model translates a file. With --preset, see bench_preset.h.
  *
  * All lines are submitted at once, --repeat times after one warm-up, so the engine is always full.
  * seconds is the mean time of one pass, loading left out; sentences and tokens are those of one
  * pass. The latency of a sentence is the time from the start of its pass to its result: with all of
  * them waiting at once it tells when the n-th answer of a large batch comes. */
 #include <jansson.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "args.h"
+#include "bench_preset.h"
 #include "cmd.h"
 #include "decode.h"
 #include "lines.h"
@@ -20,7 +22,8 @@
 struct bench_args {
     struct decode_args decode;
     char input[OPTION_TEXT_BYTES];
-    int64_t repeat;
+    char preset[OPTION_TEXT_BYTES];
+    int64_t repeat, length, vocabulary; /* 0: not given */
 };
 
 static const struct option options[] = {
@@ -36,19 +39,48 @@ static const struct option options[] = {
      .offset = offsetof(struct bench_args, repeat),
      .min = 1,
      .max = 100000,
-     .initial = "1",
      .value = "N",
      .help = "measured passes over the input, after one warm-up (default: 1)"},
+    {.key = "preset",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct bench_args, preset),
+     .initial = "",
+     .value = "NAME",
+     .help = "measure random models of this size instead; \"list\" prints what there is"},
+    {.key = "length",
+     .type = OPTION_INT,
+     .offset = offsetof(struct bench_args, length),
+     .min = 1,
+     .max = ACRE_MAX_BENCH_LENGTH,
+     .value = "N",
+     .help = "their tokens in each source and target (default: 27)"},
+    {.key = "vocabulary",
+     .type = OPTION_INT,
+     .offset = offsetof(struct bench_args, vocabulary),
+     .min = 2,
+     .max = ACRE_MAX_BENCH_VOCAB,
+     .value = "N",
+     .help = "tokens of their vocabulary (default: 8000)"},
     {.key = NULL},
 };
 
 static const struct args_command command = {
     .name = "bench",
-    .synopsis = "--model DIR [--input FILE] [options]",
+    .synopsis = "{--model DIR [--input FILE] | --preset NAME} [options]",
     .about =
         "Submits every line at once and measures passes over all of them. `seconds` is the mean\n"
         "of the passes; sentences and tokens count one pass. The latency of a sentence runs from\n"
-        "the start of its pass. Empty lines are left out.\n",
+        "the start of its pass. Empty lines are left out.\n"
+        "\n"
+        "With --preset, models of a published size and random weights are compared, which need no\n"
+        "files: with regular attention, and with areas of Eq. 3 and of Eq. 9 as wide and in as\n"
+        "many layers as published. They take turns, on one thread, in rounds (--repeat; default:\n"
+        "as many as take five seconds, at least five); milliseconds are medians of CPU time, a\n"
+        "ratio is the median of the ratios to regular attention within a round. `pass` is the\n"
+        "forward pass of a training step: encoder, decoder with all target tokens at once, output\n"
+        "layer; beside its ratio stands that of Transformer Base in the paper. `step` is greedy\n"
+        "decoding with a cache, encoder included, divided by the tokens of a target; LSTMs have\n"
+        "only that, and no Eq. 9.\n",
     .options = options,
 };
 
@@ -285,11 +317,79 @@ static void fini_pass(struct pass *pass)
     free(pass->latencies_ms);
 }
 
-int cmd_bench(int argc, char **argv)
+/* What is wrong with the options together; 0 if nothing. */
+static int check(const struct bench_args *args)
+{
+    const struct decode_args *d = &args->decode;
+    const bool is_preset = args->preset[0];
+    const struct {
+        const char *flag;
+        bool of_preset, is_given;
+    } flags[] = {
+        {"--model", false, d->model[0]},
+        {"--input", false, args->input[0]},
+        {"--tokens", false, d->tokens},
+        {"--beam-size", false, d->beam_size != DECODE_UNSET},
+        {"--num-hypotheses", false, d->num_hypotheses != DECODE_UNSET},
+        {"--min-length", false, d->min_length != DECODE_UNSET},
+        {"--max-length", false, d->max_length != DECODE_UNSET},
+        {"--length-penalty", false, !isnan(d->length_penalty)},
+        {"--length", true, args->length > 0},
+        {"--vocabulary", true, args->vocabulary > 0},
+    };
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (flags[i].is_given && flags[i].of_preset != is_preset)
+            return args_wrong("%s: expected %s --preset", flags[i].flag,
+                              is_preset ? "without" : "together with");
+    if (is_preset && d->threads > 1)
+        return args_wrong("--threads: expected 1 with --preset, found %d", (int)d->threads);
+    if (is_preset && args->repeat > ACRE_MAX_BENCH_ROUNDS)
+        return args_wrong("--repeat: expected at most %d with --preset, found %d",
+                          ACRE_MAX_BENCH_ROUNDS, (int)args->repeat);
+    if (!is_preset && !args->input[0] && isatty(STDIN_FILENO))
+        return args_wrong("--input: expected a file, found none");
+    return 0;
+}
+
+static int run_preset(const struct bench_args *args)
+{
+    const struct acre_bench_options asked = {
+        .preset = args->preset,
+        .device = args->decode.device,
+        .compute_type = args->decode.compute_type,
+        .batch_size = (int)args->decode.batch_size,
+        .length = (int)args->length,
+        .vocab_size = (int)args->vocabulary,
+        .n_rounds = (int)args->repeat,
+    };
+
+    if (strcmp(args->preset, "list") == 0)
+        return bench_preset_list(args->decode.json);
+    return bench_preset(&asked, args->decode.json);
+}
+
+static int run_model(struct bench_args *args)
 {
     struct pass pass = {.lock = PTHREAD_MUTEX_INITIALIZER, .all_done = PTHREAD_COND_INITIALIZER};
-    struct bench_args args;
     struct decode decode = {.engine = NULL};
+    int rc;
+
+    if (args->repeat == 0)
+        args->repeat = 1;
+    rc = decode_open(&decode, &args->decode, SIZE_MAX / 2);
+    if (rc == 0)
+        rc = read_sentences(&pass, args->input);
+    if (rc == 0)
+        rc = measure(&pass, &decode, args);
+    decode_close(&decode);
+    fini_pass(&pass);
+    return rc;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    struct bench_args args = {.repeat = 0};
     int rc;
 
     decode_init(&args.decode);
@@ -301,14 +401,8 @@ int cmd_bench(int argc, char **argv)
     case ARGS_WRONG:
         return EXIT_USAGE;
     }
-    if (!args.input[0] && isatty(STDIN_FILENO))
-        return args_wrong("--input: expected a file, found none");
-    rc = decode_open(&decode, &args.decode, SIZE_MAX / 2);
-    if (rc == 0)
-        rc = read_sentences(&pass, args.input);
-    if (rc == 0)
-        rc = measure(&pass, &decode, &args);
-    decode_close(&decode);
-    fini_pass(&pass);
-    return rc;
+    rc = check(&args);
+    if (rc != 0)
+        return rc;
+    return args.preset[0] ? run_preset(&args) : run_model(&args);
 }

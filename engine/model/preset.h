@@ -1,0 +1,22 @@
+/* preset.h - the sizes of the published models, as configurations without a directory.
+ *
+ * The table is that of models/train/shape.py, which a test holds it to. A configuration is written
+ * as config.json and read by config_parse(), so that it passes the same checks. Any thread.
+ */
+#ifndef MODEL_PRESET_H
+#define MODEL_PRESET_H
+
+#include "acre.h"
+#include "model/config.h"
+
+/* Static. ACRE_EOPTION names those that there are. */
+int preset_find(const char *name, const struct acre_preset **preset, struct acre_err *err);
+
+/* areas: one of enum acre_areas, here and below. */
+bool preset_has(const struct acre_preset *preset, size_t areas);
+
+/* On success config_fini() frees what config owns. Only for areas that the preset has. */
+int preset_config(const struct acre_preset *preset, size_t areas, int vocab_size,
+                  struct config *config, struct acre_err *err);
+
+#endif
