@@ -97,6 +97,14 @@ def coverage(scores, width, means=False):
     return Coverage.apply(scores, min(width, scores.shape[-1]), means)
 
 
+def item_weights(scores, mask, width, means=False):
+    """Coverage of the items that `mask` shows; `mask` as below, for scores [B, H, S, L]."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask, MASKED)
+    precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return coverage(precise, width, means)
+
+
 def attend(query, key, value, mask, width, dropout=0.0, means=False, temperature=1.0):
     """Attention of query [B, H, S, d] over key, value [B, H, L, d].
 
@@ -106,8 +114,5 @@ def attend(query, key, value, mask, width, dropout=0.0, means=False, temperature
     if width == 1:
         return F.scaled_dot_product_attention(query, key, value, mask, dropout)
     scores = (query * (query.shape[-1] ** -0.5 / temperature)) @ key.transpose(-1, -2)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, MASKED)
-    precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    weights = coverage(precise, width, means).to(value.dtype)
+    weights = item_weights(scores, mask, width, means).to(value.dtype)
     return drop(weights, dropout) @ value

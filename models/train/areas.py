@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .area import attend
+from .area import attend, item_weights
 from .dropout import dropout as drop
 from .layers import embedding, linear
 
@@ -161,16 +161,39 @@ class Areas(nn.Module):
         """Attention of query [B, H, S, d]; `mask` as for area.attend()."""
         key, value = memory
         rule = self.rule
-        is_linear = key.dim() == value.dim() == 4
-        if is_linear and rule.weights == "softmax" and rule.top_k == 0:
+        if self.is_basic(key):
             return attend(query, key, value, mask, rule.width, dropout,
                           rule.value == "mean", rule.temperature)
-        weights = self.weights(self.logits(query, key), mask).to(value.dtype)
-        if rule.value == "max":
-            return drop(weights.flatten(-2), dropout) @ value.flatten(2, 3)
-        if rule.value == "mean":
-            weights = weights / counts(rule.width, -1, value)
-        return drop(cover(weights), dropout) @ value
+        weights = self.row_weights(self.logits(query, key), mask).to(value.dtype)
+        return drop(weights, dropout) @ value.flatten(2, -2)
+
+    def value_weights(self, scores, mask):
+        """[B, H, S, rows of the value] from a query's products with the rows of the key.
+
+        For callers whose steps share the products (products.py): scores [B, H, S, L], or
+        [B, H, S, A, L] of planes, not of keys of several features.
+        """
+        if self.is_basic(scores):
+            return item_weights(scores, mask, self.rule.width, self.rule.value == "mean")
+        logits = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if scores.dim() == 4:
+            logits = means(logits, self.rule.width, -1)
+        return self.row_weights(logits, mask)
+
+    def is_basic(self, key):
+        """Whether coverage follows from the scores of items by area.py; `key` or its scores."""
+        rule = self.rule
+        return (key.dim() == 4 and rule.value != "max" and rule.weights == "softmax"
+                and rule.top_k == 0)
+
+    def row_weights(self, logits, mask):
+        """What each row of the value weighs: every area where it has planes, else every item."""
+        weights = self.weights(logits, mask)
+        if self.rule.value == "max":
+            return weights.flatten(-2)
+        if self.rule.value == "mean":
+            weights = weights / counts(self.rule.width, -1, weights)
+        return cover(weights)
 
     def logits(self, query, key):
         """[B, H, S, A, L], in float32 at least."""

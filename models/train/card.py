@@ -5,6 +5,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from .rules import COMBINED_KEYS
+from .shape import LstmShape
 
 LICENCES = Path(__file__).parent / "licences.json"
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
@@ -12,7 +13,7 @@ LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
 CARD = """\
 # {name}: {source} to {target}, {level} level
 
-A small Transformer with {attention}, trained for the
+A small {model} with {attention}, trained for the
 Acre translation server from {start}. {size}
 
 Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Adam, label
@@ -67,27 +68,31 @@ def data_table(corpora):
 def scores_table(scores):
     if not scores:
         return "Not yet scored."
-    rows = [f"sacreBLEU, {scores['decoder']}.", "", "| set | sentences | BLEU | chrF |",
+    rows = ["sacreBLEU, greedy search in PyTorch.", "", "| set | sentences | BLEU | chrF |",
             "|---|---|---|---|"]
     rows += [f"| {name} | {entry['sentences']:,} | {entry['bleu']:.1f} | {entry['chrf']:.1f} |"
-             for name, entry in scores["sets"].items()]
+             for name, entry in scores.items()]
     rows += ["", "`tatoeba` (everyday sentences) and `it` (software documentation) were held out "
              "of the training sources; the others are public test sets."]
     return "\n".join(rows)
 
 
+def model_in_words(shape):
+    return "LSTM sequence-to-sequence model" if isinstance(shape, LstmShape) else "Transformer"
+
+
 def size_in_words(recipe, best):
     count = sum(weight.numel() for weight in best["average"].values())
-    names = [name for name in best["average"] if name.endswith("final_layer_norm.weight")]
-    layers = sum(name.startswith("model.encoder.") for name in names)
-    return (f"Preset {recipe.preset}: {layers} encoder and {len(names) - layers} decoder layers,\n"
-            f"{count / 1e6:.1f} million parameters.")
+    shape = recipe.shape()
+    heads = f"{shape.heads} heads" if shape.heads > 1 else "1 head"
+    return (f"Preset {recipe.preset}: {shape.layers} encoder and {shape.layers} decoder layers, "
+            f"{heads},\n{count / 1e6:.1f} million parameters.")
 
 
 def attention_in_words(shape):
     if not shape.area:
         return "regular attention"
-    keys = {rule.key for rule in (*shape.encoder_self, *shape.decoder_self, *shape.decoder_cross)}
+    keys = {rule.key for rule in shape.rules}
     combined = ", keys of several features (Eq. 9)" if keys & set(COMBINED_KEYS) else ""
     return f"area attention (Li et al., *Area Attention*, ICML 2019){combined}"
 
@@ -103,6 +108,7 @@ def model_card(recipe, best, corpora, scores):
         target=LANGUAGES[recipe.target],
         level={"token": "token", "char": "character"}[recipe.level],
         ids={"token": "pieces", "char": "bytes"}[recipe.level],
+        model=model_in_words(recipe.shape()),
         attention=attention_in_words(recipe.shape()),
         size=size_in_words(recipe, best),
         steps=best["step"],

@@ -1,4 +1,4 @@
-"""Exporting a run: the model directory that Acre (and transformers' MarianMT) opens."""
+"""Exporting a run: the model directory that Acre opens, and MarianMT if it is a Transformer."""
 
 import json
 import shutil
@@ -7,6 +7,7 @@ from pathlib import Path
 from . import checkpoint
 from .card import model_card
 from .recipe import read_recipe
+from .shape import LstmShape
 from .vocabulary import END, PAD, UNKNOWN, open_vocabulary
 
 LARGEST_SINGLE_FILE = 24 * 2**20
@@ -19,27 +20,35 @@ BEAM_SIZE = 4
 COMPUTE_TYPE = "int8"
 
 
-def model_config(recipe, vocabulary):
-    shape = recipe.shape()
-    config = {
+def marian_keys(shape, recipe):
+    """What config.json says only of a Transformer."""
+    return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
-        "is_encoder_decoder": True,
-        "d_model": shape.width,
-        "encoder_layers": len(shape.encoder_self),
-        "decoder_layers": len(shape.decoder_self),
         "encoder_attention_heads": shape.heads,
-        "decoder_attention_heads": shape.heads,
         "encoder_ffn_dim": shape.inner,
         "decoder_ffn_dim": shape.inner,
         "activation_function": "relu",
-        "dropout": recipe.dropout,
         "attention_dropout": recipe.dropout,
         "activation_dropout": recipe.dropout,
         "scale_embedding": True,
         "static_position_embeddings": True,
         "normalize_before": False,
         "normalize_embedding": False,
+    }
+
+
+def model_config(recipe, vocabulary):
+    shape = recipe.shape()
+    is_lstm = isinstance(shape, LstmShape)
+    config = {"model_type": "acre-lstm"} if is_lstm else marian_keys(shape, recipe)
+    config |= {
+        "is_encoder_decoder": True,
+        "d_model": shape.width,
+        "encoder_layers": shape.layers,
+        "decoder_layers": shape.layers,
+        "decoder_attention_heads": shape.heads,
+        "dropout": recipe.dropout,
         "share_encoder_decoder_embeddings": True,
         "tie_word_embeddings": True,
         "vocab_size": vocabulary.size,

@@ -3,10 +3,11 @@
 from torch import nn
 
 
-def linear(inputs, outputs):
-    layer = nn.Linear(inputs, outputs)
+def linear(inputs, outputs, bias=True):
+    layer = nn.Linear(inputs, outputs, bias)
     nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
+    if bias:
+        nn.init.zeros_(layer.bias)
     return layer
 
 

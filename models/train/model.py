@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from .areas import Areas
 from .dropout import dropout
 from .layers import linear
+from .translator import Stack, Translator
 
 
 def position_table(length, width, device=None):
@@ -111,39 +112,15 @@ class DecoderLayer(EncoderLayer):
         return self.attend_memory(x, memory, memory_mask), cache
 
 
-class Stack(nn.Module):
-    def __init__(self, layers):
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-
-class Core(nn.Module):
-    """What MarianMT calls `model`: the shared embedding, the encoder and the decoder."""
-
-    def __init__(self, shape, vocabulary_size):
-        super().__init__()
-        self.shared = nn.Embedding(vocabulary_size, shape.width)
-        nn.init.normal_(self.shared.weight, std=shape.width**-0.5)
-        self.encoder = Stack(EncoderLayer(shape, rule) for rule in shape.encoder_self)
-        self.decoder = Stack(
+class Transformer(Translator):
+    def __init__(self, shape, vocabulary_size, pad):
+        super().__init__(shape, vocabulary_size, pad)
+        self.model.encoder = Stack(EncoderLayer(shape, rule) for rule in shape.encoder_self)
+        self.model.decoder = Stack(
             DecoderLayer(shape, own, cross)
             for own, cross in zip(shape.decoder_self, shape.decoder_cross)
         )
-
-
-class Translator(nn.Module):
-    def __init__(self, shape, vocabulary_size, pad):
-        super().__init__()
-        self.shape, self.pad = shape, pad
-        self.model = Core(shape, vocabulary_size)
-        self.final_logits_bias = nn.Parameter(torch.zeros(1, vocabulary_size))
         self.register_buffer("positions", torch.zeros(0, shape.width), persistent=False)
-        self.clear_pad()
-
-    @torch.no_grad()
-    def clear_pad(self):
-        """The pad embedding is zero by definition; as it is tied to the output, steps move it."""
-        self.model.shared.weight[self.pad].zero_()
 
     def reserve(self, length):
         """Makes sure that the position table covers `length` positions."""
@@ -153,8 +130,7 @@ class Translator(nn.Module):
 
     def embed(self, ids, start=0):
         scaled = self.model.shared(ids) * math.sqrt(self.shape.width)
-        x = scaled + self.positions[start : start + ids.shape[1]]
-        return dropout(x, self.shape.dropout) if self.training else x
+        return self.drop(scaled + self.positions[start : start + ids.shape[1]])
 
     def encode(self, source):
         """Encoder memory [B, S, C] and its mask [B, 1, 1, S], true where there is an item."""
@@ -173,10 +149,15 @@ class Translator(nn.Module):
             x = layer(x, causal, memory, memory_mask)
         return x
 
-    def logits(self, states):
-        return F.linear(states, self.model.shared.weight, self.final_logits_bias[0])
+    def begin(self, memory, memory_mask):
+        layers = self.model.decoder.layers
+        memories = [layer.encoder_attn.memory(memory) for layer in layers]
+        return memories, memory_mask, [None] * len(layers), 0
 
-    def forward(self, source, target):
-        """Logits [B, T, V] of the target ids [B, T], which end with the end id and pads."""
-        inputs = F.pad(target, (1, -1), value=self.pad)
-        return self.logits(self.decode(*self.encode(source), inputs))
+    def step(self, token, seen):
+        memories, mask, caches, t = seen
+        x, after = self.embed(token, start=t), []
+        for layer, cache, memory in zip(self.model.decoder.layers, caches, memories):
+            x, cache = layer.step(x, cache, memory, mask)
+            after.append(cache)
+        return x, (memories, mask, after, t + 1)

@@ -38,12 +38,13 @@ class Recipe:
     source: str
     target: str
     level: str  # token or char
-    preset: str  # tiny, small, base, big-en-de or big-en-fr: see shape.py
+    preset: str  # tiny, small, base, big-en-de, big-en-fr or lstm-256, -512, -1024: see shape.py
     mix: dict  # group name -> Group
     phases: tuple  # of Phase, in order
     start_from: str | None = None  # a shipped model, of any pair or level: see inherit.py
     teacher: str | None = None  # a shipped model whose translations are learnt: see distil.py
     distilled: tuple = ()  # patterns of the corpora whose English the teacher translates
+    heads: int | None = None  # of an LSTM preset; None: the preset's
     area: str | dict = "eq3"  # or eq9, regular, or a section as in config.json: see shape.py
     vocabulary: int = 8000
     exclude: tuple = ("msdocs-MT",)
@@ -66,7 +67,7 @@ class Recipe:
     samples: tuple = ()  # sentences translated at every evaluation
 
     def shape(self):
-        return shape_of(self.preset, self.dropout, self.area)
+        return shape_of(self.preset, self.dropout, self.area, self.heads)
 
     def group_of(self, origin):
         """(group name, weight inside it) of a corpus: the first pattern that matches it."""

@@ -11,17 +11,12 @@ ROWS = 64  # sentences decoded together
 def greedy_ids(model, source, end, longest):
     """Target ids of each row of source [B, S], without end and pad ids."""
     model.reserve(max(source.shape[1], longest))
-    memory, mask = model.encode(source)
-    layers = model.model.decoder.layers
-    memories = [layer.encoder_attn.memory(memory) for layer in layers]
-    caches = [None] * len(layers)
+    seen = model.begin(*model.encode(source))
     token = torch.full((len(source), 1), model.pad, device=source.device)
     finished = torch.zeros(len(source), dtype=torch.bool, device=source.device)
     steps = []
-    for t in range(longest):
-        x = model.embed(token, start=t)
-        for i, layer in enumerate(layers):
-            x, caches[i] = layer.step(x, caches[i], memories[i], mask)
+    for _ in range(longest):
+        x, seen = model.step(token, seen)
         logits = model.logits(x)[:, 0]
         logits[:, model.pad] = -torch.inf
         token = logits.argmax(-1).masked_fill(finished, end)[:, None]

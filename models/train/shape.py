@@ -1,12 +1,27 @@
 """Model sizes and where each uses areas (the paper's Section 4.1 and its appendix)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .rules import ATTENTIONS, COMBINED_KEYS, AreaRule, area_rules, check_section
+from .rules import (
+    ATTENTIONS,
+    COMBINED_KEYS,
+    LSTM_KEYS,
+    WORDS,
+    AreaRule,
+    area_rules,
+    check_section,
+)
+
+MAX_HEADS = 1024  # the engine's bound
 
 
 @dataclass(frozen=True)
 class Preset:
+    """A Transformer."""
+
+    attentions = ATTENTIONS  # those that may use areas
+    keys = WORDS["key"]  # those that areas may have
+
     layers: int
     width: int
     heads: int
@@ -20,6 +35,21 @@ class Preset:
         return [width] * layers + [1] * (self.layers - layers)
 
 
+@dataclass(frozen=True)
+class LstmPreset:
+    """A model of LSTMs, with attention from the decoder's last layer only."""
+
+    attentions = ("decoder_cross",)
+    keys = LSTM_KEYS
+
+    width: int  # cells of a layer
+    layers: int = 2
+    heads: int = 1  # the paper also has 4: the recipe says which
+
+    def widths(self, _):
+        return [2]
+
+
 # The appendix names no layers for Big EN-DE with Eq. 9: taken to be the first, as with Eq. 3.
 PRESETS = {
     "tiny": Preset(2, 128, 4, 512, eq3=(5, 2), eq9=(5, 2)),
@@ -27,6 +57,9 @@ PRESETS = {
     "base": Preset(6, 512, 8, 2048, eq3=(4, 1), eq9=(4, 2)),
     "big-en-de": Preset(6, 1024, 16, 4096, eq3=(4, 1), eq9=(3, 1)),
     "big-en-fr": Preset(6, 1024, 16, 8192, eq3=(3, 2), eq9=(4, 1)),
+    "lstm-256": LstmPreset(256),
+    "lstm-512": LstmPreset(512),
+    "lstm-1024": LstmPreset(1024),
 }
 # What a recipe may say instead of a section. Eq. 9 is the authors' "concat".
 EQUATIONS = {"eq3": {"key": "mean"}, "eq9": {"key": "concat"}}
@@ -34,6 +67,8 @@ EQUATIONS = {"eq3": {"key": "mean"}, "eq9": {"key": "concat"}}
 
 @dataclass(frozen=True)
 class Shape:
+    """Of a Transformer."""
+
     width: int
     heads: int
     inner: int
@@ -43,6 +78,28 @@ class Shape:
     decoder_self: tuple
     decoder_cross: tuple
 
+    @property
+    def layers(self):
+        return len(self.encoder_self)
+
+    @property
+    def rules(self):
+        return *self.encoder_self, *self.decoder_self, *self.decoder_cross
+
+
+@dataclass(frozen=True)
+class LstmShape:
+    width: int
+    heads: int
+    layers: int
+    dropout: float
+    area: dict | None
+    decoder_cross: tuple  # the AreaRule of the one attention
+
+    @property
+    def rules(self):
+        return self.decoder_cross
+
 
 def area_section(preset, area):
     """A section of a recipe, or what an equation's name stands for, with everything filled in.
@@ -50,24 +107,39 @@ def area_section(preset, area):
     Widths that are left out are those published: for Eq. 9 where keys combine features, else for
     Eq. 3.
     """
-    area = EQUATIONS.get(area, area) if isinstance(area, str) else area
+    equations = {name: e for name, e in EQUATIONS.items() if e["key"] in preset.keys}
+    area = equations.get(area, area) if isinstance(area, str) else area
     if not isinstance(area, dict):
-        raise ValueError(f"area: expected regular, eq3, eq9 or an object, found {area!r}")
-    check_section(area, preset.layers)
+        raise ValueError(f"area: expected regular, {', '.join(equations)} or an object, "
+                         f"found {area!r}")
+    check_section(area, len(preset.widths("eq3")), preset.attentions, preset.keys)
     section = {"key": "mean", "value": "sum", "top_k": 0, "temperature": 1.0} | area
     widths = preset.widths("eq9" if section["key"] in COMBINED_KEYS else "eq3")
-    return section | {name: {"width": widths} | area.get(name, {}) for name in ATTENTIONS}
+    return section | {name: {"width": widths} | area.get(name, {}) for name in preset.attentions}
 
 
-def shape_of(preset, dropout=0.1, area="eq3"):
-    """The preset's shape with what a recipe says of areas."""
+def with_heads(preset, heads):
+    """The preset with the heads of a recipe, which says how many only for LSTMs."""
+    if heads is None:
+        return preset
+    if not isinstance(preset, LstmPreset):
+        raise ValueError(f"heads: expected only with an LSTM preset; this one has {preset.heads}")
+    if type(heads) is not int or not 1 <= heads <= MAX_HEADS:
+        raise ValueError(f"heads: expected an integer from 1 to {MAX_HEADS}, found {heads!r}")
+    return replace(preset, heads=heads)
+
+
+def shape_of(preset, dropout=0.1, area="eq3", heads=None):
+    """The preset's shape with what a recipe says of areas and heads."""
     if preset not in PRESETS:
         raise ValueError(f"unknown preset {preset}; there are {', '.join(PRESETS)}")
-    sizes = PRESETS[preset]
-    section, rules = None, [(AreaRule(),) * sizes.layers] * len(ATTENTIONS)
+    sizes = with_heads(PRESETS[preset], heads)
+    section, rules = None, [(AreaRule(),) * len(sizes.widths("eq3"))] * len(sizes.attentions)
     if area != "regular":
         section = area_section(sizes, area)
-        rules = [area_rules(section, name) for name in ATTENTIONS]
+        rules = [area_rules(section, name) for name in sizes.attentions]
     if all(rule == AreaRule() for layers in rules for rule in layers):
         section = None
+    if isinstance(sizes, LstmPreset):
+        return LstmShape(sizes.width, sizes.heads, sizes.layers, dropout, section, *rules)
     return Shape(sizes.width, sizes.heads, sizes.inner, dropout, section, *rules)

@@ -22,10 +22,12 @@ from . import checkpoint
 from .batches import Pairs, Position, Stream
 from .evaluate import LONGEST_TRANSLATION, bleu, read_set
 from .inherit import inherit
-from .model import Translator
+from .lstm import Lstm
+from .model import Transformer
 from .recipe import SHIPPED, read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
+from .shape import LstmShape
 from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
@@ -50,7 +52,9 @@ def choose_device():
 
 
 def new_model(recipe, vocabulary):
-    return Translator(recipe.shape(), vocabulary.size, vocabulary.pad)
+    shape = recipe.shape()
+    kind = Lstm if isinstance(shape, LstmShape) else Transformer
+    return kind(shape, vocabulary.size, vocabulary.pad)
 
 
 class Average:

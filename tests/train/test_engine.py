@@ -1,4 +1,4 @@
-"""Exported models through `acre translate`, with areas of every kind, against PyTorch.
+"""Exported models of every kind, with areas of every kind, in `acre translate` and in PyTorch.
 
 The binary is build/acre, or what the environment variable ACRE names; without one, these skip.
 """
@@ -17,6 +17,7 @@ pytest.importorskip("safetensors")
 
 from models.train import checkpoint  # noqa: E402
 from models.train.export import export  # noqa: E402
+from models.train.lstm import Lstm  # noqa: E402
 from models.train.model import Attention  # noqa: E402
 from models.train.recipe import read_recipe  # noqa: E402
 from models.train.search import greedy_ids  # noqa: E402
@@ -49,6 +50,15 @@ AREAS = {
               "decoder_cross": {"width": [2, 6], "weights": "sigmoid"}},
 }
 
+LSTMS = {
+    "lstm": {},
+    "lstm-regular": {"area": "regular"},
+    "lstm-heads": {"heads": 4},
+    "lstm-max-max": {"heads": 2, "area": {"key": "max", "value": "max", "temperature": 2.0}},
+    "lstm-sigmoid-top-k": {"area": {"key": "sample", "weights": "sigmoid", "top_k": 3,
+                                    "decoder_cross": {"width": [4], "value": "mean"}}},
+}
+
 pytestmark = pytest.mark.skipif(not ACRE.exists(), reason="there is no acre")
 
 
@@ -58,6 +68,23 @@ SMALL = 1 / 256
 @torch.no_grad()
 def enliven(model):
     """Makes random weights tell sentences apart; then rounds them as export does."""
+    (enliven_lstm if isinstance(model, Lstm) else enliven_transformer)(model)
+    model.model.shared.weight.mul_(2.0)
+    # Acre writes nothing that is not UTF-8: letters and the end only.
+    model.final_logits_bias.fill_(-100.0)
+    model.final_logits_bias[0, ByteVocabulary.FIRST + ord("a") :][:26] = 0.0
+    model.final_logits_bias[0, ByteVocabulary.end] = 2.0
+    for weight in model.parameters():
+        weight.copy_(weight.bfloat16())
+
+
+def enliven_lstm(model):
+    for weight in model.parameters():
+        weight.normal_(std=2.0 * weight.shape[-1] ** -0.5)
+    model.clear_pad()
+
+
+def enliven_transformer(model):
     for name, weight in model.named_parameters():
         if name.endswith(".bias"):
             weight.normal_(std=0.05)
@@ -67,14 +94,7 @@ def enliven(model):
         if isinstance(module, Attention) and module.area.rule.combines:
             shrink_keys(module)
     # Tied to the output, the embedding of the last token would make it the next one.
-    model.model.shared.weight.mul_(2.0)
     model.model.decoder.layers[-1].final_layer_norm.weight[::2] = -1.0
-    # Acre writes nothing that is not UTF-8: letters and the end only.
-    model.final_logits_bias.fill_(-100.0)
-    model.final_logits_bias[0, ByteVocabulary.FIRST + ord("a") :][:26] = 0.0
-    model.final_logits_bias[0, ByteVocabulary.end] = 2.0
-    for weight in model.parameters():
-        weight.copy_(weight.bfloat16())
 
 
 def shrink_keys(attention):
@@ -94,11 +114,11 @@ def shrink_keys(attention):
         attention.area.fc1.weight[:, :features].div_(SMALL)
 
 
-def exported(area, run):
-    """A model of a recipe with these areas: in PyTorch, and in run/model."""
+def exported(changes, run):
+    """A model of RECIPE with these changes: in PyTorch, and in run/model."""
     prepared = run / "prepared"
     prepared.mkdir()
-    (prepared / "recipe.json").write_text(json.dumps(RECIPE | {"area": area}))
+    (prepared / "recipe.json").write_text(json.dumps(RECIPE | changes))
     (prepared / "sources.json").write_text(json.dumps({"corpora": {}}))
     recipe = read_recipe(prepared / "recipe.json")
     vocabulary = ByteVocabulary.write(prepared)
@@ -146,9 +166,13 @@ def acre_translations(folder, lines):
             for h in best]
 
 
-@pytest.mark.parametrize("area", AREAS.values(), ids=AREAS)
-def test_acre_translates_as_pytorch(area, tmp_path):
-    model, vocabulary = exported(area, tmp_path)
+RECIPES = ({name: {"area": area} for name, area in AREAS.items()}
+           | {name: {"preset": "lstm-256"} | changes for name, changes in LSTMS.items()})
+
+
+@pytest.mark.parametrize("changes", RECIPES.values(), ids=RECIPES)
+def test_acre_translates_as_pytorch(changes, tmp_path):
+    model, vocabulary = exported(changes, tmp_path)
     lines = sentences(20)
     found = acre_translations(tmp_path / "model", lines)
     expected = [torch_translation(model, vocabulary, line) for line in lines]
@@ -161,7 +185,7 @@ def test_acre_translates_as_pytorch(area, tmp_path):
 def test_exported_section_and_parameters(tmp_path):
     from safetensors.torch import load_file
 
-    exported("eq9", tmp_path)
+    exported({"area": "eq9"}, tmp_path)
     config = json.loads((tmp_path / "model/config.json").read_text())
     assert config["area"] == {"key": "concat", "value": "sum", "top_k": 0, "temperature": 1.0,
                               "encoder_self": {"width": [5, 5]}, "decoder_self": {"width": [5, 5]},

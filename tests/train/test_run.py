@@ -185,6 +185,26 @@ def check_export(run, recipe):
     assert (languages["source_lang"], languages["target_lang"]) == (recipe.source, recipe.target)
 
 
+def test_lstms_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch):
+    monkeypatch.setattr(training, "REPORT_SECONDS", 0)
+    recipe, run = tmp_path / "recipe.json", tmp_path / "run"
+    recipe.write_text(json.dumps(RECIPE | {
+        "level": "char", "preset": "lstm-256", "heads": 4, "learning_rate": 3e-3,
+        "warmup_steps": 5}))
+    for command in (["prepare", "--corpora", str(corpora), "--eval", str(corpora / "eval")],
+                    ["train", "--cooldown", "20"], ["export"]):
+        assert main([command[0], str(recipe), "--run", str(run), *command[1:]]) == 0
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    losses = [entry["loss"] for entry in log if "loss" in entry]
+    assert len(losses) == 20 and losses[-1] < 0.8 * losses[0]
+    assert "tatoeba" in log[-1]["bleu"]
+    config = json.loads((run / "model" / "config.json").read_text())
+    assert config["model_type"] == "acre-lstm"
+    card = (run / "model" / "README.md").read_text()
+    assert "A small LSTM sequence-to-sequence model with area attention" in card
+    assert "Preset lstm-256: 2 encoder and 2 decoder layers, 4 heads" in card
+
+
 def test_a_run_starts_from_another_model(run, recipe, tmp_path, monkeypatch):
     """Shared pieces keep their embeddings, layers are copied, the rest is as it would be."""
     (run / "checkpoint.pt").unlink(missing_ok=True)
@@ -279,6 +299,8 @@ def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, cap
     ({"warm_up": 3}, "recipe.json: unknown key warm_up"),
     ({"preset": "big"}, "recipe.json: unknown preset big; there are .*big-en-fr"),
     ({"area": {"key": "median"}}, "recipe.json: area.key: expected one of mean.*'median'"),
+    ({"preset": "lstm-256", "area": "eq9"}, "recipe.json: area: expected regular, eq3 or an obj"),
+    ({"heads": 4}, "recipe.json: heads: expected only with an LSTM preset"),
 ])
 def test_mistakes_in_recipes_are_errors(tmp_path, mistake, message):
     path = tmp_path / "recipe.json"

@@ -1,0 +1,62 @@
+"""What every model has, whatever its layers are: one table of embeddings for source, target and
+output, and the bias of the logits.
+
+Letters: B batch, S source length, T target length, C width, V vocabulary.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .dropout import dropout
+
+
+class Stack(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+
+class Core(nn.Module):
+    """What MarianMT calls `model`: the shared embedding, and the kind's encoder and decoder."""
+
+    def __init__(self, shape, vocabulary_size):
+        super().__init__()
+        self.shared = nn.Embedding(vocabulary_size, shape.width)
+        nn.init.normal_(self.shared.weight, std=shape.width**-0.5)
+
+
+class Translator(nn.Module):
+    """Its kinds have
+
+    encode(source)               memory of source ids [B, S] and its mask [B, 1, 1, S], true where
+                                 there is an item
+    decode(memory, mask, inputs) decoder states [B, T, C] under teacher forcing; the ids of inputs
+                                 [B, T] begin with pad
+    begin(memory, mask)          what step() reads: nothing is translated yet
+    step(token, seen)            (decoder states [B, 1, C], what is seen) after one more id [B, 1]
+    reserve(length)              called before sentences of `length` ids
+    """
+
+    def __init__(self, shape, vocabulary_size, pad):
+        super().__init__()
+        self.shape, self.pad = shape, pad
+        self.model = Core(shape, vocabulary_size)
+        self.final_logits_bias = nn.Parameter(torch.zeros(1, vocabulary_size))
+        self.clear_pad()
+
+    @torch.no_grad()
+    def clear_pad(self):
+        """The pad embedding is zero by definition; as it is tied to the output, steps move it."""
+        self.model.shared.weight[self.pad].zero_()
+
+    def drop(self, x):
+        return dropout(x, self.shape.dropout) if self.training else x
+
+    def logits(self, states):
+        return F.linear(states, self.model.shared.weight, self.final_logits_bias[0])
+
+    def forward(self, source, target):
+        """Logits [B, T, V] of the target ids [B, T], which end with the end id and pads."""
+        inputs = F.pad(target, (1, -1), value=self.pad)
+        return self.logits(self.decode(*self.encode(source), inputs))
