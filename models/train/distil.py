@@ -19,9 +19,9 @@ PROGRESS_SENTENCES = 20_000
 
 
 def english_sentences(recipe, folder, longest):
-    """{corpus name: its clean English sentences}, each once, whatever language they come with.
+    """{corpus name: its clean English sentences}, each once, whatever languages they come with.
 
-    `longest` is the most UTF-8 bytes of a sentence: what no phase of the recipe can use is left out.
+    `longest` is the most UTF-8 bytes of a sentence: what no phase can use is left out.
     """
     by_origin, seen = {}, set()
     for language in corpus.languages(folder):

@@ -20,10 +20,10 @@ import numpy as np
 
 from . import corpus, distil
 from .recipe import read_recipe
+from .variants import with_variants
 from .vocabulary import ByteVocabulary, PieceVocabulary
 
 VOCABULARY_PAIRS = 250_000
-FINAL_PUNCTUATION = ".!?…"
 
 
 def evaluation_sets(folder, language):
@@ -62,43 +62,28 @@ def read_corpora(recipe, folder, banned, dropped):
     return by_origin
 
 
+def held_out_pairs(recipe, by_origin):
+    """{name: pairs} of the sets that are kept out of training."""
+    sets = {}
+    for name, pattern in (("tatoeba", recipe.held_out_everyday), ("it", recipe.held_out_it)):
+        pool = [p for origin, pairs in by_origin.items() if fnmatch(origin, pattern) for p in pairs]
+        sets[name] = corpus.held_out(pool, recipe.held_out_sentences)
+    return sets
+
+
 def hold_out(recipe, by_origin, folder):
     """Writes the held-out sets; returns their English sentences, normalised."""
     folder.mkdir(parents=True, exist_ok=True)
     banned = set()
-    for name, pattern in (("tatoeba", recipe.held_out_everyday), ("it", recipe.held_out_it)):
-        pool = [p for origin, pairs in by_origin.items() if fnmatch(origin, pattern) for p in pairs]
-        chosen = corpus.held_out(pool, recipe.held_out_sentences)
-        write_lines(folder / f"{name}.{recipe.source}", [pair.english for pair in chosen])
-        write_lines(folder / f"{name}.{recipe.target}", [pair.target for pair in chosen])
-        banned.update(corpus.normalised(pair.english) for pair in chosen)
+    for name, pairs in held_out_pairs(recipe, by_origin).items():
+        write_lines(folder / f"{name}.{recipe.source}", [pair.english for pair in pairs])
+        write_lines(folder / f"{name}.{recipe.target}", [pair.target for pair in pairs])
+        banned.update(corpus.normalised(pair.english) for pair in pairs)
     return banned
 
 
 def write_lines(path, lines):
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-
-
-def lower_cased(pair):
-    return corpus.Pair(pair.origin, pair.english.lower(), pair.target)
-
-
-def unpunctuated(pair):
-    """Both sides without their final mark: a reader who leaves it out expects none back."""
-    sides = (side.rstrip(FINAL_PUNCTUATION).rstrip() for side in (pair.english, pair.target))
-    return corpus.Pair(pair.origin, *sides)
-
-
-def with_variants(pairs, recipe):
-    """The pairs, and a few of them again as careless people type them."""
-    chance = random.Random(recipe.seed)
-    for pair in pairs:
-        yield pair
-        draw = chance.random()
-        if draw < recipe.lower_cased:
-            yield lower_cased(pair)
-        elif draw < recipe.lower_cased + recipe.unpunctuated:
-            yield unpunctuated(pair)
 
 
 def vocabulary_sentences(by_origin, recipe):
@@ -133,7 +118,8 @@ def encode_corpora(by_origin, recipe, vocabulary, longest):
     counts = {}
     for index, (origin, pairs) in enumerate(by_origin.items()):
         pairs_before, ids_before = len(origins), targets.ends[-1]
-        for pair in with_variants(corpus.capped(pairs, recipe.limit_of(origin)), recipe):
+        pairs = corpus.capped(pairs, recipe.limit_of(origin))
+        for pair in with_variants(pairs, recipe.variants, recipe.seed):
             source, target = vocabulary.encode(pair.english), vocabulary.encode(pair.target)
             if 0 < len(source) < longest and 0 < len(target) < longest:  # the end id is one more
                 sources.append(source)

@@ -14,6 +14,10 @@ from .shape import shape_of
 RECIPES = Path(__file__).parent / "recipes"
 SHIPPED = Path(__file__).parents[1]  # models/, where start_from and teacher are
 
+# Of each kind of variant, the part of the pairs that is repeated so.
+PARTS = {"lower_cased": 0.04, "unpunctuated": 0.04, "shouted": 0.01, "emphatic": 0.01,
+         "renumbered": 0.2, "with_copied": 0.03}
+
 
 @dataclass(frozen=True)
 class Group:
@@ -52,8 +56,7 @@ class Recipe:
     held_out_everyday: str = "tatoeba"
     held_out_it: str = "msdocs-*-HT"
     held_out_sentences: int = 1000
-    lower_cased: float = 0.04  # part of the pairs repeated with a lower-cased source
-    unpunctuated: float = 0.04  # part of the pairs repeated without final punctuation
+    variants: dict = field(default_factory=lambda: dict(PARTS))  # see variants.py
     learning_rate: float = 1.5e-3  # the highest: after warm-up
     warmup_steps: int = 1000
     flat_steps: int = 8000  # from here on the rate falls with the square root of the step
@@ -98,6 +101,14 @@ def known_keys(kind, values, where):
     return values
 
 
+def known_parts(parts, where):
+    unknown = set(parts) - set(PARTS)
+    if unknown:
+        raise ValueError(f"{where}: variants: unknown {', '.join(sorted(unknown))}; "
+                         f"there are {', '.join(PARTS)}")
+    return parts
+
+
 def read_recipe(path):
     path = Path(path)
     values = known_keys(Recipe, json.loads(path.read_text(encoding="utf-8")), path)
@@ -111,6 +122,7 @@ def read_recipe(path):
     values["phases"] = tuple(
         Phase(**known_keys(Phase, phase, f"{path}: phases")) for phase in values["phases"]
     )
+    values["variants"] = PARTS | known_parts(values.get("variants", {}), path)
     recipe = Recipe(**values)
     if bool(recipe.teacher) != bool(recipe.distilled):
         raise ValueError(f"{path}: teacher and distilled are given both or not at all")

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 from models.train import corpus, distil, prepare  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
-from models.train.recipe import read_recipe  # noqa: E402
+from models.train.recipe import PARTS, read_recipe  # noqa: E402
 from models.train.vocabulary import ByteVocabulary  # noqa: E402
 
 RECIPE = {
@@ -49,7 +49,7 @@ def prepared_pairs(folder):
 
 
 def test_a_prepared_run_has_what_the_teacher_wrote(tmp_path, corpora, acre):
-    prepare.prepare(recipe_file(tmp_path, lower_cased=0, unpunctuated=0), corpora,
+    prepare.prepare(recipe_file(tmp_path, variants=dict.fromkeys(PARTS, 0)), corpora,
                     corpora / "eval", tmp_path / "prepared", acre)
     pairs = list(prepared_pairs(tmp_path / "prepared"))
     people = [p.english for p in pairs if p.origin == "tatoeba"]

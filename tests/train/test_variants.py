@@ -1,0 +1,72 @@
+"""Untidy variants of clean pairs."""
+
+import random
+
+import pytest
+
+from models.train import variants
+from models.train.corpus import DIGITS, Pair, fault
+from models.train.recipe import PARTS
+
+CLEAN = Pair("t", "The 3 men met 12 dogs in 1984.", "Die 3 Männer trafen 1984 12 Hunde.")
+
+
+def made(name, pair=CLEAN, seed=1):
+    return variants.VARIANTS[name](pair, random.Random(seed))
+
+
+@pytest.mark.parametrize("name, english, target", [
+    ("lower_cased", "the 3 men met 12 dogs in 1984.", CLEAN.target),
+    ("unpunctuated", CLEAN.english[:-1], CLEAN.target[:-1]),
+    ("shouted", "THE 3 MEN MET 12 DOGS IN 1984.", "DIE 3 MÄNNER TRAFEN 1984 12 HUNDE."),
+])
+def test_simple_variants(name, english, target):
+    assert made(name) == Pair("t", english, target)
+
+
+def test_emphasis_is_the_same_on_both_sides():
+    changed = made("emphatic", Pair("t", "Stop it!", "Hör auf!"))
+    marks = len(changed.english) - len("Stop it")
+    assert 2 <= marks <= 5
+    assert changed == Pair("t", "Stop it" + "!" * marks, "Hör auf" + "!" * marks)
+    assert made("emphatic", Pair("t", "Stop it!", "Hör auf.")) is None
+
+
+def test_numbers_change_alike():
+    all_changed = list(filter(None, (made("renumbered", seed=seed) for seed in range(200))))
+    assert len(all_changed) > 150
+    for changed in all_changed:
+        english, target = map(DIGITS.findall, (changed.english, changed.target))
+        assert len(set(english)) == 3 and sorted(english) == sorted(target)
+        assert (english[1], english[2]) == (target[2], target[1])
+        assert DIGITS.sub("#", changed.english) == DIGITS.sub("#", CLEAN.english)
+
+
+@pytest.mark.parametrize("english, target", [
+    ("No number.", "Keine Zahl."), ("It is 3.30.", "Es ist halb 4."), ("The 2nd.", "Am 2."),
+])
+def test_numbers_that_cannot_be_matched_stay(english, target):
+    assert made("renumbered", Pair("t", english, target)) is None
+
+
+def test_one_stays_one():
+    changed = made("renumbered", Pair("t", "1 dog and 0 cats.", "1 Hund und 0 Katzen."))
+    assert changed == Pair("t", "1 dog and 0 cats.", "1 Hund und 0 Katzen.")
+
+
+def test_copied_things_stand_on_both_sides_whole():
+    for seed in range(300):
+        changed = made("with_copied", seed=seed)
+        thing = changed.english.replace(CLEAN.english, "").strip()
+        assert thing and " " * 2 not in changed.english
+        assert changed.target.replace(CLEAN.target, "").strip() == thing
+        assert fault(changed.english, changed.target) in (None, "markup")
+
+
+def test_each_kind_takes_its_part():
+    pairs = [Pair("t", f"Take {n} of them now.", f"Nimm {n} davon jetzt.") for n in range(2, 4002)]
+    for name in PARTS:
+        count = sum(1 for _ in variants.with_variants(pairs, {name: 0.1}, seed=1)) - len(pairs)
+        assert 300 < count < 500, name
+    assert list(variants.with_variants(pairs, dict.fromkeys(PARTS, 0), seed=1)) == pairs
+    assert set(PARTS) == set(variants.VARIANTS)
