@@ -49,7 +49,7 @@ ISA_tiles := $(ISA_wide) -DEMULATE_TILES
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden parity bench bench-kernels profile train lint \
+.PHONY: build serve test test-programs golden parity bench bench-kernels profile train eval lint \
         fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
@@ -124,11 +124,19 @@ parity: build build/venv-train/ready ## compare random models with transformers 
 
 # ---- Elsewhere -------------------------------------------------------------------------------
 
-train: build/venv-train/ready ## train MODEL=en-de-token from CORPORA=DIR and EVAL=DIR
+train: $B/acre build/venv-train/ready ## train MODEL=en-de-token from CORPORA=DIR and EVAL=DIR
 	@test -n "$(MODEL)" && test -n "$(CORPORA)" && test -n "$(EVAL)" || \
 	    { echo "usage: make train MODEL=NAME CORPORA=DIR EVAL=DIR [ARGS=...]"; exit 2; }
 	build/venv-train/bin/python -m models.train all $(MODEL) \
-	    --corpora $(CORPORA) --eval $(EVAL) $(ARGS)
+	    --corpora $(CORPORA) --eval $(EVAL) --acre $B/acre $(ARGS)
+
+eval: ## score the shipped models, and write it down (EVAL=DIR CORPORA=DIR MODEL=en-de-token)
+	@test -n "$(EVAL)" || \
+	    { echo "usage: make eval EVAL=DIR [CORPORA=DIR] [MODEL=NAME] [ARGS=...]"; exit 2; }
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready
+	build/venv-test/bin/python -m models.evaluate $(MODEL) --acre $B/acre --eval $(EVAL) \
+	    $(if $(CORPORA),--corpora $(CORPORA)) $(ARGS)
 
 build/venv-train/ready: models/train/requirements.txt
 	python3 -m venv $(@D)

@@ -43,8 +43,7 @@ def parse_arguments(arguments):
                         help="undo the last cool-down and train on from where it began")
     parser.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--acre", type=Path, metavar="FILE",
-                        help="the acre command: runs the recipe's teacher (for prepare), evaluates "
-                             "the exported model (for evaluate, instead of PyTorch)")
+                        help="the acre command that runs the recipe's teacher (for prepare)")
     return parser.parse_args(arguments)
 
 
@@ -82,15 +81,9 @@ def train(options, run):
 
 def evaluate(options, run):
     from .evaluate import evaluate as evaluate_run
-    from .evaluate import with_acre, with_torch
 
     require_best(run)
-    recipe = read_recipe(run / "prepared" / "recipe.json")
-    if options.acre:
-        translator = with_acre(options.acre, options.out or run / "model")
-        evaluate_run(run, recipe, translator, "Acre, beam search with the model's defaults")
-    else:
-        evaluate_run(run, recipe, with_torch(run, recipe), "greedy search")
+    evaluate_run(run, read_recipe(run / "prepared" / "recipe.json"))
 
 
 def export(options, run):
@@ -105,9 +98,8 @@ def everything(options, run):
         prepare(options, run)
     finished = train(options, run)
     if finished:
-        export(options, run)  # the acre command evaluates an exported model
         evaluate(options, run)
-        export(options, run)  # again: the card has the scores
+        export(options, run)
     return finished
 
 

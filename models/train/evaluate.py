@@ -1,7 +1,9 @@
-"""Scoring translations of the held-out and evaluation sets with sacreBLEU."""
+"""Scoring a run in PyTorch, on the held-out and evaluation sets, with sacreBLEU.
+
+What a model scores in Acre, on any machine, is `make eval`'s business (../evaluate.py).
+"""
 
 import json
-import subprocess
 
 # Ids a translation may have at most; those of the exported models are set in export.py.
 LONGEST_TRANSLATION = {"token": 128, "char": 384}
@@ -37,19 +39,7 @@ def evaluation_stems(prepared, recipe):
     return sorted(path.with_name(path.name.removesuffix(suffix)) for path in paths)
 
 
-def with_acre(acre, model_folder):
-    """A translator that runs `acre translate` on an exported model, with the model's beam."""
-
-    def translator(sentences):
-        command = [str(acre), "translate", "--model", str(model_folder)]
-        text = "".join(sentence + "\n" for sentence in sentences)
-        done = subprocess.run(command, input=text, text=True, stdout=subprocess.PIPE, check=True)
-        return done.stdout.splitlines()
-
-    return translator
-
-
-def with_torch(folder, recipe):
+def greedy_search(folder, recipe):
     """A translator that runs the run's best weights by greedy search in PyTorch."""
     from . import checkpoint
     from .search import translate
@@ -64,9 +54,9 @@ def with_torch(folder, recipe):
     return lambda sentences: translate(model, vocabulary, sentences, longest)
 
 
-def evaluate(folder, recipe, translator, decoder):
+def evaluate(folder, recipe):
     """Scores every set, prints the scores and writes them to scores.json in the run."""
-    scores = {}
+    translator, scores = greedy_search(folder, recipe), {}
     for stem in evaluation_stems(folder / "prepared", recipe):
         sources, references = read_set(stem, recipe)
         hypotheses = translator(sources)
@@ -80,5 +70,5 @@ def evaluate(folder, recipe, translator, decoder):
         }
         print(f"{stem.name}: BLEU {scores[stem.name]['bleu']}, chrF {scores[stem.name]['chrf']}",
               flush=True)
-    report = json.dumps({"decoder": decoder, "sets": scores}, indent=2)
+    report = json.dumps(scores, indent=2)
     (folder / "scores.json").write_text(report + "\n", encoding="utf-8")

@@ -1,0 +1,187 @@
+"""How good the models are: every set, searched and computed in two ways, by `acre translate`.
+
+    python3 -m models.evaluate [MODEL ...] --acre FILE --eval DIR [--corpora DIR]
+
+`make eval` runs it. MODEL is a folder of models/ (all of them if none is named). Sets are the
+line-aligned NAME.en and NAME.XX of --eval and, with --corpora, the sentences that the recipe of
+the model's name held out of these corpora. What comes out is printed and put in place of the
+scores in models/README.md and in the models' cards.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import sacrebleu
+
+from .train import prepare
+from .train.recipe import find_recipe, read_recipe
+
+MODELS = Path(__file__).parent
+WAYS = [(beam, compute_type) for beam in (4, 1) for compute_type in ("int8", "f32")]
+BLEU, CHRF = sacrebleu.BLEU(), sacrebleu.CHRF()
+NOTE = """\
+Measured by `make eval` through `acre translate`: BLEU / chrF on each set, and sentences per second
+over all of them on {threads} threads. `tatoeba` (everyday sentences) and `it` (software
+documentation) were held out of the training text; the others are public test sets.
+sacreBLEU signatures: `{bleu}`, `{chrf}`."""
+
+
+@dataclass
+class TestSet:
+    name: str
+    sources: list
+    references: list
+
+
+@dataclass
+class Row:
+    """One model, searched and computed in one way."""
+
+    model: str
+    beam: int
+    compute_type: str
+    scores: dict  # name of the set -> "BLEU / chrF"
+    speed: float  # sentences per second
+
+
+def read_lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def public_sets(folder, target):
+    """The sets of the folder in this language pair, without the pair in their names."""
+    for name, paths in prepare.evaluation_sets(folder, target).items():
+        sources, references = map(read_lines, paths)
+        if len(sources) != len(references):
+            raise ValueError(f"{paths[1]}: expected {len(sources)} lines as in {paths[0].name}, "
+                             f"found {len(references)}")
+        yield TestSet(name.replace(f"-en{target}", ""), sources, references)
+
+
+def held_out_sets(recipe, corpora, evaluation):
+    """What `prepare` keeps out of training, chosen again: it depends on the corpora only."""
+    banned = prepare.evaluation_sentences(evaluation)
+    by_origin = prepare.read_corpora(recipe, corpora, banned, Counter())
+    for name, pairs in prepare.held_out_pairs(recipe, by_origin).items():
+        yield TestSet(name, [pair.english for pair in pairs], [pair.target for pair in pairs])
+
+
+def sets_of(model, options):
+    config = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))
+    sets = list(public_sets(options.eval, config["target_lang"]))
+    if options.corpora:
+        recipe = read_recipe(find_recipe(model.name))
+        sets += held_out_sets(recipe, options.corpora, options.eval)
+    return sets
+
+
+def translate(options, model, beam, compute_type, sentences):
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
+        text.writelines(sentence + "\n" for sentence in sentences)
+        text.flush()
+        command = [options.acre, "translate", "--model", model, text.name, "--beam-size", beam,
+                   "--compute-type", compute_type, "--threads", options.threads]
+        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, encoding="utf-8",
+                              check=True)
+    hypotheses = done.stdout.split("\n")[:-1]
+    if len(hypotheses) != len(sentences):
+        raise ValueError(f"{model.name}: expected {len(sentences)} translations, "
+                         f"found {len(hypotheses)}")
+    return hypotheses
+
+
+def row(options, model, sets, beam, compute_type):
+    scores, seconds = {}, 0.0
+    for test in sets:
+        start = time.monotonic()
+        hypotheses = translate(options, model, beam, compute_type, test.sources)
+        seconds += time.monotonic() - start
+        metrics = (m.corpus_score(hypotheses, [test.references]).score for m in (BLEU, CHRF))
+        scores[test.name] = " / ".join(f"{score:.1f}" for score in metrics)
+        print(f"{model.name}, beam {beam}, {compute_type}, {test.name}: {scores[test.name]}",
+              flush=True)
+    speed = sum(len(test.sources) for test in sets) / seconds
+    return Row(model.name, beam, compute_type, scores, speed)
+
+
+def table(rows, sizes):
+    """Markdown; `sizes` has the sentences of each set."""
+    names = sorted(sizes)
+    titles = ["model", "beam", "type", *(f"{name} ({sizes[name]:,})" for name in names), "per s"]
+    lines = [titles, ["---"] * len(titles)]
+    lines += [[r.model, str(r.beam), r.compute_type, *(r.scores.get(name, "–") for name in names),
+               f"{r.speed:.0f}"] for r in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def put_in_place(path, text):
+    """Replaces what the section "Scores" of a Markdown file says."""
+    old = path.read_text(encoding="utf-8")
+    new, count = re.subn(r"(?ms)^## Scores\n.*?(?=^## |\Z)", lambda _: f"## Scores\n\n{text}\n\n",
+                         old)
+    if count != 1:
+        raise ValueError(f"{path}: expected one section Scores, found {count}")
+    path.write_text(new.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def evaluate(options):
+    rows, sizes = [], {}
+    for model in options.models:
+        sets = sets_of(model, options)
+        of_model = [row(options, model, sets, *way) for way in WAYS]
+        rows += of_model
+        sizes |= {test.name: len(test.sources) for test in sets}
+        note = NOTE.format(threads=options.threads, bleu=BLEU.get_signature(),
+                           chrf=CHRF.get_signature())
+        card = table(of_model, {test.name: len(test.sources) for test in sets})
+        put_in_place(model / "README.md", f"{note}\n\n{card}")
+    if options.all_models:
+        put_in_place(options.folder / "README.md", f"{note}\n\n{table(rows, sizes)}")
+    print(table(rows, sizes))
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(prog="python3 -m models.evaluate",
+                                     description="Scores models and writes the scores down.")
+    parser.add_argument("models", nargs="*", metavar="MODEL",
+                        help="folders of models/ (default: every one; only then models/README.md "
+                             "is written, too)")
+    parser.add_argument("--acre", type=Path, required=True, metavar="FILE", help="the acre command")
+    parser.add_argument("--eval", type=Path, required=True, metavar="DIR",
+                        help="folder of line-aligned NAME.en and NAME.XX")
+    parser.add_argument("--corpora", type=Path, metavar="DIR",
+                        help="the corpora of the recipes, for the sentences held out of them")
+    parser.add_argument("--threads", type=int, default=2, metavar="N",
+                        help="threads of acre translate (default: 2)")
+    parser.add_argument("--folder", type=Path, default=MODELS, metavar="DIR",
+                        help="where the models are (default: models/)")
+    options = parser.parse_args(arguments)
+    options.all_models = not options.models
+    names = options.models or sorted(p.parent.name for p in options.folder.glob("*/config.json"))
+    options.models = [options.folder / name for name in names]
+    return options
+
+
+def main(arguments=None):
+    options = parse_arguments(arguments)
+    try:
+        for model in options.models:
+            if not (model / "config.json").exists():
+                raise FileNotFoundError(f"{model}: expected a model, found no config.json")
+        evaluate(options)
+    except (ValueError, OSError, subprocess.CalledProcessError) as error:
+        print(f"models.evaluate: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

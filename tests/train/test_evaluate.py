@@ -1,0 +1,105 @@
+"""`make eval`: scores of the models, in their cards and in models/README.md."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from models import evaluate  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+ACRE = ROOT / os.environ.get("ACRE", "build/acre")
+GOLDEN = ROOT / "tests/golden/models/tiny-token"
+CARD = "# A model\n\nWords.\n\n## Scores\n\nold\n\n| old |\n\n## Limits\n\nMany.\n"
+
+
+@pytest.fixture
+def models(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / "models" / "one")
+    (tmp_path / "models" / "one" / "README.md").write_text(CARD)
+    (tmp_path / "models" / "README.md").write_text("# Models\n\n## Scores\n")
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def sets(tmp_path):
+    folder = tmp_path / "eval"
+    folder.mkdir()
+    (folder / "news-ende.en").write_text("The house is small.\nShe reads a book.\n")
+    (folder / "news-ende.de").write_text("Das Haus ist klein.\nSie liest ein Buch.\n")
+    return folder
+
+
+def run(models, sets, *arguments):
+    return evaluate.main([*arguments, "--acre", str(ACRE), "--eval", str(sets), "--threads", "1",
+                          "--folder", str(models)])
+
+
+def test_scores_are_written_in_place(models, sets, capsys):
+    assert run(models, sets) == 0
+    card = (models / "one" / "README.md").read_text()
+    before, after = card.split("## Scores\n")
+    assert before == "# A model\n\nWords.\n\n" and after.endswith("\n\n## Limits\n\nMany.\n")
+    assert "old" not in after and "| model | beam | type | news (2) | per s |" in after
+    rows = [line for line in after.splitlines() if line.startswith("| one |")]
+    assert [row.split(" | ")[1:3] for row in rows] == [
+        ["4", "int8"], ["4", "f32"], ["1", "int8"], ["1", "f32"]]
+    readme = (models / "README.md").read_text()
+    assert all(row in readme for row in rows) and readme.count("| one |") == 4
+    assert rows[0] in capsys.readouterr().out
+
+
+def test_scores_are_those_of_sacrebleu(models, sets):
+    import subprocess
+
+    text = (sets / "news-ende.en").read_text()
+    (sets / "news-ende.de").write_text(subprocess.run(
+        [ACRE, "translate", "--model", GOLDEN, "--beam-size", "4", "--compute-type", "f32"],
+        input=text, text=True, capture_output=True, check=True).stdout)
+    assert run(models, sets) == 0
+    rows = (models / "README.md").read_text().splitlines()
+    assert any(row.startswith("| one | 4 | f32 | 100.0 / 100.0 |") for row in rows)
+
+
+def test_one_model_leaves_the_summary_alone(models, sets):
+    assert run(models, sets, "one") == 0
+    assert (models / "README.md").read_text() == "# Models\n\n## Scores\n"
+    assert "| one | 4 | int8 |" in (models / "one" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("spoil, message", [
+    (lambda m, s: (s / "news-ende.de").write_text("Eins.\n"),
+     "news-ende.de: expected 2 lines as in news-ende.en, found 1"),
+    (lambda m, s: (s / "news-ende.de").unlink(), "no evaluation set NAME.en with NAME.de"),
+    (lambda m, s: (m / "one" / "README.md").write_text("# A model\n"),
+     "expected one section Scores, found 0"),
+    (lambda m, s: (m / "one" / "model.safetensors").write_text("broken"), "returned non-zero"),
+])
+def test_what_is_wrong_is_said(models, sets, capsys, spoil, message):
+    spoil(models, sets)
+    assert run(models, sets) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_model_is_an_error(models, sets, capsys):
+    assert run(models, sets, "two") == 1
+    assert "two: expected a model, found no config.json" in capsys.readouterr().err
+
+
+def test_held_out_sentences_are_those_of_the_recipe(tmp_path, corpora, monkeypatch):
+    from models.train.prepare import prepare
+    from models.train.recipe import read_recipe
+
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text("""{"name": "r", "source": "en", "target": "de", "level": "char",
+        "preset": "tiny", "held_out_sentences": 30,
+        "mix": {"all": {"share": 1, "corpora": {"*": 1}}},
+        "phases": [{"max_length": 96, "batch_tokens": 400}]}""")
+    prepare(recipe, corpora, corpora / "eval", tmp_path / "prepared")
+    for test in evaluate.held_out_sets(read_recipe(recipe), corpora, corpora / "eval"):
+        stem = tmp_path / "prepared" / "heldout" / test.name
+        assert test.sources == evaluate.read_lines(stem.with_suffix(".en"))
+        assert test.references == evaluate.read_lines(stem.with_suffix(".de"))
