@@ -25,7 +25,7 @@ from .train import prepare
 from .train.recipe import find_recipe, read_recipe
 
 MODELS = Path(__file__).parent
-WAYS = [(beam, compute_type) for beam in (4, 1) for compute_type in ("int8", "f32")]
+BEAMS, TYPES = (4, 1), ("int8", "f32")
 BLEU, CHRF = sacrebleu.BLEU(), sacrebleu.CHRF()
 NOTE = """\
 Measured by `make eval` through `acre translate`: BLEU / chrF on each set, and sentences per second
@@ -136,7 +136,8 @@ def evaluate(options):
     rows, sizes = [], {}
     for model in options.models:
         sets = sets_of(model, options)
-        of_model = [row(options, model, sets, *way) for way in WAYS]
+        of_model = [row(options, model, sets, beam, compute_type)
+                    for beam in options.beam for compute_type in options.type]
         rows += of_model
         sizes |= {test.name: len(test.sources) for test in sets}
         note = NOTE.format(threads=options.threads, bleu=BLEU.get_signature(),
@@ -159,6 +160,10 @@ def parse_arguments(arguments):
                         help="folder of line-aligned NAME.en and NAME.XX")
     parser.add_argument("--corpora", type=Path, metavar="DIR",
                         help="the corpora of the recipes, for the sentences held out of them")
+    parser.add_argument("--beam", type=int, nargs="+", default=BEAMS, metavar="N",
+                        help="beam sizes (default: 4 1)")
+    parser.add_argument("--type", nargs="+", default=TYPES, metavar="TYPE",
+                        help="compute types (default: int8 f32)")
     parser.add_argument("--threads", type=int, default=2, metavar="N",
                         help="threads of acre translate (default: 2)")
     parser.add_argument("--folder", type=Path, default=MODELS, metavar="DIR",

@@ -1,9 +1,11 @@
 """The model card: what a model was made of, how good it is, where it fails."""
 
 import json
+import textwrap
 from fnmatch import fnmatch
 from pathlib import Path
 
+from .distil import SUFFIX
 from .rules import COMBINED_KEYS
 from .shape import LstmShape
 
@@ -13,11 +15,9 @@ LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
 CARD = """\
 # {name}: {source} to {target}, {level} level
 
-A small {model} with {attention}, trained for the
-Acre translation server from {start}. {size}
+{origin}
 
-Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Adam, label
-smoothing {smoothing}, dropout {dropout}; the weights are an exponential moving average.
+{training}
 
 ## Scores
 
@@ -36,7 +36,14 @@ Attribution and share-alike terms of these sources stay with their text; whoever
 the model should keep this list with it.
 """
 
-LIMITS = """\
+ORIGIN = """\
+A small {model} with {attention}, trained for the Acre translation server from {start}. {size}"""
+
+TRAINING = """\
+Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Adam, label
+smoothing {smoothing}, dropout {dropout}; the weights are an exponential moving average."""
+
+PIECE_LIMITS = """\
 The model is small and was trained on little text for a short time. It is meant for short
 everyday sentences and for software documentation, which is most of what it has seen. News,
 literature, idioms, names it has not met, and long sentences come out wrong often: words are left
@@ -44,8 +51,13 @@ out, invented or repeated, and negations and numbers can be lost. It translates 
 time, mixes formal and informal address, and repeats the biases of its sources. Do not rely on it
 where a mistake matters."""
 
-BYTE_LIMITS = """ It reads and writes UTF-8 bytes and was trained on sentences of up to {longest}
-bytes a side; beyond that it is out of its depth."""
+BYTE_LIMITS = """\
+The model is small, reads and writes UTF-8 bytes and was trained for a short time, most of it on
+everyday sentences of a few words, at most {longest} bytes a side. Those are what it is for, and
+even of those many come out wrong: a word is lost, invented, repeated or misspelt. Longer sentences,
+documents, news, names and numbers are beyond it; the token model of the same languages is far
+better. It translates one sentence at a time, mixes formal and informal address, and repeats the
+biases of its sources. Do not rely on it where a mistake matters."""
 
 
 def licence_of(origin, licences):
@@ -54,14 +66,25 @@ def licence_of(origin, licences):
     return next(known, {"text": "not recorded", "licence": "not recorded"})
 
 
-def data_table(corpora):
+def filled(text):
+    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False)
+
+
+def described(origin, licences, teacher):
+    """(what the corpus is, its licence)."""
+    known = licence_of(origin.removesuffix(SUFFIX), licences)
+    if origin.endswith(SUFFIX):
+        return f"{known['text']}: the English, translated by `{teacher}`", known["licence"]
+    return known["text"], known["licence"]
+
+
+def data_table(corpora, teacher):
     licences = json.loads(LICENCES.read_text(encoding="utf-8"))
     rows = ["| corpus | what it is | licence | pairs |", "|---|---|---|---|"]
     for origin, counts in sorted(corpora.items(), key=lambda item: -item[1]["pairs"]):
         if counts["pairs"]:
-            entry = licence_of(origin, licences)
-            rows.append(
-                f"| {origin} | {entry['text']} | {entry['licence']} | {counts['pairs']:,} |")
+            text, licence = described(origin, licences, teacher)
+            rows.append(f"| {origin} | {text} | {licence} | {counts['pairs']:,} |")
     return "\n".join(rows)
 
 
@@ -86,7 +109,7 @@ def size_in_words(recipe, best):
     shape = recipe.shape()
     heads = f"{shape.heads} heads" if shape.heads > 1 else "1 head"
     return (f"Preset {recipe.preset}: {shape.layers} encoder and {shape.layers} decoder layers, "
-            f"{heads},\n{count / 1e6:.1f} million parameters.")
+            f"{heads}, {count / 1e6:.1f} million parameters.")
 
 
 def attention_in_words(shape):
@@ -99,25 +122,30 @@ def attention_in_words(shape):
 
 def model_card(recipe, best, corpora, scores):
     """The text of README.md; `best` is the exported checkpoint, `scores` scores.json or None."""
-    limits = LIMITS
-    if recipe.level == "char":
-        limits += BYTE_LIMITS.format(longest=max(p.max_length for p in recipe.phases) - 1)
+    shape, is_char = recipe.shape(), recipe.level == "char"
+    origin = ORIGIN.format(
+        model=model_in_words(shape),
+        attention=attention_in_words(shape),
+        start=f"the weights of `{recipe.start_from}`" if recipe.start_from else "scratch",
+        size=size_in_words(recipe, best),
+    )
+    training = TRAINING.format(
+        steps=best["step"],
+        tokens=best["tokens"] / 1e6,
+        ids="bytes" if is_char else "pieces",
+        hours=best["seconds"] / 3600,
+        smoothing=recipe.label_smoothing,
+        dropout=recipe.dropout,
+    )
+    longest = max(p.max_length for p in recipe.phases) - 1
     return CARD.format(
         name=recipe.name,
         source=LANGUAGES[recipe.source],
         target=LANGUAGES[recipe.target],
-        level={"token": "token", "char": "character"}[recipe.level],
-        ids={"token": "pieces", "char": "bytes"}[recipe.level],
-        model=model_in_words(recipe.shape()),
-        attention=attention_in_words(recipe.shape()),
-        size=size_in_words(recipe, best),
-        steps=best["step"],
-        tokens=best["tokens"] / 1e6,
-        hours=best["seconds"] / 3600,
-        start=f"the weights of `{recipe.start_from}`" if recipe.start_from else "scratch",
-        smoothing=recipe.label_smoothing,
-        dropout=recipe.dropout,
+        level="character" if is_char else "token",
+        origin=filled(origin),
+        training=filled(training),
         scores=scores_table(scores),
-        limits=limits,
-        data=data_table(corpora),
+        limits=filled(BYTE_LIMITS.format(longest=longest) if is_char else PIECE_LIMITS),
+        data=data_table(corpora, recipe.teacher),
     )

@@ -10,6 +10,7 @@ np = pytest.importorskip("numpy")
 pytest.importorskip("torch")
 
 from models.train import corpus, distil, prepare  # noqa: E402
+from models.train import card  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
 from models.train.recipe import PARTS, read_recipe  # noqa: E402
 from models.train.vocabulary import ByteVocabulary  # noqa: E402
@@ -103,3 +104,10 @@ def test_a_teacher_needs_the_acre_command(tmp_path, corpora):
 def test_mistakes_in_recipes_are_errors(tmp_path, corpora, changes, message):
     with pytest.raises(ValueError, match=message):
         distil.english_sentences(read_recipe(recipe_file(tmp_path, **changes)), corpora, 96)
+
+
+def test_the_card_says_who_translated():
+    licences = {"tatoeba": {"text": "Sentences", "licence": "CC BY"}}
+    assert card.described("tatoeba", licences, "en-de-token") == ("Sentences", "CC BY")
+    assert card.described("tatoeba.distilled", licences, "en-de-token") == (
+        "Sentences: the English, translated by `en-de-token`", "CC BY")
