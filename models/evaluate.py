@@ -1,4 +1,4 @@
-"""How good the models are: every set, searched and computed in two ways, by `acre translate`.
+"""How good the models are: every set, by several beams and compute types of `acre translate`.
 
     python3 -m models.evaluate [MODEL ...] --acre FILE --eval DIR [--corpora DIR]
 
@@ -13,7 +13,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import sacrebleu
 
-from .train import prepare
+from .train import distil, prepare
 from .train.recipe import find_recipe, read_recipe
 
 MODELS = Path(__file__).parent
@@ -85,14 +84,9 @@ def sets_of(model, options):
 
 
 def translate(options, model, beam, compute_type, sentences):
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
-        text.writelines(sentence + "\n" for sentence in sentences)
-        text.flush()
-        command = [options.acre, "translate", "--model", model, text.name, "--beam-size", beam,
-                   "--compute-type", compute_type, "--threads", options.threads]
-        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, encoding="utf-8",
-                              check=True)
-    hypotheses = done.stdout.split("\n")[:-1]
+    hypotheses = list(distil.translate(options.acre, model, sentences, "--beam-size", beam,
+                                       "--compute-type", compute_type, "--threads",
+                                       options.threads))
     if len(hypotheses) != len(sentences):
         raise ValueError(f"{model.name}: expected {len(sentences)} translations, "
                          f"found {len(hypotheses)}")

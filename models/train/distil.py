@@ -38,12 +38,16 @@ def english_sentences(recipe, folder, longest):
     return by_origin
 
 
-def translate(acre, model, sentences):
-    """What the model in the folder `model` writes for each sentence, one by one as they come."""
+def translate(acre, model, sentences, *options):
+    """What the model in the folder `model` writes for each sentence, one by one as they come.
+
+    `options` are further ones of `acre translate`.
+    """
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
         text.writelines(sentence + "\n" for sentence in sentences)
         text.flush()
-        command = [str(acre), "translate", "--model", str(model), text.name]
+        command = [str(word) for word in
+                   (acre, "translate", "--model", model, text.name, *options)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
             for number, line in enumerate(process.stdout, 1):
                 yield line.removesuffix("\n")
