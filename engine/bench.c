@@ -36,7 +36,7 @@ struct bench {
     enum kernel_type type;
     struct device *device;
     struct random_weights weights;       /* of all networks */
-    struct config configs[ACRE_AREAS];   /* those that the preset has, as the networks */
+    struct config configs[ACRE_AREAS];   /* as the networks */
     struct network networks[ACRE_AREAS]; /* by enum acre_areas */
     size_t n_sentences, length, n_rows;  /* B, S = T, B * T */
 
@@ -93,23 +93,20 @@ static int check_options(struct bench *bench, struct acre_err *err)
     return status;
 }
 
-/* The weights are those of the network with the most: others ask for fewer of the same. */
+/* The weights are those of Eq. 9: the others ask for fewer of the same. */
 static int open_networks(struct bench *bench, struct acre_err *err)
 {
     const struct acre_preset *preset = bench->preset;
-    size_t most = preset_has(preset, ACRE_EQ9) ? ACRE_EQ9 : ACRE_EQ3;
     int status = 0;
     for (size_t i = 0; i < ACRE_AREAS && status == 0; i++) {
-        if (preset_has(preset, i))
-            status = preset_config(preset, i, bench->options.vocab_size, &bench->configs[i], err);
+        status = preset_config(preset, i, bench->options.vocab_size, &bench->configs[i], err);
         bench->configs[i].compute_type = bench->type;
     }
     if (status == 0)
-        status = random_weights_init(&bench->weights, &bench->configs[most], SEED, err);
+        status = random_weights_init(&bench->weights, &bench->configs[ACRE_EQ9], SEED, err);
     for (size_t i = 0; i < ACRE_AREAS && status == 0; i++)
-        if (preset_has(preset, i))
-            status = network_init(&bench->networks[i], bench->device, &bench->configs[i],
-                                  bench->weights.tensors, err);
+        status = network_init(&bench->networks[i], bench->device, &bench->configs[i],
+                              bench->weights.tensors, err);
     return status;
 }
 
@@ -142,8 +139,6 @@ static struct stream_limits widest_limits(struct bench *bench)
     struct stream_limits limits = network_stream_limits(&bench->networks[ACRE_REGULAR]);
     for (size_t i = 0; i < ACRE_AREAS; i++) {
         const struct network *network = &bench->networks[i];
-        if (!preset_has(bench->preset, i))
-            continue;
         size_t planes = network_stream_limits(network).max_planes;
         size_t memory = bench->n_sentences * network_memory_floats(network, bench->length);
         size_t cache = bench->n_rows * network_cache_floats(network);
@@ -309,7 +304,7 @@ static double time_work(struct bench *bench, size_t i, enum work work)
 {
     const struct network *network = &bench->networks[i];
     double start = thread_ms();
-    if (!preset_has(bench->preset, i) || (work == WORK_PASS && network->lstm))
+    if (work == WORK_PASS && network->lstm)
         return 0;
     if (work == WORK_PASS)
         run_pass(bench, network);

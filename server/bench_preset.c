@@ -1,7 +1,6 @@
 #include "bench_preset.h"
 
 #include <jansson.h>
-#include <string.h>
 
 #include "args.h"
 #include "reply.h" /* REPLY_JSON_FLAGS */
@@ -11,11 +10,6 @@ static const char *const area_keys[ACRE_AREAS] = {"regular", "eq3", "eq9"};
 
 /* Training steps of Transformer Base on eight GPUs: 0.4, 0.5 and 0.8 s (Section 4.1.1). */
 static const double paper_ratios[ACRE_AREAS] = {1.0, 1.25, 2.0};
-
-static bool has_areas(const struct acre_preset *preset, size_t areas)
-{
-    return preset->areas[areas].width > 0;
-}
 
 static int finish(json_t *root, bool as_json)
 {
@@ -35,8 +29,6 @@ static int finish(json_t *root, bool as_json)
 
 static json_t *describe_areas(const struct acre_preset *preset, size_t areas)
 {
-    if (!has_areas(preset, areas))
-        return json_null();
     return json_pack("{s:i, s:i}", "width", preset->areas[areas].width, "layers",
                      preset->areas[areas].n_layers);
 }
@@ -53,10 +45,7 @@ static json_t *describe(const struct acre_preset *preset)
 /* "4 in 1", a width and its layers. */
 static const char *areas_text(const struct acre_preset *preset, size_t areas, char text[32])
 {
-    if (has_areas(preset, areas))
-        snprintf(text, 32, "%d in %d", preset->areas[areas].width, preset->areas[areas].n_layers);
-    else
-        strcpy(text, "-");
+    snprintf(text, 32, "%d in %d", preset->areas[areas].width, preset->areas[areas].n_layers);
     return text;
 }
 
@@ -102,10 +91,7 @@ static json_t *report(const struct acre_bench *bench)
             number(bench->rows[i].pass_ratio), "paper_ratio", paper_ratios[i], "step_ms",
             number(bench->rows[i].step_ms), "step_ratio", number(bench->rows[i].step_ratio));
 
-        if (has_areas(bench->preset, i))
-            json_object_set_new(rows, area_keys[i], row);
-        else
-            json_decref(row);
+        json_object_set_new(rows, area_keys[i], row);
     }
     return json_pack("{s:o, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:o}", "preset",
                      describe(bench->preset), "device", device, "backend", bench->backend,
@@ -133,8 +119,6 @@ static void print_table(const struct acre_bench *bench)
     printf("%-8s%-8s%10s%10s%10s%10s%10s\n", "", "areas", "ms/pass", "ratio", "paper", "ms/step",
            "ratio");
     for (size_t i = 0; i < ACRE_AREAS; i++) {
-        if (!has_areas(bench->preset, i))
-            continue;
         printf("%-8s%-8s", area_names[i],
                i == ACRE_REGULAR ? "-" : areas_text(bench->preset, i, areas));
         print_number("%.2f", bench->rows[i].pass_ms);

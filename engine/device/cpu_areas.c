@@ -72,6 +72,13 @@ static void read_columns(const struct tensor *weight, size_t first, size_t d, fl
         tensor_read(weight, row * inputs + first, d, out + row * d);
 }
 
+static void read_scaled(const struct tensor *tensor, float scale, size_t n, float *out)
+{
+    tensor_read(tensor, 0, n, out);
+    for (size_t i = 0; i < n; i++)
+        out[i] *= scale;
+}
+
 /* W1's part of the embeddings of a size, and b1. */
 static void fill_constants(const struct area_key_parts *parts, size_t d,
                            const struct area_walk *walk, float *embedding, float *row, float *out)
@@ -100,9 +107,9 @@ static void fill_key(struct area_key *key, const struct area_key_parts *parts, s
         read_columns(&parts->fc1_weight, is_sum(parts->mode) ? 0 : d, d, square);
         kernels_pack(d, d, square, d, (float *)(uintptr_t)key->deviation.panels);
     }
-    tensor_read(&parts->fc2_weight, 0, d * d, square);
+    read_scaled(&parts->fc2_weight, parts->scale, d * d, square);
     kernels_pack_transposed(d, d, square, d, (float *)(uintptr_t)key->query.panels);
-    tensor_read(&parts->fc2_bias, 0, d, key->query_bias);
+    read_scaled(&parts->fc2_bias, parts->scale, d, key->query_bias);
     while (area_next(&walk))
         fill_constants(parts, d, &walk, embedding, row,
                        key->constants + walk.plane * kernel_padded(d));

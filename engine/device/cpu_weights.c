@@ -130,10 +130,18 @@ int cpu_norm_open(struct device *device, const struct tensor *gain, const struct
     return 0;
 }
 
+/* The table stays in the mapped file. */
+static ptrdiff_t table_bytes(const struct embedding *embedding)
+{
+    return (ptrdiff_t)(tensor_count(&embedding->table) * dtype_bytes(embedding->table.dtype));
+}
+
 void cpu_embedding_close(struct embedding *embedding)
 {
-    if (embedding)
-        mem_free(embedding->positions);
+    if (!embedding)
+        return;
+    mem_note(-table_bytes(embedding));
+    mem_free(embedding->positions);
     mem_free(embedding);
 }
 
@@ -161,6 +169,7 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
         return ACRE_ENOMEM;
     embedding->table = *table;
     embedding->scale = scale;
+    mem_note(table_bytes(embedding));
     if (n_positions > 0)
         embedding->positions = mem_alloc(n_positions * c * sizeof(float));
     if (n_positions > 0 && !embedding->positions) {

@@ -37,6 +37,7 @@ struct weight_part {
 /* Parameters of the modes that have dense layers; shared by the heads. D is the head width. */
 struct area_key_parts {
     enum area_key_mode mode;
+    float scale;                                     /* multiplies the keys that fc2 gives */
     struct tensor fc1_weight, fc1_bias;              /* [D, inputs], [D] */
     struct tensor fc2_weight, fc2_bias;              /* [D,D], [D] */
     struct tensor height_embedding, width_embedding; /* [largest height or width, D/2] */

@@ -303,9 +303,35 @@ static int read_layers(const struct json_object *object, const char *field, int 
     return 0;
 }
 
-/* Only memories that are known as a whole may be grids. */
-static int read_one_area(const struct json_object *parent, const char *field, int n_layers,
-                         int max_height, struct area_config *area, struct acre_err *err)
+/* The attention that a section is about. Only memories that are known as a whole may be grids. */
+struct area_bounds {
+    int n_layers, max_height, head_width;
+};
+
+static bool has_areas(const struct area_config *area, int n_layers)
+{
+    for (int i = 0; i < n_layers; i++)
+        if (area->width[i] > 1 || area->height[i] > 1)
+            return true;
+    return false;
+}
+
+/* Embeddings of height and width, half a key each, can be added to features that they fill. */
+static int check_sums(const struct json_object *parent, const char *field,
+                      const struct area_bounds *bounds, const struct area_config *area,
+                      struct acre_err *err)
+{
+    bool adds_sizes = area->key == AREA_KEY_SUM || area->key == AREA_KEY_SAMPLE_SUM;
+    if (!adds_sizes || bounds->head_width % 2 == 0 || !has_areas(area, bounds->n_layers))
+        return 0;
+    return err_set(err, ACRE_EMODEL,
+                   "%s: %s%s: expected an even width of keys that are sums, found %d", parent->file,
+                   parent->path, field, bounds->head_width);
+}
+
+static int read_one_area(const struct json_object *parent, const char *field,
+                         const struct area_bounds *bounds, struct area_config *area,
+                         struct acre_err *err)
 {
     static const char *const known[] = {"width",   "height", "memory_height", "key", "value",
                                         "weights", NULL};
@@ -315,23 +341,40 @@ static int read_one_area(const struct json_object *parent, const char *field, in
         return code;
     code = check_keys(&object, known, "width, height, memory_height, key, value, weights", err);
     if (!code)
-        code = read_layers(&object, "width", n_layers, MAX_AREA_WIDTH, area->width, err);
+        code = read_layers(&object, "width", bounds->n_layers, MAX_AREA_WIDTH, area->width, err);
     if (!code)
-        code = read_layers(&object, "height", n_layers, max_height, area->height, err);
+        code =
+            read_layers(&object, "height", bounds->n_layers, bounds->max_height, area->height, err);
     if (!code)
-        code = json_opt_int(&object, "memory_height", 1, max_height > 1 ? MAX_POSITIONS : 1,
+        code = json_opt_int(&object, "memory_height", 1, bounds->max_height > 1 ? MAX_POSITIONS : 1,
                             &area->memory_height, err);
-    return code ? code : read_modes(&object, area, err);
+    if (!code)
+        code = read_modes(&object, area, err);
+    return code ? code : check_sums(parent, field, bounds, area, err);
 }
 
-/* Its attention is in no need of parameters of its own. */
-static int check_lstm_area(const struct json_object *object, const struct config *config,
-                           struct acre_err *err)
+/* Its one attention is from the decoder's last layer; heads are as wide as the model. */
+static int read_lstm_area(const struct json_object *object, struct config *config,
+                          struct acre_err *err)
 {
-    if (config->decoder_cross.key == AREA_KEY_MEAN || config->decoder_cross.key == AREA_KEY_MAX)
-        return 0;
-    return err_set(err, ACRE_EUNSUPPORTED,
-                   "%s: area.key: expected mean, sample or max in a model of LSTMs", object->file);
+    const struct area_bounds cross = {1, 1, config->d_model};
+    return read_one_area(object, "decoder_cross", &cross, &config->decoder_cross, err);
+}
+
+static int read_transformer_areas(const struct json_object *object, struct config *config,
+                                  struct acre_err *err)
+{
+    int encoder_head = config->d_model / config->encoder_heads;
+    int decoder_head = config->d_model / config->decoder_heads;
+    const struct area_bounds of_encoder = {config->encoder_layers, MAX_AREA_HEIGHT, encoder_head};
+    const struct area_bounds self = {config->decoder_layers, 1, decoder_head};
+    const struct area_bounds cross = {config->decoder_layers, MAX_AREA_HEIGHT, decoder_head};
+    int code = read_one_area(object, "encoder_self", &of_encoder, &config->encoder_self, err);
+    if (!code)
+        code = read_one_area(object, "decoder_self", &self, &config->decoder_self, err);
+    if (!code)
+        code = read_one_area(object, "decoder_cross", &cross, &config->decoder_cross, err);
+    return code;
 }
 
 static int read_area(const struct json_object *top, struct config *config, struct acre_err *err)
@@ -356,20 +399,10 @@ static int read_area(const struct json_object *top, struct config *config, struc
     if (!code)
         code = read_modes(&object, &common, err);
     config->encoder_self = config->decoder_self = config->decoder_cross = common;
-    if (!code && config_is_lstm(config))
-        code = read_one_area(&object, "decoder_cross", 1, 1, &config->decoder_cross, err);
-    if (config_is_lstm(config))
-        return code ? code : check_lstm_area(&object, config, err);
-    if (!code)
-        code = read_one_area(&object, "encoder_self", config->encoder_layers, MAX_AREA_HEIGHT,
-                             &config->encoder_self, err);
-    if (!code)
-        code = read_one_area(&object, "decoder_self", config->decoder_layers, 1,
-                             &config->decoder_self, err);
-    if (!code)
-        code = read_one_area(&object, "decoder_cross", config->decoder_layers, MAX_AREA_HEIGHT,
-                             &config->decoder_cross, err);
-    return code;
+    if (code)
+        return code;
+    return config_is_lstm(config) ? read_lstm_area(&object, config, err)
+                                  : read_transformer_areas(&object, config, err);
 }
 
 static void set_regular_attention(struct config *config)

@@ -11,16 +11,16 @@
 #define LSTM "acre-lstm"
 
 /* Section 4.1 and the appendix of the paper. The appendix names no layers for Big EN-DE with Eq. 9:
- * taken to be the first, as with Eq. 3. Keys of LSTMs are their items' means or maxima. */
+ * taken to be the first, as with Eq. 3. */
 static const struct acre_preset presets[] = {
     {"tiny", MARIAN, 2, 128, 4, 512, {{1, 2}, {5, 2}, {5, 2}}},
     {"small", MARIAN, 2, 256, 4, 1024, {{1, 2}, {5, 2}, {5, 2}}},
     {"base", MARIAN, 6, 512, 8, 2048, {{1, 6}, {4, 1}, {4, 2}}},
     {"big-en-de", MARIAN, 6, 1024, 16, 4096, {{1, 6}, {4, 1}, {3, 1}}},
     {"big-en-fr", MARIAN, 6, 1024, 16, 8192, {{1, 6}, {3, 2}, {4, 1}}},
-    {"lstm-256", LSTM, 2, 256, 1, 0, {{1, 1}, {2, 1}, {0, 0}}},
-    {"lstm-512", LSTM, 2, 512, 1, 0, {{1, 1}, {2, 1}, {0, 0}}},
-    {"lstm-1024", LSTM, 2, 1024, 1, 0, {{1, 1}, {2, 1}, {0, 0}}},
+    {"lstm-256", LSTM, 2, 256, 1, 0, {{1, 1}, {2, 1}, {2, 1}}},
+    {"lstm-512", LSTM, 2, 512, 1, 0, {{1, 1}, {2, 1}, {2, 1}}},
+    {"lstm-1024", LSTM, 2, 1024, 1, 0, {{1, 1}, {2, 1}, {2, 1}}},
 };
 enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
 
@@ -45,11 +45,6 @@ int preset_find(const char *name, const struct acre_preset **preset, struct acre
                  presets[i].name);
     }
     return err_set(err, ACRE_EOPTION, "preset: expected %s, found \"%.64s\"", known, name);
-}
-
-bool preset_has(const struct acre_preset *preset, size_t areas)
-{
-    return preset->areas[areas].width > 0;
 }
 
 /* ---- config.json ----------------------------------------------------------------------------- */

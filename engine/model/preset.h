@@ -12,10 +12,7 @@
 /* Static. ACRE_EOPTION names those that there are. */
 int preset_find(const char *name, const struct acre_preset **preset, struct acre_err *err);
 
-/* areas: one of enum acre_areas, here and below. */
-bool preset_has(const struct acre_preset *preset, size_t areas);
-
-/* On success config_fini() frees what config owns. Only for areas that the preset has. */
+/* areas: one of enum acre_areas. On success config_fini() frees what config owns. */
 int preset_config(const struct acre_preset *preset, size_t areas, int vocab_size,
                   struct config *config, struct acre_err *err);
 

@@ -122,6 +122,7 @@ static void list_lstm(struct listing *listing, const struct config *config)
     add(listing, heads * c, 2 * c, "model.decoder.attention.a_proj.weight");
     if (heads > 1)
         add_pair(listing, c, heads * c, "model.decoder.attention.", "out_proj");
+    add_area_key(listing, &config->decoder_cross, 0, c, "model.decoder.attention.");
 }
 
 static struct listing list_tensors(const struct config *config)

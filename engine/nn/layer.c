@@ -34,6 +34,11 @@ enum area_key_mode layer_key_mode(const struct area_config *area, size_t layer)
     return layer_has_areas(area, layer) ? area->key : AREA_KEY_MEAN;
 }
 
+float layer_temperature(const struct area_config *area, size_t layer)
+{
+    return layer_has_areas(area, layer) ? area->temperature : 1.0f;
+}
+
 size_t layer_planes(const struct attention *attention)
 {
     size_t height = attention->area.height > 1 ? (size_t)attention->area.height : 1;
@@ -152,10 +157,10 @@ static int find_area_parts(const struct layer_source *source, const char *name,
 }
 
 int layer_bind_area_key(const struct layer_source *source, const char *name,
-                        enum area_key_mode mode, struct attention *attention, struct area_key **key,
-                        struct acre_err *err)
+                        enum area_key_mode mode, float scale, struct attention *attention,
+                        struct area_key **key, struct acre_err *err)
 {
-    struct area_key_parts parts = {.mode = mode};
+    struct area_key_parts parts = {.mode = mode, .scale = scale};
     if (mode == AREA_KEY_MEAN)
         return 0;
     int status = find_area_parts(source, name, attention, &parts, err);
@@ -179,7 +184,7 @@ static int bind_self_attention(struct layer *layer, const struct layer_source *s
     if (status == 0)
         status = bind_norm(source, "self_attn_layer_norm", &layer->self_norm, err);
     if (status == 0)
-        status = layer_bind_area_key(source, "self_attn", layer->self_key_mode,
+        status = layer_bind_area_key(source, "self_attn", layer->self_key_mode, 1.0f,
                                      &layer->self_attention, &layer->self_key, err);
     return status;
 }
@@ -198,7 +203,7 @@ static int bind_cross_attention(struct layer *layer, const struct layer_source *
     if (status == 0)
         status = bind_norm(source, "encoder_attn_layer_norm", &layer->cross_norm, err);
     if (status == 0)
-        status = layer_bind_area_key(source, "encoder_attn", layer->cross_key_mode,
+        status = layer_bind_area_key(source, "encoder_attn", layer->cross_key_mode, 1.0f,
                                      &layer->cross_attention, &layer->cross_key, err);
     return status;
 }

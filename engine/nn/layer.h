@@ -32,14 +32,18 @@ struct attention layer_attention(int d_model, int n_heads, const struct area_con
                                  size_t layer);
 enum area_key_mode layer_key_mode(const struct area_config *area, size_t layer);
 
+/* What divides the logits of its areas; 1 for regular attention. */
+float layer_temperature(const struct area_config *area, size_t layer);
+
 /* Sizes of its areas. */
 size_t layer_planes(const struct attention *attention);
 
-/* Binds the keys of areas that are not their items' means, of the attention called `name`. *key is
- * owned by the caller, NULL for means; attention->key points to it. */
+/* Binds the keys of areas that are not their items' means, of the attention called `name`; `scale`
+ * multiplies those of dense layers. *key is owned by the caller, NULL for means; attention->key
+ * points to it. */
 int layer_bind_area_key(const struct layer_source *source, const char *name,
-                        enum area_key_mode mode, struct attention *attention, struct area_key **key,
-                        struct acre_err *err);
+                        enum area_key_mode mode, float scale, struct attention *attention,
+                        struct area_key **key, struct acre_err *err);
 
 /* Fill in the weights; the attentions, key modes and scales are there already. */
 int layer_bind_encoder(struct layer *layer, const struct layer_source *source,

@@ -27,7 +27,7 @@ struct lstm {
     size_t c, n_layers, n_heads, n_positions;
     struct tables tables;
     struct attention attention;           /* of one head */
-    struct area_key *key;                 /* of its areas; NULL: mean keys */
+    struct area_key *key;                 /* of its areas, for all heads; NULL: mean keys */
     struct lstm_layer *encoder, *decoder; /* owned, [n_layers] */
     struct lstm_head *heads;              /* owned, [n_heads] */
 };
@@ -83,11 +83,22 @@ static int bind_layer(const struct binding *binding, const char *side, size_t nu
                       &layer->recurrent);
 }
 
+/* The temperature is in the keys, as the query goes to A_h too: in the last product that makes
+ * them, which is K_h unless the keys of areas have dense layers. */
+static float key_scale(const struct area_config *area)
+{
+    return 1.0f / layer_temperature(area, 0);
+}
+
+static float item_key_scale(const struct area_config *area, size_t c)
+{
+    return area_key_inputs(layer_key_mode(area, 0), c) > 0 ? 1.0f : key_scale(area);
+}
+
 static int bind_head(const struct binding *binding, size_t h, struct lstm_head *head)
 {
     size_t c = binding->model->c, n = binding->model->n_heads;
-    /* logits are linear in the keys */
-    float scale = 1.0f / binding->config->decoder_cross.temperature;
+    float scale = item_key_scale(&binding->config->decoder_cross, c);
     int status = bind_slice(binding, "model.decoder.attention.k_proj.weight", NULL,
                             &(struct slice){n * c, c, h * c, c, 0, c, scale}, &head->key);
     if (status == 0)
@@ -130,8 +141,9 @@ static int bind_attention(struct lstm *model, const struct config *config,
                                         .weights = weights,
                                         .prefix = "model.decoder.",
                                         .type = config->compute_type};
-    model->attention = layer_attention(config->d_model, 1, &config->decoder_cross, 0);
-    return layer_bind_area_key(&source, "attention", layer_key_mode(&config->decoder_cross, 0),
+    const struct area_config *area = &config->decoder_cross;
+    model->attention = layer_attention(config->d_model, 1, area, 0);
+    return layer_bind_area_key(&source, "attention", layer_key_mode(area, 0), key_scale(area),
                                &model->attention, &model->key, err);
 }
 

@@ -5,9 +5,12 @@
  * areas of the encoder's outputs m gives a vector, which is fed to the first layer of the next
  * step; the heads' vectors are joined to the output:
  *
- *   context_h = attention of q = hidden of the last layer over keys K_h·m and values m
+ *   context_h = attention of q = hidden of the last layer over areas of keys K_h·m and values m
  *   a_h       = A_h·[hidden; context_h]
  *   output    = a_1, or with several heads O·[a_1; ...; a_H] + o
+ *
+ * Where the keys of areas combine features (Eq. 9), the features are those of K_h·m, and the heads
+ * share the dense layers and the embeddings of sizes, as in the authors' code.
  *
  * A row of the cache holds what a hypothesis knows: hidden and cell state of every layer, then
  * a_1 ... a_H. It is read where its parent wrote it, so that reordering beams copies nothing. The

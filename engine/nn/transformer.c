@@ -40,8 +40,7 @@ static enum kernel_activation kernel_activation(enum activation activation)
 static float query_scale(const struct attention *attention, const struct area_config *area,
                          size_t layer)
 {
-    float temperature = layer_has_areas(area, layer) ? area->temperature : 1.0f;
-    return 1.0f / (sqrtf((float)attention->head_width) * temperature);
+    return 1.0f / (sqrtf((float)attention->head_width) * layer_temperature(area, layer));
 }
 
 static int bind_encoder(struct transformer *model, const struct config *config,

@@ -171,7 +171,7 @@ class Areas(nn.Module):
         """[B, H, S, rows of the value] from a query's products with the rows of the key.
 
         For callers whose steps share the products (products.py): scores [B, H, S, L], or
-        [B, H, S, A, L] of planes, not of keys of several features.
+        [B, H, S, A, L] of planes; of keys of several features, after fc2.
         """
         if self.is_basic(scores):
             return item_weights(scores, mask, self.rule.width, self.rule.value == "mean")

@@ -53,7 +53,10 @@ class Layer(nn.Module):
 
 
 class Attention(nn.Module):
-    """Luong attention over areas of the encoder's outputs; heads share the query and the values."""
+    """Luong attention over areas of the encoder's outputs.
+
+    Heads share the query, the values and, where keys combine features, what combines them.
+    """
 
     def __init__(self, shape):
         super().__init__()
@@ -66,9 +69,16 @@ class Attention(nn.Module):
         self.area = Areas(rule, shape.width)
 
     def memory(self, outputs):
-        """Keys [B, H, S, C] and values [B, 1, S, C], or planes of them, of outputs [B, S, C]."""
+        """Keys [B, H, S, C] and values [B, 1, S, C], or planes of them, of outputs [B, S, C].
+
+        Keys of several features are complete: queries come one by one, so that there is no product
+        with fc2 for all of them at once.
+        """
         key = self.k_proj(outputs).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return self.area.memory(key, outputs[:, None])
+        key, value = self.area.memory(key, outputs[:, None])
+        if self.area.rule.combines:
+            key = self.area.fc2(key)
+        return key, value
 
 
 class Decoder(Stack):

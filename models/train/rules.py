@@ -10,7 +10,6 @@ WORDS = {
     "value": ("sum", "mean", "max"),
     "weights": ("softmax", "sigmoid"),
 }
-LSTM_KEYS = ("mean", "max", "sample")  # the engine has no dense layers for keys of LSTMs
 ATTENTIONS = ("encoder_self", "decoder_self", "decoder_cross")
 
 
@@ -38,8 +37,8 @@ def check_keys(values, known, where):
             raise ValueError(f"{where}: expected one of {', '.join(known)}, found {key}")
 
 
-def check_words(values, keys, where):
-    for key, words in (WORDS | {"key": keys}).items():
+def check_words(values, where):
+    for key, words in WORDS.items():
         if values.get(key, words[0]) not in words:
             raise ValueError(
                 f"{where}.{key}: expected one of {', '.join(words)}, found {values[key]!r}")
@@ -60,19 +59,19 @@ def check_widths(values, layers, where):
                          f"one per layer, found {widths!r}")
 
 
-def check_section(section, layers, attentions, keys):
+def check_section(section, layers, attentions):
     """Raises ValueError at the first thing that the engine would not take.
 
-    `attentions` are those that the model has, of `layers` layers each, and `keys` theirs.
+    `attentions` are those that the model has, of `layers` layers each.
     """
     check_keys(section, (*WORDS, "top_k", "temperature", *attentions), "area")
-    check_words(section, keys, "area")
+    check_words(section, "area")
     check_number(section, "top_k", int, 0, 65536)
     check_number(section, "temperature", (int, float), 0.01, 100)
     for name in attentions:
         values, where = section.get(name, {}), f"area.{name}"
         check_keys(values, ("width", *WORDS), where)
-        check_words(values, keys, where)
+        check_words(values, where)
         check_widths(values, layers, where)
 
 

@@ -2,15 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from .rules import (
-    ATTENTIONS,
-    COMBINED_KEYS,
-    LSTM_KEYS,
-    WORDS,
-    AreaRule,
-    area_rules,
-    check_section,
-)
+from .rules import ATTENTIONS, COMBINED_KEYS, AreaRule, area_rules, check_section
 
 MAX_HEADS = 1024  # the engine's bound
 
@@ -20,7 +12,6 @@ class Preset:
     """A Transformer."""
 
     attentions = ATTENTIONS  # those that may use areas
-    keys = WORDS["key"]  # those that areas may have
 
     layers: int
     width: int
@@ -40,7 +31,6 @@ class LstmPreset:
     """A model of LSTMs, with attention from the decoder's last layer only."""
 
     attentions = ("decoder_cross",)
-    keys = LSTM_KEYS
 
     width: int  # cells of a layer
     layers: int = 2
@@ -107,12 +97,11 @@ def area_section(preset, area):
     Widths that are left out are those published: for Eq. 9 where keys combine features, else for
     Eq. 3.
     """
-    equations = {name: e for name, e in EQUATIONS.items() if e["key"] in preset.keys}
-    area = equations.get(area, area) if isinstance(area, str) else area
+    area = EQUATIONS.get(area, area) if isinstance(area, str) else area
     if not isinstance(area, dict):
-        raise ValueError(f"area: expected regular, {', '.join(equations)} or an object, "
+        raise ValueError(f"area: expected regular, {', '.join(EQUATIONS)} or an object, "
                          f"found {area!r}")
-    check_section(area, len(preset.widths("eq3")), preset.attentions, preset.keys)
+    check_section(area, len(preset.widths("eq3")), preset.attentions)
     section = {"key": "mean", "value": "sum", "top_k": 0, "temperature": 1.0} | area
     widths = preset.widths("eq9" if section["key"] in COMBINED_KEYS else "eq3")
     return section | {name: {"width": widths} | area.get(name, {}) for name in preset.attentions}

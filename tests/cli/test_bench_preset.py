@@ -47,15 +47,15 @@ def test_table(acre):
     assert len({len(line) for line in lines[2:6]}) == 1
 
 
-def test_lstms_have_no_pass_and_no_eq9(acre):
+def test_lstms_have_no_pass(acre):
     rows = json.loads(measured(acre, "lstm-256", "--json"))["rows"]
-    assert list(rows) == ["eq3", "regular"]
+    assert list(rows) == ["eq3", "eq9", "regular"]
     for row in rows.values():
         assert row["pass_ms"] is row["pass_ratio"] is None
         assert row["step_ms"] > 0 and row["step_ratio"] > 0
     lines = measured(acre, "lstm-256").splitlines()
-    assert [line[16:].split()[:3] for line in lines[3:5]] == [["-", "-", "-"]] * 2
-    assert lines[5] == ""
+    assert [line[16:].split()[:3] for line in lines[3:6]] == [["-", "-", "-"]] * 3
+    assert lines[6] == ""
 
 
 # ---- Presets ------------------------------------------------------------------------------------
@@ -71,13 +71,10 @@ def test_presets_are_those_of_the_recipe(acre):
         assert preset["d_model"] == size.width
         assert preset["attention_heads"] == size.heads
         assert preset["ffn"] == getattr(size, "inner", 0)
-        for equation, rule in EQUATIONS.items():
-            areas = preset[equation]
-            assert (areas is not None) == (rule["key"] in size.keys)
-            if areas:
-                widths = size.widths(equation)
-                regular = len(widths) - areas["layers"]
-                assert [areas["width"]] * areas["layers"] + [1] * regular == widths
+        for equation in EQUATIONS:
+            areas, widths = preset[equation], size.widths(equation)
+            regular = len(widths) - areas["layers"]
+            assert [areas["width"]] * areas["layers"] + [1] * regular == widths
 
 
 def test_list_is_a_table(acre):

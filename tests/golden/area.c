@@ -149,7 +149,7 @@ static struct area_key *open_key(struct golden *golden, struct device *device,
 {
     struct area_key *key = NULL;
     float *floats[6] = {NULL};
-    struct area_key_parts parts = {.mode = mode};
+    struct area_key_parts parts = {.mode = mode, .scale = 1.0f};
     if (mode == AREA_KEY_MEAN)
         return NULL;
     if (area_key_inputs(mode, golden->d) > 0) {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The LSTM model by its definition (engine/nn/lstm.h), on PyTorch's own LSTM cells, in a form that
-transformers' `generate` takes; and the two small random models of tests/golden/models/.
+transformers' `generate` takes; and the small random models of tests/golden/models/.
 
-    lstm.py        writes tiny-lstm and tiny-lstm-heads; make_golden.py then computes their answers
+    lstm.py [MODEL]...    writes them; make_golden.py then computes their answers
 """
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -15,8 +16,24 @@ from torch import nn
 from transformers import GenerationConfig, GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
+from definition import COMBINED, Area, settings
+
 MODELS = Path(__file__).resolve().parent / "models"
 TOKENIZER = ("source.spm", "target.spm", "vocab.json", "tokenizer_config.json")
+SHRINK = 512
+BF16 = torch.bfloat16
+# Arguments of make().
+RECIPES = {
+    "tiny-lstm": dict(heads=1, seed=21, end=0.4, area={
+        "key": "mean", "value": "sum", "decoder_cross": {"width": [2]}}),
+    "tiny-lstm-heads": dict(heads=4, seed=22, end=0.3, dtype=BF16, area={
+        "key": "mean", "value": "sum", "decoder_cross": {"width": [3]}}),
+    "lstm-concat": dict(heads=4, seed=23, end=1.15, dtype=BF16, area={
+        "key": "concat", "value": "sum", "temperature": 0.8, "decoder_cross": {"width": [2]}}),
+    "lstm-sum": dict(heads=1, seed=24, end=0.9, dtype=BF16, area={
+        "key": "sum", "value": "mean", "weights": "sigmoid", "temperature": 2.0,
+        "decoder_cross": {"width": [4]}}),
+}
 
 
 class LstmConfig(PretrainedConfig):
@@ -47,6 +64,9 @@ class Lstm(PreTrainedModel, GenerationMixin):
         self.keys = nn.ModuleList(nn.Linear(c, c, bias=False) for _ in range(heads))
         self.mix = nn.ModuleList(nn.Linear(2 * c, c, bias=False) for _ in range(heads))
         self.out = nn.Linear(heads * c, c) if heads > 1 else nn.Identity()
+        (width,) = config.area["decoder_cross"]["width"]
+        self.area = Area(c, width, **settings(config.area, "decoder_cross"))  # of all heads
+        self.source, self.known = None, {}
         self.post_init()
 
     def get_encoder(self):
@@ -74,37 +94,50 @@ class Lstm(PreTrainedModel, GenerationMixin):
             outputs.append(x)
         return torch.stack(outputs), states
 
-    def attend(self, head, memory, query):
-        """Softmax over all areas: keys are means of their items' keys, values sums of outputs."""
-        keys, values = [], []
-        for width in range(1, self.config.area["decoder_cross"]["width"][0] + 1):
-            for first in range(len(memory) - width + 1):
-                items = memory[first : first + width]
-                keys.append(self.keys[head](items).mean(0))
-                values.append(items.sum(0))
-        context = torch.softmax(torch.stack(keys) @ query, 0) @ torch.stack(values)
+    def areas(self, memory):
+        """Keys and values [1, 1, areas, C] of each head."""
+        values = self.area.values(memory[None, None])
+        return [(self.area.keys(key(memory)[None, None]), values) for key in self.keys]
+
+    def attend(self, head, areas, query):
+        """One head over all areas."""
+        keys, values = areas
+        weights = self.area.weigh(query[None, None, None] @ keys.mT / self.area.temperature)
+        context = (weights @ values)[0, 0, 0]
         return self.mix[head](torch.cat([query, context]))
 
-    def decode(self, memory, states, ids):
-        """Logits [T, V] of the tokens that follow each of ids [T]."""
-        states, logits = list(states), []
-        attended = [self.table.new_zeros(self.config.d_model)] * len(self.keys)
-        for token in ids:
-            x = torch.cat([self.table[token], *attended])
-            for i, cell in enumerate(self.decoder_cells):
-                states[i] = cell(x, states[i])
-                x = states[i][0]
-            attended = [self.attend(head, memory, x) for head in range(len(self.keys))]
-            logits.append(self.table @ self.out(torch.cat(attended)) + self.bias)
-        return torch.stack(logits)
+    def step(self, areas, states, attended, token):
+        """(states, what the heads give) after one more token."""
+        states, x = list(states), torch.cat([self.table[token], *attended])
+        for i, cell in enumerate(self.decoder_cells):
+            states[i] = cell(x, states[i])
+            x = states[i][0]
+        return states, [self.attend(head, of_head, x) for head, of_head in enumerate(areas)]
+
+    def after(self, source, target):
+        """(areas, states, what the heads give) after the tuples of ids; prefixes are remembered."""
+        if source != self.source:
+            memory, states = self.encode(list(source))
+            nothing = [self.table.new_zeros(self.config.d_model)] * len(self.keys)
+            self.source, self.known = source, {(): (self.areas(memory), states, nothing)}
+        if target not in self.known:
+            areas, *seen = self.after(source, target[:-1])
+            self.known[target] = areas, *self.step(areas, *seen, target[-1])
+        return self.known[target]
+
+    def decode(self, source, target):
+        """Logits [T, V] of the tokens that follow each of target's, [T]."""
+        source, target = tuple(source.tolist()), tuple(target.tolist())
+        attended = [self.after(source, target[: t + 1])[2] for t in range(len(target))]
+        outputs = torch.stack([self.out(torch.cat(heads)) for heads in attended])
+        return outputs @ self.table.T + self.bias
 
     def forward(self, input_ids=None, attention_mask=None, decoder_input_ids=None,
                 encoder_outputs=None, **_):
         if encoder_outputs is not None:
             input_ids = encoder_outputs.last_hidden_state[..., 0].long()
-        rows = [self.decode(*self.encode(source), target)
-                for source, target in zip(input_ids, decoder_input_ids)]
-        return Seq2SeqLMOutput(logits=torch.stack(rows))
+        rows = map(self.decode, input_ids, decoder_input_ids)
+        return Seq2SeqLMOutput(logits=torch.stack(list(rows)))
 
 
 # ---- Files ----
@@ -125,6 +158,7 @@ def stored(model):
     if len(model.keys) > 1:
         tensors[prefix + "out_proj.weight"] = model.out.weight
         tensors[prefix + "out_proj.bias"] = model.out.bias
+    tensors |= {f"{prefix}area.{name}": x for name, x in model.area.named_parameters()}
     return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 
 
@@ -146,6 +180,8 @@ def restore(model, tensors):
     if len(model.keys) > 1:
         model.out.weight.copy_(tensors["model.decoder.attention.out_proj.weight"])
         model.out.bias.copy_(tensors["model.decoder.attention.out_proj.bias"])
+    for name, parameter in model.area.named_parameters():
+        parameter.copy_(tensors[f"model.decoder.attention.area.{name}"])
 
 
 def load(directory, dtype=torch.float64):
@@ -155,25 +191,41 @@ def load(directory, dtype=torch.float64):
     return model.eval()
 
 
-def configuration(size, pad, heads, width):
+def configuration(size, pad, heads, area, cells=24, layers=2):
     return {
-        "model_type": "acre-lstm", "is_encoder_decoder": True, "d_model": 24,
-        "encoder_layers": 2, "decoder_layers": 2, "decoder_attention_heads": heads,
+        "model_type": "acre-lstm", "is_encoder_decoder": True, "d_model": cells,
+        "encoder_layers": layers, "decoder_layers": layers, "decoder_attention_heads": heads,
         "vocab_size": size, "max_position_embeddings": 64,
         "share_encoder_decoder_embeddings": True, "pad_token_id": pad, "eos_token_id": 0,
-        "decoder_start_token_id": pad, "forced_eos_token_id": 0,
-        "area": {"key": "mean", "value": "sum", "decoder_cross": {"width": [width]}},
+        "decoder_start_token_id": pad, "forced_eos_token_id": 0, "area": area,
     }
 
 
-def make(name, heads, width, seed, dtype, end):
-    directory = MODELS / name
+@torch.no_grad()
+def randomize(model, end):
+    """The end token's bias is such that some sentences end and others do not."""
+    for parameter in model.parameters():
+        parameter.normal_(std=1.5 * parameter.shape[-1] ** -0.5)
+    model.bias[0] += end
+    model.table[model.config.pad_token_id] = 0
+    if model.area.key in COMBINED:
+        shrink_keys(model)
+
+
+def shrink_keys(model):
+    """As in make_models.py: what float32 rounding leaves of the variance of alike items shrinks."""
+    for head in model.keys:
+        head.weight /= SHRINK
+    model.area.magnify(SHRINK)
+
+
+def make(directory, heads, area, seed, dtype=torch.float32, end=0.4, **sizes):
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for file in TOKENIZER:
         shutil.copyfile(MODELS / "odd-sizes" / file, directory / file)
     ids = json.loads((directory / "vocab.json").read_text())
-    config = configuration(len(ids), ids["<pad>"], heads, width)
+    config = configuration(len(ids), ids["<pad>"], heads, area, **sizes)
     generation = {"num_beams": 4, "bad_words_ids": [[ids["<pad>"]]], "max_length": 26,
                   "decoder_start_token_id": ids["<pad>"], "eos_token_id": 0,
                   "forced_eos_token_id": 0, "pad_token_id": ids["<pad>"]}
@@ -181,15 +233,11 @@ def make(name, heads, width, seed, dtype, end):
     (directory / "generation_config.json").write_text(json.dumps(generation, indent=1))
     torch.manual_seed(seed)
     model = Lstm(LstmConfig(**config))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=1.5 * parameter.shape[-1] ** -0.5)
-        model.bias[0] += end  # such that some sentences end and others do not
-        model.table[config["pad_token_id"]] = 0
+    randomize(model, end)
     save_file({n: t.to(dtype) for n, t in stored(model).items()}, directory / "model.safetensors",
               metadata={"format": "pt"})
 
 
 if __name__ == "__main__":
-    make("tiny-lstm", heads=1, width=2, seed=21, dtype=torch.float32, end=0.4)
-    make("tiny-lstm-heads", heads=4, width=3, seed=22, dtype=torch.bfloat16, end=0.3)
+    for name in sys.argv[1:] or RECIPES:
+        make(MODELS / name, **RECIPES[name])

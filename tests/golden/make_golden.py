@@ -21,6 +21,7 @@ import transformers
 from transformers import LogitsProcessor, LogitsProcessorList
 
 import reference
+from definition import Area
 
 MODELS = Path(__file__).resolve().parent / "models"
 NOISE = 1e-4
@@ -192,14 +193,14 @@ def hypotheses(model, source, options):
             return None
     penalty = options.get("length_penalty", 1.0)
     results = []
-    reference.Area.margin = 1.0
+    Area.margin = 1.0
     for tokens, reported in found:
         total = score(model, source, tokens, options)
         normalized = total / (len(tokens) + 1) ** penalty
         if reported is not None and abs(normalized - reported) > 1e-4:
             raise SystemExit(f"{normalized} computed, {reported} reported: {options}")
         results.append((tokens, total, normalized))
-    return results if reference.Area.margin > AREA_TIE else None
+    return results if Area.margin > AREA_TIE else None
 
 
 def golden_sentence(model, vocab, text, runs):

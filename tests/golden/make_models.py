@@ -23,6 +23,7 @@ import torch
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
 import reference
+from definition import COMBINED
 
 MODELS = Path(__file__).resolve().parent / "models"
 SENTENCES = 20000
@@ -252,17 +253,11 @@ def shrink_keys(model, factor):
     float32 cannot tell from its rounding, shrinks with them, next to the constant that is added."""
     with torch.no_grad():
         for attention in sum(reference.attentions(model).values(), []):
-            area = attention.area
-            if area.key not in reference.COMBINED:
+            if attention.area.key not in COMBINED:
                 continue
-            features, side_by_side = reference.COMBINED[area.key]
-            inputs = len(features) * attention.head_dim if side_by_side else attention.head_dim
             attention.k_proj.weight /= factor
             attention.k_proj.bias /= factor
-            area.fc1.weight[:, :inputs] *= factor
-            if not side_by_side:
-                area.height_embedding.weight /= factor
-                area.width_embedding.weight /= factor
+            attention.area.magnify(factor)
 
 
 def generation_config(config, **extra):

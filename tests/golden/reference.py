@@ -1,10 +1,8 @@
-"""Area attention by its definition, inside transformers' own MarianMT.
+"""Area attention by its definition (definition.py), inside transformers' own MarianMT.
 
-Every area's key and value are built as vectors (unfold, then features of the items), and one
-softmax or normalised sigmoid runs over all areas: no scores identity, no integral images, which is
-what the engine relies on. It is registered as an attention implementation, so that the modules, the
-cache, the masks and `generate` are transformers' own. Without an `area` section in config.json
-transformers' eager attention stays in place.
+It is registered as an attention implementation, so that the modules, the cache, the masks and
+`generate` are transformers' own. Without an `area` section in config.json transformers' eager
+attention stays in place.
 """
 
 import json
@@ -12,98 +10,11 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, MarianMTModel
 from transformers.masking_utils import eager_mask
 
 import lstm
-
-
-def deviation(items):
-    variance = items.square().mean(-1) - items.mean(-1).square()
-    return (variance.abs() + 1e-6).sqrt()
-
-
-FEATURES = {
-    "mean": lambda items: items.mean(-1),
-    "sum": lambda items: items.sum(-1),
-    "max": lambda items: items.amax(-1),
-    "std": deviation,
-}
-# What the dense layers of a key read besides the embeddings of the size, and whether all that
-# stands side by side or is added up.
-COMBINED = {
-    "concat": (["mean", "std"], True),
-    "max_concat": (["max"], True),
-    "sample_concat": (["mean"], True),
-    "sum": (["mean", "std"], False),
-    "sample_sum": (["mean"], False),
-}
-
-
-class Area(nn.Module):
-    """Settings and parameters of the areas of one attention, as interface.md names them. Width 1
-    is regular attention, in which only the kind of weights differs."""
-
-    # How near a tie top_k has been anywhere: the least relative distance so far of the last weight
-    # that it kept from the first that it dropped.
-    margin = 1.0
-
-    def __init__(self, head_width, width, key="mean", value="sum", weights="softmax", top_k=0,
-                 temperature=1.0):
-        super().__init__()
-        regular = width == 1
-        self.width = width
-        self.key = "mean" if regular or key == "sample" else key
-        self.value = "sum" if regular else value
-        self.weights = weights
-        self.top_k = 0 if regular else top_k
-        self.temperature = 1.0 if regular else temperature
-        if self.key in COMBINED:
-            features, side_by_side = COMBINED[self.key]
-            inputs = (len(features) + 1) * head_width if side_by_side else head_width
-            self.height_embedding = nn.Embedding(1, head_width // 2)
-            self.width_embedding = nn.Embedding(width, head_width // 2)
-            self.fc1 = nn.Linear(inputs, head_width)
-            self.fc2 = nn.Linear(head_width, head_width)
-
-    def windows(self, items):
-        """[B, H, L, d] -> for every width, [B, H, L - w + 1, d, w]."""
-        return [items.unfold(2, w, 1) for w in range(1, min(self.width, items.shape[2]) + 1)]
-
-    def key_of(self, items):
-        """The keys of all areas of one width."""
-        if self.key not in COMBINED:
-            return FEATURES[self.key](items)
-        features, side_by_side = COMBINED[self.key]
-        parts = [FEATURES[feature](items) for feature in features]
-        size = torch.cat([self.height_embedding.weight[0],
-                          self.width_embedding.weight[items.shape[-1] - 1]])
-        parts.append(size.expand(parts[0].shape))
-        inputs = torch.cat(parts, -1) if side_by_side else sum(parts)
-        return self.fc2(self.fc1(inputs).relu())
-
-    def keys(self, items):
-        """[B, H, L, d] -> [B, H, areas, d], ordered by width, then by position."""
-        return torch.cat([self.key_of(window) for window in self.windows(items)], dim=2)
-
-    def values(self, items):
-        return torch.cat([FEATURES[self.value](window) for window in self.windows(items)], dim=2)
-
-    def weigh(self, logits):
-        if self.weights == "sigmoid":
-            weights = logits.sigmoid()
-            weights = weights / weights.sum(-1, keepdim=True)
-        else:
-            weights = logits.softmax(-1)
-        if 0 < self.top_k < weights.shape[-1]:
-            best = weights.topk(self.top_k + 1, dim=-1).values
-            least, dropped = best[..., -2:-1], best[..., -1:]
-            distance = torch.where(least > 0, (least - dropped) / least, 1.0)
-            Area.margin = min(Area.margin, distance.min().item())
-            weights = weights.masked_fill(weights < least, 0)
-            weights = weights / weights.sum(-1, keepdim=True)
-        return weights
+from definition import Area, settings
 
 
 def area_mask(mask, width):
@@ -140,13 +51,10 @@ def attentions(model):
 
 def set_area(model, area):
     for name, modules in attentions(model).items():
-        section = area.get(name, {})
-        widths = section.get("width", [1] * len(modules))
-        settings = {k: area[k] for k in ("key", "value", "weights", "top_k", "temperature")
-                    if k in area}
-        settings |= {k: section[k] for k in ("key", "value", "weights") if k in section}
+        widths = area.get(name, {}).get("width", [1] * len(modules))
         for module, width in zip(modules, widths, strict=True):
-            module.area = Area(module.head_dim, width, **settings).to(module.q_proj.weight.dtype)
+            module.area = Area(module.head_dim, width, **settings(area, name))
+            module.area.to(module.q_proj.weight.dtype)
 
 
 def load_areas(model, directory):

@@ -57,6 +57,13 @@ LSTMS = {
     "lstm-max-max": {"heads": 2, "area": {"key": "max", "value": "max", "temperature": 2.0}},
     "lstm-sigmoid-top-k": {"area": {"key": "sample", "weights": "sigmoid", "top_k": 3,
                                     "decoder_cross": {"width": [4], "value": "mean"}}},
+    "lstm-eq9": {"area": "eq9"},
+    "lstm-eq9-heads": {"heads": 4, "area": "eq9"},
+    "lstm-sum-sigmoid": {"heads": 2, "area": {"key": "sum", "weights": "sigmoid",
+                                              "temperature": 2.0}},
+    "lstm-max-concat": {"heads": 2, "area": {"key": "max_concat", "temperature": 2.0}},
+    "lstm-one": {"area": {"key": "concat", "temperature": 2.0, "decoder_cross":
+                          {"width": [1], "weights": "sigmoid"}}},
 }
 
 pytestmark = pytest.mark.skipif(not ACRE.exists(), reason="there is no acre")
@@ -82,6 +89,9 @@ def enliven_lstm(model):
     for weight in model.parameters():
         weight.normal_(std=2.0 * weight.shape[-1] ** -0.5)
     model.clear_pad()
+    attention = model.model.decoder.attention
+    if attention.area.rule.combines:
+        shrink_keys(attention)
 
 
 def enliven_transformer(model):
@@ -103,8 +113,8 @@ def shrink_keys(attention):
     Acre's deviation of a single item is the root of 1e-6 and of what rounding leaves of 0, as the
     authors'; here it is exact. What rounding leaves shrinks with the keys.
     """
-    attention.k_proj.weight.mul_(SMALL)
-    attention.k_proj.bias.mul_(SMALL)
+    for weight in attention.k_proj.parameters():
+        weight.mul_(SMALL)
     if "sum" in attention.area.rule.key:
         attention.area.width_embedding.weight.mul_(SMALL)
         attention.area.height_embedding.weight.mul_(SMALL)

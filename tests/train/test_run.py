@@ -189,8 +189,8 @@ def test_lstms_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch):
     monkeypatch.setattr(training, "REPORT_SECONDS", 0)
     recipe, run = tmp_path / "recipe.json", tmp_path / "run"
     recipe.write_text(json.dumps(RECIPE | {
-        "level": "char", "preset": "lstm-256", "heads": 4, "learning_rate": 3e-3,
-        "warmup_steps": 5}))
+        "level": "char", "preset": "lstm-256", "heads": 4, "area": "eq9",
+        "learning_rate": 3e-3, "warmup_steps": 5}))
     for command in (["prepare", "--corpora", str(corpora), "--eval", str(corpora / "eval")],
                     ["train", "--cooldown", "20"], ["export"]):
         assert main([command[0], str(recipe), "--run", str(run), *command[1:]]) == 0
@@ -200,6 +200,7 @@ def test_lstms_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch):
     assert "tatoeba" in log[-1]["bleu"]
     config = json.loads((run / "model" / "config.json").read_text())
     assert config["model_type"] == "acre-lstm"
+    assert config["area"]["key"] == "concat"
     card = (run / "model" / "README.md").read_text()
     assert "A small LSTM sequence-to-sequence model with area attention" in card
     assert "Preset lstm-256: 2 encoder and 2 decoder layers, 4 heads" in card
@@ -299,7 +300,7 @@ def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, cap
     ({"warm_up": 3}, "recipe.json: unknown key warm_up"),
     ({"preset": "big"}, "recipe.json: unknown preset big; there are .*big-en-fr"),
     ({"area": {"key": "median"}}, "recipe.json: area.key: expected one of mean.*'median'"),
-    ({"preset": "lstm-256", "area": "eq9"}, "recipe.json: area: expected regular, eq3 or an obj"),
+    ({"preset": "lstm-256", "area": "eq8"}, "recipe.json: area: expected regular, eq3, eq9 or an"),
     ({"heads": 4}, "recipe.json: heads: expected only with an LSTM preset"),
 ])
 def test_mistakes_in_recipes_are_errors(tmp_path, mistake, message):

@@ -46,11 +46,18 @@ static struct tensor random_parameter(size_t rows, size_t columns, size_t inputs
         .data = *floats, .dtype = DTYPE_F32, .n_dims = 2, .shape = {rows, columns}};
 }
 
+static void scale_floats(size_t n, float scale, float *floats)
+{
+    for (size_t i = 0; i < n; i++)
+        floats[i] *= scale;
+}
+
+/* The reference has the scale of keys in its parameters. */
 static void open_key(struct subject *s, enum area_key_mode mode)
 {
     size_t d = s->attention.head_width, inputs = area_key_inputs(mode, d);
     size_t height = s->attention.area.height > 1 ? (size_t)s->attention.area.height : 1;
-    struct area_key_parts parts = {.mode = mode};
+    struct area_key_parts parts = {.mode = mode, .scale = random_pick(0, 1) ? 1.0f : 0.7f};
     struct area_reference *r = &s->reference;
     *r = (struct area_reference){.rule = s->attention.area, .key = mode, .d = d};
     assert_int_equal(inputs, area_reference_inputs(r));
@@ -70,6 +77,10 @@ static void open_key(struct subject *s, enum area_key_mode mode)
     }
     assert_int_equal(device->ops->area_key_open(device, &parts, d, &r->rule, &s->key), 0);
     s->attention.key = s->key;
+    if (inputs > 0) {
+        scale_floats(d * d, parts.scale, s->parameters[2]);
+        scale_floats(d, parts.scale, s->parameters[3]);
+    }
 }
 
 static struct area_rule plain_rule(void)

@@ -121,6 +121,12 @@ static void test_lstm(void **state)
     assert_int_equal(config.decoder_cross.width[0], 2);
     assert_int_equal(config_max_area_width(&config), 2);
     config_fini(&config);
+    parse_good(";model_type:\"acre-lstm\";decoder_layers:2;d_model:70;"
+               "area:{\"key\":\"sum\",\"temperature\":0.5,\"decoder_cross\":{\"width\":[2]}}",
+               NULL);
+    assert_int_equal(config.decoder_cross.key, AREA_KEY_SUM);
+    assert_true(config.decoder_cross.temperature == 0.5f);
+    config_fini(&config);
 }
 
 static void test_decoding(void **state)
@@ -324,6 +330,11 @@ static const struct {
      "config.json: area.decoder_cross.width: expected 1 integers from 1 to 16, one per layer, "
      "found "
      "[2,2]"},
+    {";model_type:\"acre-lstm\";decoder_layers:2;d_model:25;"
+     "area:{\"decoder_cross\":{\"width\":[2],\"key\":\"sample_sum\"}}",
+     "config.json: area.decoder_cross: expected an even width of keys that are sums, found 25"},
+    {";d_model:72;area:{\"key\":\"sum\",\"decoder_self\":{\"width\":[1,1,2]}}",
+     "config.json: area.decoder_self: expected an even width of keys that are sums, found 9"},
     {";d_model:", "config.json: d_model: expected an integer from 2 to 65536, found nothing"},
     {";d_model:\"abc\"",
      "config.json: d_model: expected an integer from 2 to 65536, found \"abc\""},
