@@ -112,6 +112,9 @@ struct acre_model_info {
     const char *model_type;
     const char *compute_type; /* what products with its weights are computed in */
     uint64_t parameters;
+    uint64_t packed_bytes;  /* held for its weights: packed, and the tables that stay in the file */
+    uint64_t working_bytes; /* all it works in, on all workers together, however full their batches
+                             * are: reserved when it is loaded, resident once written */
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
     int max_area_width;            /* 1 = regular attention everywhere */
     int max_source_tokens;         /* longer sentences are split */
@@ -222,7 +225,7 @@ struct acre_preset {
     int layers, d_model, attention_heads, ffn;
     struct {
         int width, n_layers; /* the first n_layers of each stack attend to areas that wide at most;
-                              * an LSTM has one attention. Width 0: no such model */
+                              * an LSTM has one attention */
     } areas[ACRE_AREAS];
 };
 

@@ -198,6 +198,18 @@ static int add_lane(struct acre_engine *engine, struct acre_model *model, struct
     return scheduler_add_lane(engine->scheduler, &batch_model, &limits, &model->lane, err);
 }
 
+static int load_weights(struct acre_engine *engine, const char *directory, struct acre_model *model,
+                        struct acre_err *err)
+{
+    int status = safetensors_open(directory, &model->weights, err);
+    if (status == 0)
+        status = network_init(&model->network, engine->device, &model->config, model->weights, err);
+    if (status != 0)
+        return status;
+    safetensors_release(model->weights);
+    return 0;
+}
+
 static int load(struct acre_engine *engine, const char *directory, struct acre_model *model,
                 struct acre_err *err)
 {
@@ -206,14 +218,13 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     if (engine->is_type_forced)
         config->compute_type = engine->compute_type;
     if (status == 0)
-        status = safetensors_open(directory, &model->weights, err);
-    if (status == 0)
         status = tokenizer_open(directory, config->vocab_size, &model->tokenizer, err);
+    size_t before = mem_held();
     if (status == 0)
-        status = network_init(&model->network, engine->device, config, model->weights, err);
+        status = load_weights(engine, directory, model, err);
     if (status != 0)
         return status;
-    safetensors_release(model->weights);
+    size_t packed_bytes = mem_held() - before;
     struct constraint_options constraint = {
         .vocab_size = config->decoder_vocab_size,
         .end_token = config->end_token,
@@ -224,7 +235,11 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     if (constraint_open(&constraint, &model->constraint) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the constraints");
     fill_info(model);
-    return add_lane(engine, model, err);
+    model->info.packed_bytes = packed_bytes;
+    before = mem_held();
+    status = add_lane(engine, model, err);
+    model->info.working_bytes = mem_held() - before;
+    return status;
 }
 
 static double seconds_since(const struct timespec *start)
@@ -232,6 +247,17 @@ static double seconds_since(const struct timespec *start)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+}
+
+static void say_loaded(const struct acre_engine *engine, const struct acre_model_info *info,
+                       double ms)
+{
+    const double mib = 1 << 20;
+    say(&engine->options,
+        "model %s: %.1f M parameters, areas up to %d wide, %s, %.1f MiB of weights, up to %.1f MiB "
+        "to work in, loaded in %.0f ms",
+        info->name, 1e-6 * (double)info->parameters, info->max_area_width, info->compute_type,
+        (double)info->packed_bytes / mib, (double)info->working_bytes / mib, ms);
 }
 
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **out,
@@ -265,9 +291,7 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
     model->next = engine->models;
     engine->models = model;
     pthread_mutex_unlock(&engine->lock);
-    say(&engine->options, "model %s: %.1f M parameters, areas up to %d wide, %s, loaded in %.0f ms",
-        model->name, 1e-6 * (double)model->info.parameters, model->info.max_area_width,
-        model->info.compute_type, 1e3 * seconds_since(&start));
+    say_loaded(engine, &model->info, 1e3 * seconds_since(&start));
     *out = model;
     return 0;
 }

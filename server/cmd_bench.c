@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -80,7 +79,7 @@ static const struct args_command command = {
         "forward pass of a training step: encoder, decoder with all target tokens at once, output\n"
         "layer; beside its ratio stands that of Transformer Base in the paper. `step` is greedy\n"
         "decoding with a cache, encoder included, divided by the tokens of a target; LSTMs have\n"
-        "only that, and no Eq. 9.\n",
+        "only that.\n",
     .options = options,
 };
 
@@ -241,18 +240,31 @@ static double percentile(const struct pass *pass, size_t percent)
     return pass->latencies_ms[rank ? rank - 1 : 0];
 }
 
+/* The most memory that was resident at once; 0 if unknown. Not getrusage(): its ru_maxrss counts
+ * what the parent had resident when it forked, too. */
+static json_int_t peak_resident_bytes(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    json_int_t kib = 0;
+
+    while (status && kib == 0 && fgets(line, sizeof(line), status))
+        sscanf(line, "VmHWM: %" JSON_INTEGER_FORMAT, &kib);
+    if (status)
+        fclose(status);
+    return kib * 1024;
+}
+
 static json_t *report(const struct pass *pass, const struct decode *decode,
                       const struct bench_args *args)
 {
     const double seconds = pass->seconds / (double)args->repeat;
     char device[64] = "";
-    struct rusage usage;
 
     sscanf(acre_engine_backend(decode->engine), "%63s", device); /* of "cpu avx2" */
-    getrusage(RUSAGE_SELF, &usage);
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, "
-        "s:{s:f, s:f, s:f}}",
+        "{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, "
+        "s:I, s:{s:f, s:f, s:f}}",
         "model", acre_model_info(decode->model)->name, "device", device, "backend",
         acre_engine_backend(decode->engine), "compute_type",
         acre_model_info(decode->model)->compute_type, "threads",
@@ -262,8 +274,10 @@ static json_t *report(const struct pass *pass, const struct decode *decode,
         "target_tokens", (json_int_t)pass->target_tokens, "seconds", seconds, "tokens_per_second",
         (double)pass->target_tokens / seconds, "sentences_per_second",
         (double)pass->n_sentences / seconds, "load_seconds", decode->load_seconds, "peak_rss_bytes",
-        (json_int_t)usage.ru_maxrss * 1024, "latency_ms", "p50", percentile(pass, 50), "p95",
-        percentile(pass, 95), "p99", percentile(pass, 99));
+        peak_resident_bytes(), "packed_bytes",
+        (json_int_t)acre_model_info(decode->model)->packed_bytes, "working_bytes",
+        (json_int_t)acre_model_info(decode->model)->working_bytes, "latency_ms", "p50",
+        percentile(pass, 50), "p95", percentile(pass, 95), "p99", percentile(pass, 99));
 }
 
 static int print(json_t *object, bool as_json)

@@ -29,6 +29,30 @@ static const struct option options[] = {
      .offset = offsetof(struct inspect_args, decode.json),
      .initial = "false",
      .help = "print one JSON object"},
+    {.key = "threads",
+     .type = OPTION_INT,
+     .offset = offsetof(struct inspect_args, decode.threads),
+     .min = 1,
+     .max = ACRE_MAX_THREADS,
+     .initial = "1",
+     .value = "N",
+     .help = "worker threads whose memory is told (default: 1)"},
+    {.key = "batch_size",
+     .type = OPTION_INT,
+     .offset = offsetof(struct inspect_args, decode.batch_size),
+     .min = 1,
+     .max = ACRE_MAX_BATCH_SIZE,
+     .initial = "32",
+     .value = "N",
+     .help = "sentences that each decodes together (default: 32)"},
+    {.key = "max_beam_size",
+     .type = OPTION_INT,
+     .offset = offsetof(struct inspect_args, decode.max_beam_size),
+     .min = 1,
+     .max = ACRE_MAX_BEAM_SIZE,
+     .initial = "8",
+     .value = "N",
+     .help = "with at most so large a beam (default: 8)"},
     {.key = "attention",
      .type = OPTION_LIST,
      .offset = offsetof(struct inspect_args, attention),
@@ -54,14 +78,28 @@ static const struct option positionals[] = {
 
 static const struct args_command command = {
     .name = "inspect",
-    .synopsis = "DIR [--json | --attention TEXT [-o FILE]]",
+    .synopsis = "DIR [--json | --attention TEXT [-o FILE]] [options]",
     .about =
-        "Loads a model and prints what it is. With --attention, draws what it attends to: for\n"
-        "each decoder layer and head, each output token against the ranges of the input, with\n"
-        "their weights. The JSON is what acre translate --json --attention prints.\n",
+        "Loads a model and prints what it is, and how much memory acre serve takes for it with\n"
+        "so many threads, batches and beams: the weights, and what it works in at most. The\n"
+        "latter is reserved at once, but takes memory only as far as it has been used.\n"
+        "\n"
+        "With --attention, draws what it attends to: for each decoder layer and head, each output\n"
+        "token against the ranges of the input, with their weights. The JSON is what acre\n"
+        "translate --json --attention prints.\n",
     .options = options,
     .positionals = positionals,
 };
+
+static void print_memory(const struct acre_model_info *info, const struct decode_args *args)
+{
+    const double mib = 1 << 20;
+
+    printf("weights in memory  %.1f MiB\n", (double)info->packed_bytes / mib);
+    printf("working memory     at most %.1f MiB (threads %d, batch size %d, beams up to %d)\n",
+           (double)info->working_bytes / mib, (int)args->threads, (int)args->batch_size,
+           (int)args->max_beam_size);
+}
 
 static void print_table(const struct acre_model_info *info)
 {
@@ -86,18 +124,19 @@ static void print_table(const struct acre_model_info *info)
            (double)d->length_penalty);
 }
 
-static int print(const struct acre_model_info *info, bool as_json)
+static int print(const struct acre_model_info *info, const struct decode_args *args)
 {
     json_t *object;
     int rc = 0;
 
-    if (as_json) {
+    if (args->json) {
         object = models_describe(info);
         rc = object ? json_dumpf(object, stdout, REPLY_JSON_FLAGS) : -1;
         putchar('\n');
         json_decref(object);
     } else {
         print_table(info);
+        print_memory(info, args);
     }
     if (rc != 0 || fflush(stdout) != 0)
         return args_failed("standard output: expected to be writable, found an error");
@@ -249,7 +288,6 @@ int cmd_inspect(int argc, char **argv)
     args.attention.n_items = 0;
     strcpy(args.decode.device, "cpu");
     strcpy(args.decode.compute_type, "auto");
-    args.decode.threads = args.decode.batch_size = 1;
     switch (args_parse(&command, &args, argc, argv)) {
     case ARGS_GO:
         break;
@@ -267,7 +305,7 @@ int cmd_inspect(int argc, char **argv)
     if (rc == 0 && args.attention.n_items > 0)
         rc = show_attention(&args, &decode);
     else if (rc == 0)
-        rc = print(acre_model_info(decode.model), args.decode.json);
+        rc = print(acre_model_info(decode.model), &args.decode);
     decode_close(&decode);
     return rc;
 }

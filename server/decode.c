@@ -53,6 +53,8 @@ static int set_decoding(struct decode *decode, const struct decode_args *args)
     d->n_hypotheses = pick(args->num_hypotheses, 1);
     d->min_length = pick(args->min_length, d->min_length);
     d->max_length = pick(args->max_length, d->max_length);
+    if (args->max_beam_size > 0 && d->beam_size > args->max_beam_size)
+        d->beam_size = (int)args->max_beam_size; /* as the server does */
     if (!isnan(args->length_penalty))
         d->length_penalty = (float)args->length_penalty;
     if (d->max_length > longest)
@@ -69,6 +71,13 @@ static int set_decoding(struct decode *decode, const struct decode_args *args)
     return 0;
 }
 
+static int max_beam_size(const struct decode_args *args)
+{
+    if (args->max_beam_size > 0)
+        return (int)args->max_beam_size;
+    return args->beam_size > 0 ? (int)args->beam_size : 16;
+}
+
 int decode_open(struct decode *decode, const struct decode_args *args, size_t max_queued_tokens)
 {
     const struct acre_options options = {
@@ -76,7 +85,7 @@ int decode_open(struct decode *decode, const struct decode_args *args, size_t ma
         .compute_type = args->compute_type,
         .n_threads = (int)args->threads,
         .batch_size = (int)args->batch_size,
-        .max_beam_size = args->beam_size > 0 ? (int)args->beam_size : 16,
+        .max_beam_size = max_beam_size(args),
         .max_queued_tokens = max_queued_tokens,
     };
     const double start = decode_seconds();

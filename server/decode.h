@@ -15,6 +15,7 @@ struct decode_args {
     char device[OPTION_TEXT_BYTES];
     char compute_type[OPTION_TEXT_BYTES];
     int64_t threads, batch_size;
+    int64_t max_beam_size; /* 0: beam_size, or enough for any model */
     int64_t beam_size, num_hypotheses, min_length, max_length; /* DECODE_UNSET: the model's */
     double length_penalty;                                     /* NAN: the model's */
     bool tokens, json;

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <malloc.h> /* malloc_usable_size */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 
 static atomic_long allowed = -1;
 static atomic_ulong count;
+static _Thread_local size_t held;
 
 static bool refused(void)
 {
@@ -24,19 +26,31 @@ static bool refused(void)
     return true;
 }
 
+static void *took(void *memory)
+{
+    held += malloc_usable_size(memory);
+    return memory;
+}
+
 void *mem_alloc(size_t bytes)
 {
-    return refused() ? NULL : malloc(bytes ? bytes : 1);
+    return refused() ? NULL : took(malloc(bytes ? bytes : 1));
 }
 
 void *mem_calloc(size_t n, size_t bytes)
 {
-    return refused() ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);
+    return refused() ? NULL : took(calloc(n ? n : 1, bytes ? bytes : 1));
 }
 
 void *mem_realloc(void *old, size_t bytes)
 {
-    return refused() ? NULL : realloc(old, bytes ? bytes : 1);
+    if (refused())
+        return NULL;
+    size_t old_bytes = malloc_usable_size(old);
+    void *moved = realloc(old, bytes ? bytes : 1);
+    if (moved)
+        held -= old_bytes;
+    return took(moved);
 }
 
 char *mem_copy_text(const char *text, size_t bytes)
@@ -51,7 +65,20 @@ char *mem_copy_text(const char *text, size_t bytes)
 
 void mem_free(void *memory)
 {
+    held -= malloc_usable_size(memory);
     free(memory);
+}
+
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What a mapping takes. */
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = page_bytes();
+    return ((bytes ? bytes : 1) + page - 1) / page * page;
 }
 
 void *mem_map(size_t bytes)
@@ -60,18 +87,23 @@ void *mem_map(size_t bytes)
         return NULL;
     void *memory = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory == MAP_FAILED)
+        return NULL;
+    held += whole_pages(bytes);
+    return memory;
 }
 
 void mem_unmap(void *memory, size_t bytes)
 {
-    if (memory)
-        munmap(memory, bytes ? bytes : 1);
+    if (!memory)
+        return;
+    held -= whole_pages(bytes);
+    munmap(memory, bytes ? bytes : 1);
 }
 
 void mem_forget(void *part, size_t bytes)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t page = page_bytes();
     uintptr_t first = ((uintptr_t)part + page - 1) / page * page;
     uintptr_t end = ((uintptr_t)part + bytes) / page * page;
     if (end > first)
@@ -95,6 +127,16 @@ int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)
     memcpy(items, &moved, sizeof(moved));
     *capacity = grown;
     return 0;
+}
+
+void mem_note(ptrdiff_t bytes)
+{
+    held += (size_t)bytes;
+}
+
+size_t mem_held(void)
+{
+    return held;
 }
 
 void mem_fail_after(long n)

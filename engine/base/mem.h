@@ -1,4 +1,4 @@
-/* mem.h - the one gate through which the engine allocates.
+/* mem.h - the one gate through which the engine allocates, and where it counts what it holds.
  *
  * Tests set mem_fail_after to make the n-th allocation fail and to count allocations; outside
  * tests it stays negative and costs one relaxed load. Memory that a library allocates for itself
@@ -25,6 +25,15 @@ void mem_forget(void *part, size_t bytes);
 /* Makes room for `wanted` items of `item_bytes` in *items; grows *capacity at least by half.
  * Returns 0 or ACRE_ENOMEM with *items untouched. */
 int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes);
+
+/* Bytes that this thread has taken so far, less those it gave back: blocks with what malloc adds to
+ * them, whole pages of mappings, written or not. Only differences mean something: what something
+ * holds is how much more this is after opening it than before. */
+size_t mem_held(void);
+
+/* Counts memory that is held without having been taken here, such as part of a mapped file;
+ * negative when it is given back. */
+void mem_note(ptrdiff_t bytes);
 
 /* Tests: after n more allocations every further one fails; -1 = never. */
 void mem_fail_after(long n);

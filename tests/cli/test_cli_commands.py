@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -190,7 +191,7 @@ def test_results_come_while_input_is_open(acre_path, token_model):
 BENCH_KEYS = {
     "model", "device", "compute_type", "threads", "beam_size", "batch_size", "sentences",
     "source_tokens", "target_tokens", "seconds", "tokens_per_second", "sentences_per_second",
-    "load_seconds", "peak_rss_bytes", "latency_ms",
+    "load_seconds", "peak_rss_bytes", "packed_bytes", "working_bytes", "latency_ms",
 }
 
 
@@ -215,8 +216,14 @@ def test_bench_json(acre, token_model, tmp_path):
         assert found[rate] == pytest.approx(found[count] / found["seconds"], rel=1e-6)
     latency = found["latency_ms"]
     assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"]
-    assert found["peak_rss_bytes"] > 1 << 20
+    assert found["peak_rss_bytes"] > found["packed_bytes"] > 0 < found["working_bytes"]
     assert found["load_seconds"] > 0
+
+
+def test_bench_counts_no_memory_of_the_program_that_starts_it(acre, token_model):
+    ours = bytearray(b"x") * (256 << 20)
+    found = json.loads(acre("bench", "--model", token_model, "--json", text=TEXT).stdout)
+    assert found["packed_bytes"] < found["peak_rss_bytes"] < len(ours)
 
 
 def test_bench_reads_stdin_and_prints_a_table(acre, token_model):
@@ -242,3 +249,25 @@ def test_inspect(acre, token_model, char_model):
     table = acre("inspect", str(token_model) + "/")
     assert table.returncode == 0
     assert str(found["parameters"]) in table.stdout
+
+
+def test_inspect_states_the_memory_of_a_server(acre, token_model):
+    def rows(*flags):
+        lines = acre("inspect", token_model, *flags).stdout.splitlines()
+        return dict(re.fullmatch(r"(.{18}) (.*)", line).groups() for line in lines)
+
+    def numbers(*flags):
+        found = json.loads(acre("inspect", token_model, "--json", *flags).stdout)
+        return found["packed_bytes"], found["working_bytes"]
+
+    packed, working = numbers()
+    table = rows()
+    assert table["weights in memory "] == f"{packed / 2**20:.1f} MiB"
+    assert table["working memory    "] == (
+        f"at most {working / 2**20:.1f} MiB (threads 1, batch size 32, beams up to 8)")
+    assert numbers("--threads", "3") == (pytest.approx(packed, abs=4096),
+                                         pytest.approx(3 * working, rel=0.01))
+    small = numbers("--threads", "2", "--batch-size", "8", "--max-beam-size", "4")
+    assert small[1] < working / 2
+    assert rows("--threads", 2, "--batch-size", 8, "--max-beam-size", 4)["working memory    "] == (
+        f"at most {small[1] / 2**20:.1f} MiB (threads 2, batch size 8, beams up to 4)")
