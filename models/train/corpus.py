@@ -27,6 +27,7 @@ CONTROL = re.compile(r"[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\ufe
 MARKUP = re.compile(
     r"</?[a-zA-Z!][^>]*>|&[a-z]{2,6};|&#\d+;|\]\(|\{\{|\}\}|\$\{|https?://\S+\s*$|^[#*|]|\\[a-z]"
 )
+PUNCTUATION = re.compile(r"[^\w\s]|_")
 DIGITS = re.compile(r"\d+")
 SPACES = re.compile(r"\s+")
 
@@ -40,8 +41,7 @@ class Pair:
 
 def normalised(english):
     """The sentence without case and punctuation: what counts as the same sentence."""
-    kept = (c for c in english.lower() if c.isalnum() or c.isspace())
-    return SPACES.sub(" ", "".join(kept)).strip()
+    return " ".join(PUNCTUATION.sub("", english.lower()).split())
 
 
 def stable_hash(text):

@@ -2,7 +2,8 @@
 
     prepared/
         train.npz               ids of every pair as flat arrays with offsets, and its corpus
-        sources.json            per corpus: pairs and target ids; what was dropped and why
+        sources.json            per corpus: pairs and target ids, and what repeated evaluation text;
+                            what else was dropped and why
         recipe.json             the recipe, as it was when the data were made
         source.spm … | tokenizer_config.json    the vocabulary
         heldout/NAME.{en,XX}    sentences kept out of training, line-aligned
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import corpus, distil
+from . import corpus, distil, overlap
 from .recipe import read_recipe
 from .variants import with_variants
 from .vocabulary import ByteVocabulary, PieceVocabulary
@@ -47,39 +48,36 @@ def evaluation_sentences(folder):
     }
 
 
-def read_corpora(recipe, folder, banned, dropped):
-    """{corpus name: clean pairs}, each pair once, without the sentences in `banned`."""
+def read_corpora(recipe, folder, dropped):
+    """{corpus name: clean pairs}, each pair once."""
     by_origin, seen = {}, set()
     for origin, path in corpus.corpus_files(folder, recipe.target).items():
         if not recipe.uses(origin):
             continue
         recipe.group_of(origin)  # a corpus that the mix forgets is an error before the work
         pairs = list(corpus.read_pairs(origin, path, dropped))
-        allowed = corpus.without_sentences(pairs, banned)
-        by_origin[origin] = list(corpus.unseen(allowed, seen))
-        dropped["in an evaluation set"] += len(pairs) - len(allowed)
-        dropped["in two corpora"] += len(allowed) - len(by_origin[origin])
+        by_origin[origin] = list(corpus.unseen(pairs, seen))
+        dropped["in two corpora"] += len(pairs) - len(by_origin[origin])
     return by_origin
 
 
-def held_out_pairs(recipe, by_origin):
-    """{name: pairs} of the sets that are kept out of training."""
+def held_out_pairs(recipe, by_origin, evaluation):
+    """{name: pairs} of the sets that are kept out of training; none is in a set of `evaluation`."""
+    evaluated = evaluation_sentences(evaluation)
     sets = {}
     for name, pattern in (("tatoeba", recipe.held_out_everyday), ("it", recipe.held_out_it)):
         pool = [p for origin, pairs in by_origin.items() if fnmatch(origin, pattern) for p in pairs]
+        pool = corpus.without_sentences(pool, evaluated)
         sets[name] = corpus.held_out(pool, recipe.held_out_sentences)
     return sets
 
 
-def hold_out(recipe, by_origin, folder):
-    """Writes the held-out sets; returns their English sentences, normalised."""
-    folder.mkdir(parents=True, exist_ok=True)
-    banned = set()
-    for name, pairs in held_out_pairs(recipe, by_origin).items():
+def hold_out(recipe, by_origin, evaluation, folder):
+    """Writes the held-out sets."""
+    folder.mkdir()
+    for name, pairs in held_out_pairs(recipe, by_origin, evaluation).items():
         write_lines(folder / f"{name}.{recipe.source}", [pair.english for pair in pairs])
         write_lines(folder / f"{name}.{recipe.target}", [pair.target for pair in pairs])
-        banned.update(corpus.normalised(pair.english) for pair in pairs)
-    return banned
 
 
 def write_lines(path, lines):
@@ -157,18 +155,20 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None):
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     dropped = Counter()
-    evaluated = evaluation_sentences(eval_folder)
     longest = max(phase.max_length for phase in recipe.phases)
-    by_origin = read_corpora(recipe, corpora, evaluated, dropped)
-    banned = evaluated | hold_out(recipe, by_origin, unfinished / "heldout")
+    by_origin = read_corpora(recipe, corpora, dropped)
+    hold_out(recipe, by_origin, eval_folder, unfinished / "heldout")
     if recipe.teacher:
         by_origin |= distil.distilled_corpora(recipe, corpora, acre, longest, dropped)
-    by_origin = {name: corpus.without_sentences(p, banned) for name, p in by_origin.items()}
+    evaluated = overlap.Evaluated((eval_folder, unfinished / "heldout"), recipe)
+    sizes = {origin: len(pairs) for origin, pairs in by_origin.items()}
+    by_origin, repeats = overlap.without_repeats(by_origin, evaluated)
+    print(f"prepare: dropped what repeats evaluation text:\n{overlap.table(repeats, sizes)}")
     print(f"prepare: {sum(map(len, by_origin.values()))} pairs kept, dropped {dict(dropped)}")
     vocabulary = make_vocabulary(recipe, by_origin, unfinished)
     arrays, counts = encode_corpora(by_origin, recipe, vocabulary, longest)
     np.savez_compressed(unfinished / "train.npz", **arrays)
-    report = json.dumps({"corpora": counts, "dropped": dropped}, indent=2)
+    report = json.dumps({"corpora": counts, "repeats": repeats, "dropped": dropped}, indent=2)
     (unfinished / "sources.json").write_text(report + "\n", encoding="utf-8")
     shutil.copyfile(recipe_path, unfinished / "recipe.json")
     copy_evaluation_sets(eval_folder, recipe.target, unfinished / "eval")
