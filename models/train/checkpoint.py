@@ -4,7 +4,7 @@ import os
 
 import torch
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save_atomically(state, path):

@@ -24,6 +24,7 @@ from .evaluate import LONGEST_TRANSLATION, bleu, read_set
 from .inherit import inherit
 from .lstm import Lstm
 from .model import Transformer
+from .optimiser import Optimiser
 from .recipe import SHIPPED, read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
@@ -109,9 +110,7 @@ class Trainer:
         self.model.reserve(max(phase.max_length for phase in self.recipe.phases))
         self.begin_weights()
         self.average = Average(self.model, self.recipe.ema_decay)
-        self.optimiser = torch.optim.Adam(
-            self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True
-        )
+        self.optimiser = Optimiser(self.model)
         self.step = self.tokens = 0
         self.seconds = 0.0  # spent on steps in all, over every start of the run
         self.cooldown, self.best = None, None
@@ -188,10 +187,7 @@ class Trainer:
         loss = self.loss(source, target)
         (loss / count).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(self.recipe, self.step, self.cooldown)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        self.optimiser.step(learning_rate(self.recipe, self.step, self.cooldown))
         self.model.clear_pad()
         self.step += 1
         self.tokens += count
@@ -264,7 +260,8 @@ class Trainer:
         """What is left of the run, in words."""
         if self.cooldown:
             hours = (self.cooldown.ends_at() - self.step) * self.seconds / self.step / 3600
-            return f"cooling down, {hours:.2f} h left"
+            words = "cooling down, " if self.step >= self.cooldown.start else ""
+            return f"{words}{hours:.2f} h left"
         if self.hours is None:
             return "no time limit"
         return f"{self.hours - self.seconds / 3600:.2f} h left"
