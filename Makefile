@@ -131,12 +131,10 @@ train: $B/acre build/venv-train/ready ## train MODEL=en-de-token from CORPORA=DI
 	    --corpora $(CORPORA) --eval $(EVAL) --acre $B/acre $(ARGS)
 
 eval: ## score the shipped models, and write it down (EVAL=DIR CORPORA=DIR MODEL=en-de-token)
-	@test -n "$(EVAL)" || \
-	    { echo "usage: make eval EVAL=DIR [CORPORA=DIR] [MODEL=NAME] [ARGS=...]"; exit 2; }
 	@conf/packages install build test
 	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready
-	build/venv-test/bin/python -m models.evaluate $(MODEL) --acre $B/acre --eval $(EVAL) \
-	    $(if $(CORPORA),--corpora $(CORPORA)) $(ARGS)
+	build/venv-test/bin/python -m models.evaluate $(MODEL) --acre $B/acre \
+	    $(if $(EVAL),--eval $(EVAL)) $(if $(CORPORA),--corpora $(CORPORA)) $(ARGS)
 
 build/venv-train/ready: models/train/requirements.txt
 	python3 -m venv $(@D)

@@ -1,11 +1,13 @@
 """How good the models are: every set, by several beams and compute types of `acre translate`.
 
     python3 -m models.evaluate [MODEL ...] --acre FILE --eval DIR [--corpora DIR]
+    python3 -m models.evaluate [MODEL ...] --acre FILE --part robustness
 
 `make eval` runs it. MODEL is a folder of models/ (all of them if none is named). Sets are the
 line-aligned NAME.en and NAME.XX of --eval and, with --corpora, the sentences that the recipe of
-the model's name held out of these corpora. What comes out is printed and put in place of the
-scores in models/README.md and in the models' cards.
+the model's name held out of these corpora. The second part is what robustness.py asks. What comes
+out is printed and put in place of the sections "Scores" and "Robustness" in models/README.md and
+in the models' cards.
 """
 
 import argparse
@@ -20,10 +22,12 @@ from pathlib import Path
 
 import sacrebleu
 
+from . import robustness
 from .train import distil, prepare
 from .train.recipe import find_recipe, read_recipe
 
 MODELS = Path(__file__).parent
+PARTS = ("scores", "robustness")
 BEAMS, TYPES = (4, 1), ("int8", "f32")
 BLEU, CHRF = sacrebleu.BLEU(), sacrebleu.CHRF()
 NOTE = """\
@@ -68,9 +72,8 @@ def public_sets(folder, target):
 
 def held_out_sets(recipe, corpora, evaluation):
     """What `prepare` keeps out of training, chosen again: it depends on the corpora only."""
-    banned = prepare.evaluation_sentences(evaluation)
-    by_origin = prepare.read_corpora(recipe, corpora, banned, Counter())
-    for name, pairs in prepare.held_out_pairs(recipe, by_origin).items():
+    by_origin = prepare.read_corpora(recipe, corpora, Counter())
+    for name, pairs in prepare.held_out_pairs(recipe, by_origin, evaluation).items():
         yield TestSet(name, [pair.english for pair in pairs], [pair.target for pair in pairs])
 
 
@@ -114,20 +117,24 @@ def table(rows, sizes):
     lines = [titles, ["---"] * len(titles)]
     lines += [[r.model, str(r.beam), r.compute_type, *(r.scores.get(name, "–") for name in names),
                f"{r.speed:.0f}"] for r in rows]
+    return markdown(lines)
+
+
+def markdown(lines):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def put_in_place(path, text):
-    """Replaces what the section "Scores" of a Markdown file says."""
+def put_in_place(path, section, text):
+    """Replaces what a section of a Markdown file says."""
     old = path.read_text(encoding="utf-8")
-    new, count = re.subn(r"(?ms)^## Scores\n.*?(?=^## |\Z)", lambda _: f"## Scores\n\n{text}\n\n",
-                         old)
+    new, count = re.subn(rf"(?ms)^## {section}\n.*?(?=^## |\Z)",
+                         lambda _: f"## {section}\n\n{text}\n\n", old)
     if count != 1:
-        raise ValueError(f"{path}: expected one section Scores, found {count}")
+        raise ValueError(f"{path}: expected one section {section}, found {count}")
     path.write_text(new.rstrip("\n") + "\n", encoding="utf-8")
 
 
-def evaluate(options):
+def evaluate_scores(options):
     rows, sizes = [], {}
     for model in options.models:
         sets = sets_of(model, options)
@@ -138,10 +145,51 @@ def evaluate(options):
         note = NOTE.format(threads=options.threads, bleu=BLEU.get_signature(),
                            chrf=CHRF.get_signature())
         card = table(of_model, {test.name: len(test.sources) for test in sets})
-        put_in_place(model / "README.md", f"{note}\n\n{card}")
+        put_in_place(model / "README.md", "Scores", f"{note}\n\n{card}")
     if options.all_models:
-        put_in_place(options.folder / "README.md", f"{note}\n\n{table(rows, sizes)}")
+        put_in_place(options.folder / "README.md", "Scores", f"{note}\n\n{table(rows, sizes)}")
     print(table(rows, sizes))
+
+
+def withstood(options, model, inputs):
+    """How many inputs of each kind the model withstood; prints what it did with the others."""
+    translations = translate(options, model, robustness.BEAM, robustness.COMPUTE_TYPE,
+                             [given.text for given in inputs])
+    for given, translation in zip(inputs, translations):
+        faults = robustness.faults(given, translation)
+        if faults:
+            print(f"{model.name}, {given.kind}: {given.text!r} became {translation!r} "
+                  f"({'; '.join(faults)})", flush=True)
+    return robustness.withstood(inputs, translations)
+
+
+def robustness_text(counts, inputs):
+    """Markdown; `counts` has what each model withstood."""
+    sizes = {**Counter(given.kind for given in inputs), "all": len(inputs)}
+    titles = ["model", *sizes]
+    lines = [titles, ["---"] * len(titles)]
+    lines += [[model, *(f"{held[kind]}/{size}" for kind, size in sizes.items())]
+              for model, held in counts.items()]
+    return f"{robustness.NOTE}\n\n{markdown(lines)}"
+
+
+def evaluate_robustness(options):
+    inputs, counts = robustness.read_inputs(), {}
+    for model in options.models:
+        of_model = {model.name: withstood(options, model, inputs)}
+        counts |= of_model
+        put_in_place(model / "README.md", "Robustness", robustness_text(of_model, inputs))
+    summary = robustness_text(counts, inputs)
+    if options.all_models:
+        put_in_place(options.folder / "README.md", "Robustness", summary)
+    print(summary)
+
+
+def evaluate(options):
+    if "scores" in options.part:
+        evaluate_scores(options)
+    if "robustness" in options.part:
+        evaluate_robustness(options)
 
 
 def parse_arguments(arguments):
@@ -151,8 +199,10 @@ def parse_arguments(arguments):
                         help="folders of models/ (default: every one; only then models/README.md "
                              "is written, too)")
     parser.add_argument("--acre", type=Path, required=True, metavar="FILE", help="the acre command")
-    parser.add_argument("--eval", type=Path, required=True, metavar="DIR",
-                        help="folder of line-aligned NAME.en and NAME.XX")
+    parser.add_argument("--part", nargs="+", default=PARTS, choices=PARTS,
+                        help="what to measure (default: both)")
+    parser.add_argument("--eval", type=Path, metavar="DIR",
+                        help="folder of line-aligned NAME.en and NAME.XX, for the scores")
     parser.add_argument("--corpora", type=Path, metavar="DIR",
                         help="the corpora of the recipes, for the sentences held out of them")
     parser.add_argument("--beam", type=int, nargs="+", default=BEAMS, metavar="N",
@@ -164,6 +214,8 @@ def parse_arguments(arguments):
     parser.add_argument("--folder", type=Path, default=MODELS, metavar="DIR",
                         help="where the models are (default: models/)")
     options = parser.parse_args(arguments)
+    if "scores" in options.part and not options.eval:
+        parser.error("--eval: expected a folder for the scores, found none")
     options.all_models = not options.models
     names = options.models or sorted(p.parent.name for p in options.folder.glob("*/config.json"))
     options.models = [options.folder / name for name in names]

@@ -1,4 +1,4 @@
-"""`make eval`: scores of the models, in their cards and in models/README.md."""
+"""`make eval`: scores and robustness, in the models' cards and in models/README.md."""
 
 import os
 import shutil
@@ -13,14 +13,32 @@ from models import evaluate  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 ACRE = ROOT / os.environ.get("ACRE", "build/acre")
 GOLDEN = ROOT / "tests/golden/models/tiny-token"
-CARD = "# A model\n\nWords.\n\n## Scores\n\nold\n\n| old |\n\n## Limits\n\nMany.\n"
+CARD = """# A model
+
+Words.
+
+## Scores
+
+old
+
+| old |
+
+## Robustness
+
+earlier
+
+## Limits
+
+Many.
+"""
+SUMMARY = "# Models\n\n## Scores\n\n## Robustness\n"
 
 
 @pytest.fixture
 def models(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "models" / "one")
     (tmp_path / "models" / "one" / "README.md").write_text(CARD)
-    (tmp_path / "models" / "README.md").write_text("# Models\n\n## Scores\n")
+    (tmp_path / "models" / "README.md").write_text(SUMMARY)
     return tmp_path / "models"
 
 
@@ -35,14 +53,20 @@ def sets(tmp_path):
 
 def run(models, sets, *arguments):
     return evaluate.main([*arguments, "--acre", str(ACRE), "--eval", str(sets), "--threads", "1",
-                          "--folder", str(models)])
+                          "--folder", str(models), "--part", "scores"])
+
+
+def run_robustness(models):
+    return evaluate.main(["--acre", str(ACRE), "--threads", "1", "--folder", str(models),
+                          "--part", "robustness"])
 
 
 def test_scores_are_written_in_place(models, sets, capsys):
     assert run(models, sets) == 0
     card = (models / "one" / "README.md").read_text()
     before, after = card.split("## Scores\n")
-    assert before == "# A model\n\nWords.\n\n" and after.endswith("\n\n## Limits\n\nMany.\n")
+    assert before == CARD[: CARD.index("## Scores")]
+    assert after.endswith("\n\n" + CARD[CARD.index("## Robustness") :])
     assert "old" not in after and "| model | beam | type | news (2) | per s |" in after
     rows = [line for line in after.splitlines() if line.startswith("| one |")]
     assert [row.split(" | ")[1:3] for row in rows] == [
@@ -66,8 +90,36 @@ def test_scores_are_those_of_sacrebleu(models, sets):
 
 def test_one_model_leaves_the_summary_alone(models, sets):
     assert run(models, sets, "one") == 0
-    assert (models / "README.md").read_text() == "# Models\n\n## Scores\n"
+    assert (models / "README.md").read_text() == SUMMARY
     assert "| one | 4 | int8 |" in (models / "one" / "README.md").read_text()
+
+
+def test_robustness_is_written_in_place(models, monkeypatch, tmp_path, capsys):
+    inputs = tmp_path / "inputs.tsv"
+    inputs.write_text("kind\ttext\tkept\nodd\t?\nlinks\tSee a.b\ta.b\nlinks\tx.y\tx.y\n")
+    read_inputs = evaluate.robustness.read_inputs
+    monkeypatch.setattr(evaluate.robustness, "read_inputs", lambda: read_inputs(inputs))
+    monkeypatch.setattr(evaluate, "translate", lambda *_: ["?", "See a.b", "x x x"])
+    assert run_robustness(models) == 0
+    card, summary = ((path / "README.md").read_text() for path in (models / "one", models))
+    assert card.startswith(CARD[: CARD.index("earlier")])
+    assert card.endswith("\n\n" + CARD[CARD.index("## Limits") :])
+    for text in (card, summary):
+        assert "| model | odd | links | all |\n" in text and "| one | 1/1 | 1/2 | 2/3 |\n" in text
+    assert ("one, links: 'x.y' became 'x x x' (loop: repeats 3 times, at most 2; lost: x.y)"
+            in capsys.readouterr().out)
+
+
+def test_robustness_asks_the_model(models):
+    assert run_robustness(models) == 0
+    assert "| one | " in (models / "README.md").read_text()
+
+
+def test_scores_need_sets(models, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        evaluate.main(["--acre", str(ACRE), "--folder", str(models)])
+    assert stopped.value.code == 2
+    assert "--eval: expected a folder for the scores, found none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("spoil, message", [
