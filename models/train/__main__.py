@@ -1,36 +1,39 @@
-"""Command line of the training recipe: `python3 -m models.train COMMAND MODEL`."""
+"""Command line of the training recipe: `python3 -m models.train COMMAND ...`."""
 
 import argparse
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from .recipe import find_recipe, read_recipe
 
 RUNS = Path(__file__).parent / "runs"
 
-COMMANDS = """commands:
-  prepare    corpora to RUN/prepared, the small folder that training needs
-  train      train, or go on training after any interruption
-  evaluate   score every held-out and evaluation set, into RUN/scores.json
-  export     write the model directory that Acre serves
-  all        prepare if that was not done, train to the end, evaluate, export"""
+COMPARISONS = RUNS / "compare"
+# Of `compare`: about five hours of two cores for the twelve Transformers, a seed of each in half.
+COMPARED_STEPS = 1500
+README = Path(__file__).parents[1] / "README.md"
+
+# Commands on one run, which share their options.
+RUN_COMMANDS = {
+    "prepare": "corpora to RUN/prepared, the small folder that training needs",
+    "overlap": "how much of RUN/prepared repeats evaluation text, with examples",
+    "train": "train, or go on training after any interruption",
+    "evaluate": "score every held-out and evaluation set, into RUN/scores.json",
+    "export": "write the model directory that Acre serves",
+    "all": "prepare if that was not done, train to the end, evaluate, export",
+}
 
 
-def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(
-        prog="python3 -m models.train",
-        description="Trains the models that Acre ships.",
-        epilog=COMMANDS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("command", choices=("prepare", "train", "evaluate", "export", "all"))
+def add_run_options(parser):
     parser.add_argument("model", help="a recipe's name, or the path of a recipe")
     parser.add_argument("--corpora", type=Path, metavar="DIR",
                         help="folder of NAME.en-XX.tsv[.gz] files (for prepare)")
     parser.add_argument("--eval", type=Path, metavar="DIR",
-                        help="folder of evaluation sets NAME.en, NAME.XX (for prepare)")
+                        help="folder of evaluation sets NAME.en, NAME.XX (for prepare; for "
+                             "overlap in place of RUN/prepared/eval)")
     parser.add_argument("--run", type=Path, metavar="DIR",
                         help="where the run lives (default: models/train/runs/MODEL)")
     parser.add_argument("--out", type=Path, metavar="DIR",
@@ -41,9 +44,57 @@ def parse_arguments(arguments):
                         help="lower the rate to 0 over the next STEPS steps, then end")
     parser.add_argument("--extend", action="store_true",
                         help="undo the last cool-down and train on from where it began")
-    parser.add_argument("--threads", type=int, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--acre", type=Path, metavar="FILE",
                         help="the acre command that runs the recipe's teacher (for prepare)")
+
+
+def add_plot_options(parser):
+    parser.add_argument("runs", nargs="+", metavar="RUN",
+                        help="a run by the name of its recipe, or the folder of a run")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE.svg",
+                        help="the figure; .png and .pdf are also understood")
+
+
+def add_compare_options(parser):
+    parser.add_argument("--acre", type=Path, metavar="FILE",
+                        help="the acre command that translates; without it the runs are trained "
+                             "and exported, and no table is made")
+    parser.add_argument("--only", nargs="+", metavar="PART",
+                        help="train only these cells, MODEL[/AREA[/SEED]], as token/eq3; the table "
+                             "has whatever is trained")
+    parser.add_argument("--steps", type=int, default=COMPARED_STEPS, metavar="N",
+                        help=f"steps of every run (default: {COMPARED_STEPS})")
+    parser.add_argument("--token", type=Path, default=RUNS / "en-de-token/prepared", metavar="DIR",
+                        help="prepared pieces (default: those of en-de-token)")
+    parser.add_argument("--char", type=Path, default=RUNS / "en-de-char/prepared", metavar="DIR",
+                        help="prepared bytes (default: those of en-de-char)")
+    parser.add_argument("--beam", type=int, default=4, metavar="N",
+                        help="beam size of the translations (default: 4)")
+    parser.add_argument("--folder", type=Path, default=COMPARISONS, metavar="DIR",
+                        help="where the runs live, in N-steps/ (default: "
+                             "models/train/runs/compare)")
+    parser.add_argument("--table", type=Path, default=README, metavar="FILE",
+                        help="the Markdown file whose section \"What area attention gives\" is "
+                             "replaced (default: models/README.md)")
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(prog="python3 -m models.train",
+                                     description="Trains the models that Acre ships.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND",
+                                     help="--help after it lists its options")
+
+    def add(name, what, add_options):
+        command = commands.add_parser(name, help=what, description=what)
+        command.add_argument("--threads", type=int, metavar="N",
+                             help="threads (default: all cores)")
+        add_options(command)
+
+    for name, what in RUN_COMMANDS.items():
+        add(name, what, add_run_options)
+    add("plot", "draw the learning curves of runs", add_plot_options)
+    add("compare", "train with regular attention and with areas, and make a table of what each "
+        "gives", add_compare_options)
     return parser.parse_args(arguments)
 
 
@@ -59,6 +110,13 @@ def prepare(options, run):
 def require_prepared(run):
     if not (run / "prepared").exists():
         raise FileNotFoundError(f"{run}: nothing is prepared; run the prepare command first")
+
+
+def overlap(options, run):
+    from .overlap import check
+
+    require_prepared(run)
+    check(run / "prepared", options.eval)
 
 
 def require_best(run):
@@ -103,17 +161,46 @@ def everything(options, run):
     return finished
 
 
+def plot(options):
+    """Every run is in the legend under the name it was asked for by."""
+    if not find_spec("matplotlib"):
+        raise ValueError("plot needs matplotlib; pip install -r models/train/requirements.txt")
+    from .plot import plot as plot_runs
+
+    runs = {}
+    for name in options.runs:
+        short = Path(name).stem if name.endswith(".json") else name
+        is_folder = (Path(name) / "log.jsonl").exists()
+        runs[short] = Path(name) if is_folder else RUNS / short
+    plot_runs(runs, options.out)
+
+
+def compare(options):
+    from .compare import chosen, train_all
+
+    options.data = {"token": options.token, "char": options.char}
+    options.folder /= f"{options.steps}-steps"
+    finished = train_all(chosen(options.only), options.folder, options.steps, options.data)
+    if finished and options.acre:
+        from .comparison import compare as compare_runs
+
+        compare_runs(options)
+
+
+def run_command(options):
+    commands = {"prepare": prepare, "overlap": overlap, "train": train, "evaluate": evaluate,
+                "export": export, "all": everything}
+    commands[options.command](options, options.run or RUNS / Path(options.model).stem)
+
+
 def main(arguments=None):
     options = parse_arguments(arguments)
-    run = options.run or RUNS / Path(options.model).stem
-    if options.threads and options.command != "prepare":
+    if options.threads and options.command not in ("prepare", "plot"):
         import torch
 
         torch.set_num_threads(options.threads)
-    commands = {"prepare": prepare, "train": train, "evaluate": evaluate, "export": export,
-                "all": everything}
     try:
-        commands[options.command](options, run)
+        {"plot": plot, "compare": compare}.get(options.command, run_command)(options)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         print(f"models.train: {error}", file=sys.stderr)
         return 1
