@@ -23,6 +23,10 @@ CARD = """\
 
 {scores}
 
+## Robustness
+
+Not yet measured.
+
 ## Limits
 
 {limits}
@@ -40,8 +44,8 @@ ORIGIN = """\
 A small {model} with {attention}, trained for the Acre translation server from {start}. {size}"""
 
 TRAINING = """\
-Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Adam, label
-smoothing {smoothing}, dropout {dropout}; the weights are an exponential moving average."""
+Trained for {steps:,} steps on {tokens:.1f} million target {ids} ({hours:.1f} hours). Muon and Adam,
+label smoothing {smoothing}, dropout {dropout}; the weights are an exponential moving average."""
 
 PIECE_LIMITS = """\
 The model is small and was trained on little text for a short time. It is meant for short
@@ -112,6 +116,12 @@ def size_in_words(recipe, best):
             f"{heads}, {count / 1e6:.1f} million parameters.")
 
 
+def start_in_words(recipe):
+    if recipe.start_from == recipe.name:
+        return "the weights that it had before"
+    return f"the weights of `{recipe.start_from}`" if recipe.start_from else "scratch"
+
+
 def attention_in_words(shape):
     if not shape.area:
         return "regular attention"
@@ -126,7 +136,7 @@ def model_card(recipe, best, corpora, scores):
     origin = ORIGIN.format(
         model=model_in_words(shape),
         attention=attention_in_words(shape),
-        start=f"the weights of `{recipe.start_from}`" if recipe.start_from else "scratch",
+        start=start_in_words(recipe),
         size=size_in_words(recipe, best),
     )
     training = TRAINING.format(
