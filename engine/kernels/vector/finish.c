@@ -56,35 +56,56 @@ static struct finish finish_at(const struct product *p, size_t row, size_t colum
     return finish;
 }
 
-/* A vector of columns, of which the first `n` exist, in all rows. */
-ALWAYS_INLINE void finish_columns(const struct finish *f, enum kernel_activation activation,
-                                  size_t rows, size_t c, size_t n, const float *sums,
-                                  size_t sums_stride)
+/* A vector of columns in all rows; only the first `n` are there, where not all are. What does not
+ * change from row to row is a constant, so that the loop has nothing but arithmetic. */
+ALWAYS_INLINE void finish_vector(const struct finish *f, enum kernel_activation activation,
+                                 bool is_int8, bool has_residual, size_t rows, size_t c, size_t n,
+                                 const float *sums, size_t sums_stride)
 {
-    vf scales = f->is_int8 ? load(f->scales + c) : splat(1.0f);
-    vf bias = f->bias ? load(f->bias + c) : splat(0.0f);
+    const vf scales = is_int8 ? load(f->scales + c) : splat(1.0f);
+    const vf bias = f->bias ? load(f->bias + c) : splat(0.0f);
+    const float *residual = f->residual + (has_residual ? c : 0);
+    float *y = f->y + c;
     for (size_t r = 0; r < rows; r++) {
         vf x = load(sums + r * sums_stride + c);
-        float *y = f->y + r * f->y_stride + c;
-        const float *residual = f->residual ? f->residual + r * f->residual_stride + c : NULL;
-        if (f->is_int8)
+        if (is_int8)
             x = __builtin_convertvector((vi)x, vf) * (f->x_scales[r] * scales);
-        if (f->bias)
-            x += bias;
-        x = activation == KERNEL_GELU ? gelu(x) : activate(activation, x);
-        if (n >= LANES)
-            store(y, residual ? x + load(residual) : x);
-        else
-            for (size_t i = 0; i < n; i++)
-                y[i] = residual ? x[i] + residual[i] : x[i];
+        x = activation == KERNEL_GELU ? gelu(x + bias) : activate(activation, x + bias);
+        if (n >= LANES) {
+            store(y + r * f->y_stride,
+                  has_residual ? x + load(residual + r * f->residual_stride) : x);
+            continue;
+        }
+        float part[LANES];
+        store(part, x);
+        for (size_t i = 0; i < n; i++)
+            y[r * f->y_stride + i] =
+                has_residual ? part[i] + residual[r * f->residual_stride + i] : part[i];
     }
+}
+
+ALWAYS_INLINE void finish_vectors(const struct finish *f, enum kernel_activation activation,
+                                  bool is_int8, bool has_residual, size_t rows, size_t n,
+                                  const float *sums, size_t sums_stride)
+{
+    size_t c = 0;
+    for (; c + LANES <= n; c += LANES)
+        finish_vector(f, activation, is_int8, has_residual, rows, c, LANES, sums, sums_stride);
+    if (c < n)
+        finish_vector(f, activation, is_int8, has_residual, rows, c, n - c, sums, sums_stride);
 }
 
 ALWAYS_INLINE void finish_rows(const struct finish *f, enum kernel_activation activation,
                                size_t rows, size_t n, const float *sums, size_t sums_stride)
 {
-    for (size_t c = 0; c < n; c += LANES)
-        finish_columns(f, activation, rows, c, n - c, sums, sums_stride);
+    if (f->is_int8 && f->residual)
+        finish_vectors(f, activation, true, true, rows, n, sums, sums_stride);
+    else if (f->is_int8)
+        finish_vectors(f, activation, true, false, rows, n, sums, sums_stride);
+    else if (f->residual)
+        finish_vectors(f, activation, false, true, rows, n, sums, sums_stride);
+    else
+        finish_vectors(f, activation, false, false, rows, n, sums, sums_stride);
 }
 
 /* A function of its own, so that every shape of tile rounds alike. */

@@ -18,10 +18,16 @@ enum {
     PANEL_TILE_BYTES = TILE_ROWS * KERNEL_ROW_BYTES,
 };
 
-/* Where the operands of one block are. */
+/* Where the operands of one block are, and what is fetched into the caches while its tiles are
+ * multiplied, some in every turn: this block's part of the next two panels, which come from memory
+ * when a model is larger than the caches, and the lines that the block will write. */
 struct block {
     const char *x[2], *w[2];
     size_t x_stride, depth_bytes;
+    const char *next; /* weights */
+    size_t next_bytes;
+    const float *y;
+    size_t y_rows, y_stride;
 };
 
 ALWAYS_INLINE struct block block_at(const struct product *p, size_t row, size_t column)
@@ -33,7 +39,25 @@ ALWAYS_INLINE struct block block_at(const struct product *p, size_t row, size_t 
     block.x[1] = block.x[0] + TILE_ROWS * p->x_stride;
     block.w[0] = (const char *)p->w.panels + column / KERNEL_PANEL * panel_bytes;
     block.w[1] = block.w[0] + panel_bytes;
+
+    size_t turns = block.depth_bytes / KERNEL_ROW_BYTES;
+    size_t blocks = (p->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    block.next_bytes = (2 * PANEL_TILE_BYTES + blocks - 1) / blocks;
+    block.next = block.w[0] + 2 * panel_bytes + row / BLOCK_ROWS * turns * block.next_bytes;
+    block.y = p->y + row * p->y_stride + column;
+    block.y_stride = p->y_stride;
+    block.y_rows = ((p->m - row < BLOCK_ROWS ? p->m - row : BLOCK_ROWS) + turns - 1) / turns;
     return block;
+}
+
+/* The share of turn i. Addresses beyond the weights or the result do no harm. */
+ALWAYS_INLINE void fetch_ahead(const struct block *b, size_t i)
+{
+    for (size_t byte = 0; byte < b->next_bytes; byte += KERNEL_ROW_BYTES)
+        __builtin_prefetch(b->next + i * b->next_bytes + byte, 0);
+    for (size_t row = i * b->y_rows; row < (i + 1) * b->y_rows; row++)
+        for (size_t c = 0; c < BLOCK_COLUMNS; c += KERNEL_ROW_BYTES / sizeof(float))
+            __builtin_prefetch(b->y + row * b->y_stride + c, 1);
 }
 
 #define DOT(sum, x, w)                                                                             \
@@ -58,6 +82,7 @@ ALWAYS_INLINE void sum_block(enum kernel_type type, bool two_rows, bool two_colu
         tile_load(4, b->x[0] + i, b->x_stride);
         tile_load(6, b->w[0] + w, KERNEL_ROW_BYTES);
         DOT(0, 4, 6);
+        fetch_ahead(b, i / KERNEL_ROW_BYTES);
         if (two_columns) {
             tile_load(7, b->w[1] + w, KERNEL_ROW_BYTES);
             DOT(1, 4, 7);
