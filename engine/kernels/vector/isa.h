@@ -116,25 +116,37 @@ ALWAYS_INLINE vi dot_words(vi sum, vi x, vi w)
 #endif
 }
 
-/* The lanes in a fixed order: halves are folded onto each other. */
+/* The lanes in a fixed order: halves are folded onto each other, in registers. */
 ALWAYS_INLINE float lane_sum(vf v)
 {
-    float lanes[LANES];
-    memcpy(lanes, &v, sizeof(v));
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
-            lanes[i] += lanes[i + half];
-    return lanes[0];
+#if VECTOR_BYTES == 64
+    __m256 eight = (__m256)__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                   (__m256)__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
+#elif VECTOR_BYTES == 32
+    __m128 four = _mm256_castps256_ps128((__m256)v) + _mm256_extractf128_ps((__m256)v, 1);
+#else
+    __m128 four = (__m128)v;
+#endif
+    four += _mm_movehl_ps(four, four);
+    return four[0] + four[1];
 }
 
 ALWAYS_INLINE float lane_max(vf v)
 {
-    float lanes[LANES];
-    memcpy(lanes, &v, sizeof(v));
-    float maximum = lanes[0];
-    for (size_t i = 1; i < LANES; i++)
-        maximum = lanes[i] > maximum ? lanes[i] : maximum;
-    return maximum;
+#if VECTOR_BYTES == 64
+    __m256 eight =
+        _mm256_max_ps((__m256)__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                      (__m256)__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#elif VECTOR_BYTES == 32
+    __m128 four =
+        _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+#else
+    __m128 four = (__m128)v;
+#endif
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return four[0] > four[1] ? four[0] : four[1];
 }
 
 /* 1.5 * 2^23: a float of small magnitude is rounded to an integer, ties to even, by adding it. */

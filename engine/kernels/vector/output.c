@@ -4,16 +4,25 @@
 
 #include <math.h>
 
+/* What a logit must exceed; ids rise, so that of equal ones the first is kept. */
+ALWAYS_INLINE float threshold(const struct logit_scan *scan)
+{
+    return scan->n == scan->k ? scan->best[scan->k - 1].logit : -INFINITY;
+}
+
 static void offer_above(size_t n, int32_t first_id, const float *logits, struct logit_scan *scan)
 {
+    float least = threshold(scan);
     for (size_t i = 0; i < n; i += LANES) {
-        float least = scan->n == scan->k ? scan->best[scan->k - 1].logit : -INFINITY;
         if (!any(load(logits + i) > least))
             continue;
         size_t end = i + LANES < n ? i + LANES : n;
-        for (size_t c = i; c < end; c++)
-            if (logits[c] > -INFINITY)
+        for (size_t c = i; c < end; c++) {
+            if (logits[c] > least) {
                 kernels_offer(scan, first_id + (int32_t)c, logits[c]);
+                least = threshold(scan);
+            }
+        }
     }
 }
 
