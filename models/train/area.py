@@ -17,6 +17,9 @@ from .dropout import dropout as drop
 # What a masked item scores. Finite, so that differences of masked scores stay numbers, and low
 # enough that the mean over an area with one such item is as good as minus infinity.
 MASKED = -1e4
+# Below this an exponential, beside that of the largest score, is nothing in float32. Not further:
+# exponentials that underflow take a CPU ten times as long.
+LOWEST = -80.0
 
 
 def ahead(x, distance, fill=0.0):
@@ -36,10 +39,10 @@ def area_exponentials(scores, width):
     """
     scores = scores - scores.amax(-1, keepdim=True)
     total = scores
-    exponentials = [total.exp()]
+    exponentials = [total.clamp(min=LOWEST).exp_()]
     for w in range(2, width + 1):
         total = total + ahead(scores, w - 1, fill=MASKED)
-        exponentials.append((total / w).exp())
+        exponentials.append((total / w).clamp_(min=LOWEST).exp_())
     return exponentials
 
 

@@ -3,8 +3,8 @@
 Muon (Jordan et al. 2024) moves a matrix by its averaged gradient made orthogonal, so that every
 direction moves alike and not only the few that dominate the gradient; a step is scaled to be as
 long as Adam's (Liu et al. 2025, "Muon is Scalable for LLM Training"), so both share one learning
-rate. torch.optim.Muon is not used: it multiplies in bfloat16, which most CPUs only emulate, and
-one matrix at a time.
+rate. torch.optim.Muon is not used: it multiplies in bfloat16 always, which many CPUs only emulate,
+and one matrix at a time.
 """
 
 from collections import defaultdict
@@ -31,10 +31,11 @@ def orthogonalised(matrices):
 
 
 class Muon(torch.optim.Optimizer):
-    """For matrices only; those of one shape are stepped together."""
+    """For matrices only; those of one shape are stepped together, with products in `dtype`."""
 
-    def __init__(self, matrices):
+    def __init__(self, matrices, dtype):
         super().__init__(matrices, {"lr": 0.0})
+        self.dtype = dtype
 
     def direction(self, matrix):
         """The gradient averaged over steps, with Nesterov's look ahead."""
@@ -51,7 +52,8 @@ class Muon(torch.optim.Optimizer):
             for matrix in group["params"]:
                 alike[matrix.shape].append(matrix)
             for shape, matrices in alike.items():
-                updates = orthogonalised(torch.stack([self.direction(m) for m in matrices]))
+                directions = torch.stack([self.direction(m) for m in matrices])
+                updates = orthogonalised(directions.to(self.dtype)).to(directions.dtype)
                 length = 0.2 * max(shape) ** 0.5  # Adam's elements are about 0.2 on average
                 torch._foreach_add_(matrices, list(updates), alpha=-group["lr"] * length)
 
@@ -61,14 +63,14 @@ def is_matrix(parameter):
 
 
 class Optimiser:
-    """Both, as one."""
+    """Both, as one. With `bf16`, Muon multiplies in bfloat16: what it makes is inexact anyway."""
 
-    def __init__(self, model):
+    def __init__(self, model, bf16=False):
         tables = {m.weight for m in model.modules() if isinstance(m, nn.Embedding)}
         matrices = [p for p in model.parameters() if is_matrix(p) and p not in tables]
         others = [p for p in model.parameters() if not is_matrix(p) or p in tables]
         adam = torch.optim.Adam(others, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
-        self.parts = {"adam": adam, "muon": Muon(matrices)}
+        self.parts = {"adam": adam, "muon": Muon(matrices, torch.bfloat16 if bf16 else torch.float32)}
 
     def step(self, rate):
         """Moves the parameters and forgets their gradients."""

@@ -8,6 +8,7 @@
 A run ends after its time limit or its cool-down; SIGTERM and SIGINT save and end it early.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -50,6 +51,17 @@ def choose_device():
     if torch.cuda.is_available():
         return torch.device("cuda"), True
     return torch.device("cpu"), cpu_has_bf16()
+
+
+def keep_freed_memory():
+    """Has malloc keep what is freed. By default it maps every tensor of a batch anew, and the kernel
+    then clears its pages one by one: a quarter of a training step. The largest tensors still go
+    back, because holes of their size, never quite the right one, would come to gigabytes."""
+    m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(m_trim_threshold, 2**31 - 1)
+        libc.mallopt(m_mmap_threshold, 32 * 2**20)  # the highest there is
 
 
 def new_model(recipe, vocabulary):
@@ -105,12 +117,13 @@ class Trainer:
         self.hours = self.recipe.hours if hours is None else hours
         self.vocabulary = open_vocabulary(self.recipe.level, self.folder / "prepared")
         self.device, self.bf16 = choose_device()
+        keep_freed_memory()
         torch.manual_seed(self.recipe.seed)
         self.model = new_model(self.recipe, self.vocabulary).to(self.device)
         self.model.reserve(max(phase.max_length for phase in self.recipe.phases))
         self.begin_weights()
         self.average = Average(self.model, self.recipe.ema_decay)
-        self.optimiser = Optimiser(self.model)
+        self.optimiser = Optimiser(self.model, self.bf16)
         self.step = self.tokens = 0
         self.seconds = 0.0  # spent on steps in all, over every start of the run
         self.cooldown, self.best = None, None

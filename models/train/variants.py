@@ -14,8 +14,14 @@ from .corpus import DIGITS, Pair
 FINAL_MARKS = ".!?…"
 ORDINAL = re.compile(r"\d[a-z]")
 WORD = re.compile(r"[a-z]{3,9}")
+NAME = re.compile(r"\b[A-Z][a-z]{2,}\b")
 SIGNS = "😀 😂 😊 😍 👍 🙏 ❤️ 🎉 😢 🔥 :) :-) ;-) → ✓ € §".split()
+# Blocks of emoji and signs in Unicode that are nearly full.
+PICTURES = [*range(0x1F300, 0x1F650), *range(0x1F680, 0x1F6D0), *range(0x1F90C, 0x1FA00),
+            *range(0x2600, 0x2700)]
+SKIN_TONES = [chr(c) for c in range(0x1F3FB, 0x1F400)]
 DOMAINS = "com org net de fr eu io co.uk".split()
+FILES = "txt pdf html png zip csv".split()
 
 
 def lower_cased(pair, _):
@@ -72,6 +78,18 @@ def with_copied(pair, chance):
     return Pair(pair.origin, f"{pair.english} {thing}", f"{pair.target} {thing}")
 
 
+def with_replaced(pair, chance):
+    """A name that both sides share, once each, as a link, an address or a sign."""
+    sides = [NAME.findall(side) for side in (pair.english, pair.target)]
+    shared = [name for name in sides[0] if sides[0].count(name) == sides[1].count(name) == 1]
+    if not shared:
+        return None
+    name = re.compile(rf"\b{chance.choice(shared)}\b")
+    thing = chance.choice((link, link, address, sign))(pair, chance)
+    return Pair(pair.origin, *(name.sub(lambda _: thing, side)
+                               for side in (pair.english, pair.target)))
+
+
 def word(pair, chance):
     """A word of the sentence, so that vocabulary and spelling vary with the text."""
     return chance.choice(WORD.findall(pair.english.lower()) or ["acre"])
@@ -85,12 +103,22 @@ def link(pair, chance):
     host = f"{chance.choice(('www.', '', ''))}{word(pair, chance)}.{chance.choice(DOMAINS)}"
     path = "".join(f"/{chance.choice((letters(chance), word(pair, chance)))}"
                    for _ in range(chance.randint(0, 2)))
-    return chance.choice(("https://", "http://", "")) + host + path
+    end = chance.choice(("", "", "", f".{chance.choice(FILES)}", query(pair, chance)))
+    if path:
+        path += end
+    return chance.choice(("https://", "http://", "ftp://", "", "")) + host + path
+
+
+def query(pair, chance):
+    return "?" + "&".join(f"{word(pair, chance)}={letters(chance)}"
+                          for _ in range(chance.randint(1, 2)))
 
 
 def address(pair, chance):
-    name = chance.choice((word(pair, chance), letters(chance)))
-    return f"{name}@{word(pair, chance)}.{chance.choice(DOMAINS)}"
+    parts = (chance.choice((word(pair, chance), letters(chance)))
+             for _ in range(chance.randint(1, 2)))
+    host = f"{word(pair, chance)}.{chance.choice(DOMAINS)}"
+    return f"{chance.choice('.._-+').join(parts)}@{chance.choice(('', '', 'mail.'))}{host}"
 
 
 def amount(_, chance):
@@ -99,11 +127,14 @@ def amount(_, chance):
 
 
 def sign(_, chance):
-    return chance.choice(SIGNS)
+    if chance.random() < 0.4:
+        return chance.choice(SIGNS) * chance.choice((1, 1, 1, 2, 3))
+    tone = chance.choice(SKIN_TONES) if chance.random() < 0.1 else ""
+    return (chr(chance.choice(PICTURES)) + tone) * chance.choice((1, 1, 1, 2, 3))
 
 
 VARIANTS = {f.__name__: f for f in (lower_cased, unpunctuated, shouted, emphatic, renumbered,
-                                    with_copied)}
+                                    with_copied, with_replaced)}
 
 
 def with_variants(pairs, parts, seed):

@@ -39,6 +39,7 @@ class PieceVocabulary:
             model_type="unigram",
             vocab_size=size - 2,  # its own <unk> is one of them
             character_coverage=0.9998,
+            byte_fallback=True,  # characters without a piece, such as emoji, can be copied
             split_digits=True,
             normalization_rule_name="nmt_nfkc",
             bos_id=-1,

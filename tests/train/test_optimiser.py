@@ -24,11 +24,12 @@ def test_orthogonalised_keeps_directions_and_levels_singular_values(rows, column
         assert (levels - levels.diagonal().diag()).abs().max() < 1e-4
 
 
-def test_steps_are_those_of_pytorch():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_steps_are_those_of_pytorch(dtype):
     torch.manual_seed(2)
     begin = [torch.randn(shape) for shape in [(12, 40), (12, 40), (30, 8), (16, 16)]]
     ours, theirs = ([torch.nn.Parameter(b.clone()) for b in begin] for _ in range(2))
-    optimisers = Muon(ours), torch.optim.Muon(
+    optimisers = Muon(ours, dtype), torch.optim.Muon(
         theirs, lr=0.05, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
     optimisers[0].param_groups[0]["lr"] = 0.05
     for _ in range(3):

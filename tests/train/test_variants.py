@@ -63,8 +63,18 @@ def test_copied_things_stand_on_both_sides_whole():
         assert fault(changed.english, changed.target) in (None, "markup")
 
 
+def test_shared_names_are_replaced_alike():
+    pair = Pair("t", "Tom saw Mary in Boston with Tom.", "Tom sah Maria in Boston mit Tom.")
+    for seed in range(300):
+        changed = made("with_replaced", pair, seed)
+        thing = changed.english.removeprefix("Tom saw Mary in ").removesuffix(" with Tom.")
+        assert thing not in ("", "Boston") and " " not in thing
+        assert changed.target == f"Tom sah Maria in {thing} mit Tom."
+    assert made("with_replaced", Pair("t", "Anna saw it.", "Sie sah es.")) is None
+
+
 def test_each_kind_takes_its_part():
-    pairs = [Pair("t", f"Take {n} of them now.", f"Nimm {n} davon jetzt.") for n in range(2, 4002)]
+    pairs = [Pair("t", f"Take {n} of Tom now.", f"Nimm {n} Tom jetzt.") for n in range(2, 4002)]
     for name in PARTS:
         count = sum(1 for _ in variants.with_variants(pairs, {name: 0.1}, seed=1)) - len(pairs)
         assert 300 < count < 500, name
