@@ -9,6 +9,8 @@ to 1. What is not linear is computed in areas.py.
 Letters: L memory length, A width, s scores, e exponentials of the area logits.
 """
 
+from functools import cache
+
 import torch
 from torch.nn import functional as F
 
@@ -18,8 +20,8 @@ from .dropout import dropout as drop
 # enough that the mean over an area with one such item is as good as minus infinity.
 MASKED = -1e4
 # Below this an exponential, beside that of the largest score, is nothing in float32. Not further:
-# exponentials that underflow take a CPU ten times as long.
-LOWEST = -80.0
+# exponentials that underflow, or their gradients, take a CPU ten times as long.
+LOWEST = -60.0
 
 
 def ahead(x, distance, fill=0.0):
@@ -64,32 +66,50 @@ def shares(areas, means):
     return [area / w for w, area in enumerate(areas, 1)] if means else areas
 
 
+def coverage_pass(scores, width, means):
+    """(coverage, sum of all areas' exponentials [..., 1])."""
+    areas = area_exponentials(scores, width)
+    total = sum(e.sum(-1, keepdim=True) for e in areas)
+    return spread_over_items(shares(areas, means)) / total, total
+
+
+def gradient_pass(gradient, scores, total, coverage, width, means):
+    """The gradient of the scores from that of the coverage; computes the exponentials anew."""
+    areas = area_exponentials(scores, width)
+    # As in softmax: an area's probability moves with its gradient less the mean gradient.
+    mean = (gradient * coverage).sum(-1, keepdim=True)
+    reach = gradient
+    logits = []
+    for w, e in enumerate(areas, 1):
+        if w > 1:
+            reach = reach + ahead(gradient, w - 1)
+        value = reach / w if means else reach
+        logits.append(e * (value - mean) / (w * total))
+    return spread_over_items(logits)
+
+
+@cache
+def fuse():
+    """Has PyTorch compile both passes into one loop each, for the rest of the process: two to four
+    times as fast, after some forty seconds."""
+    global coverage_pass, gradient_pass
+    coverage_pass = torch.compile(coverage_pass, dynamic=True)
+    gradient_pass = torch.compile(gradient_pass, dynamic=True)
+
+
 class Coverage(torch.autograd.Function):
     """Scores [..., L] to coverage [..., L]; keeps the scores only and recomputes the rest."""
 
     @staticmethod
     def forward(ctx, scores, width, means):
-        areas = area_exponentials(scores, width)
-        total = sum(e.sum(-1, keepdim=True) for e in areas)
-        coverage = spread_over_items(shares(areas, means)) / total
+        coverage, total = coverage_pass(scores, width, means)
         ctx.width, ctx.means = width, means
         ctx.save_for_backward(scores, total, coverage)
         return coverage
 
     @staticmethod
     def backward(ctx, gradient):
-        scores, total, coverage = ctx.saved_tensors
-        areas = area_exponentials(scores, ctx.width)
-        # As in softmax: an area's probability moves with its gradient less the mean gradient.
-        mean = (gradient * coverage).sum(-1, keepdim=True)
-        reach = gradient
-        logits = []
-        for w, e in enumerate(areas, 1):
-            if w > 1:
-                reach = reach + ahead(gradient, w - 1)
-            value = reach / w if ctx.means else reach
-            logits.append(e * (value - mean) / (w * total))
-        return spread_over_items(logits), None, None
+        return gradient_pass(gradient, *ctx.saved_tensors, ctx.width, ctx.means), None, None
 
 
 def coverage(scores, width, means=False):

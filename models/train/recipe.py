@@ -18,6 +18,8 @@ SHIPPED = Path(__file__).parents[1]  # models/, where start_from and teacher are
 PARTS = {"lower_cased": 0.04, "unpunctuated": 0.04, "shouted": 0.01, "emphatic": 0.01,
          "renumbered": 0.2, "with_copied": 0.04, "with_replaced": 0.04}
 
+VOCABULARY_SIZES = range(300, 1 << 16)  # 256 pieces are bytes; prepared ids have 16 bits
+
 
 @dataclass(frozen=True)
 class Group:
@@ -126,6 +128,9 @@ def read_recipe(path):
     recipe = Recipe(**values)
     if bool(recipe.teacher) != bool(recipe.distilled):
         raise ValueError(f"{path}: teacher and distilled are given both or not at all")
+    if recipe.level == "token" and recipe.vocabulary not in VOCABULARY_SIZES:
+        raise ValueError(f"{path}: vocabulary: expected {VOCABULARY_SIZES[0]} to "
+                         f"{VOCABULARY_SIZES[-1]} pieces, found {recipe.vocabulary}")
     try:
         recipe.shape()
     except ValueError as error:

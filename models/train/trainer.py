@@ -11,6 +11,7 @@ A run ends after its time limit or its cool-down; SIGTERM and SIGINT save and en
 import ctypes
 import json
 import os
+import shutil
 import signal
 import time
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from pathlib import Path
 import torch
 from torch.nn import functional as F
 
-from . import checkpoint
+from . import area, checkpoint
 from .batches import Pairs, Position, Stream
 from .evaluate import LONGEST_TRANSLATION, bleu, read_set
 from .inherit import inherit
@@ -216,6 +217,8 @@ class Trainer:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
         self.announce()
+        if shutil.which("c++") or self.device.type == "cuda":  # torch.compile needs a compiler
+            area.fuse()
         if cooldown_steps and not self.cooldown:
             self.begin_cooldown(cooldown_steps)
         report, save, evaluate = map(

@@ -20,7 +20,7 @@ from models.train.recipe import read_recipe  # noqa: E402
 
 RECIPE = {
     "name": "test", "source": "en", "target": "de", "level": "token", "preset": "tiny",
-    "vocabulary": 150, "held_out_sentences": 20, "hours": 8, "start_from": "en-de-token",
+    "vocabulary": 350, "held_out_sentences": 20, "hours": 8, "start_from": "en-de-token",
     "mix": {"all": {"share": 1, "corpora": {"*": 1}}},
     "phases": [{"max_length": 48, "batch_tokens": 200}],
 }
