@@ -70,7 +70,8 @@ class Optimiser:
         matrices = [p for p in model.parameters() if is_matrix(p) and p not in tables]
         others = [p for p in model.parameters() if not is_matrix(p) or p in tables]
         adam = torch.optim.Adam(others, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
-        self.parts = {"adam": adam, "muon": Muon(matrices, torch.bfloat16 if bf16 else torch.float32)}
+        muon = Muon(matrices, torch.bfloat16 if bf16 else torch.float32)
+        self.parts = {"adam": adam, "muon": muon}
 
     def step(self, rate):
         """Moves the parameters and forgets their gradients."""

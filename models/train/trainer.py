@@ -55,9 +55,10 @@ def choose_device():
 
 
 def keep_freed_memory():
-    """Has malloc keep what is freed. By default it maps every tensor of a batch anew, and the kernel
-    then clears its pages one by one: a quarter of a training step. The largest tensors still go
-    back, because holes of their size, never quite the right one, would come to gigabytes."""
+    """Has malloc keep what is freed. By default it maps every tensor of a batch anew, and the
+    kernel then clears its pages one by one: a quarter of a training step. The largest tensors
+    still go back, because holes of their size, never quite the right one, would come to
+    gigabytes."""
     m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
