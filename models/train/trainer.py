@@ -218,7 +218,7 @@ class Trainer:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.stop)
         self.announce()
-        if shutil.which("c++") or self.device.type == "cuda":  # torch.compile needs a compiler
+        if shutil.which("c++"):  # torch.compile needs a compiler
             area.fuse()
         if cooldown_steps and not self.cooldown:
             self.begin_cooldown(cooldown_steps)

@@ -24,7 +24,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Zeroed and aligned as the engine's arenas are: split loads would halve every figure. */
+/* Zeroed and aligned as the engine's arenas are: split loads slow tiles down. */
 static void *arrays(size_t n, size_t item_bytes)
 {
     size_t bytes = (n * item_bytes + KERNEL_ROW_BYTES - 1) / KERNEL_ROW_BYTES * KERNEL_ROW_BYTES;
