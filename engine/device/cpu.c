@@ -41,7 +41,8 @@ static void stream_close(struct stream *stream)
 static void place_stream(struct stream *stream, const struct stream_limits *limits,
                          size_t row_bytes)
 {
-    size_t lp = kernel_padded(limits->max_memory), dp = kernel_padded(limits->max_head_width);
+    size_t lp = kernel_padded(limits->max_memory);
+    size_t dp = kernel_cache_padded(KERNEL_BF16, limits->max_head_width);
     struct arena *arena = &stream->arena;
     stream->scores = arena_take(arena, CPU_QUERY_BLOCK * limits->max_planes * lp, sizeof(float));
     stream->area = arena_take(arena, area_scratch(lp), sizeof(float));
@@ -49,6 +50,8 @@ static void place_stream(struct stream *stream, const struct stream_limits *limi
     stream->logits = arena_take(arena, CPU_ROW_BLOCK * CPU_OUTPUT_BLOCK, sizeof(float));
     stream->rows = arena_take(arena, CPU_ROW_BLOCK, row_bytes);
     stream->row_scales = arena_take(arena, CPU_ROW_BLOCK, sizeof(float));
+    stream->queries = arena_take(arena, CPU_QUERY_BLOCK,
+                                 stream->kernels->row_bytes(KERNEL_BF16, lp > dp ? lp : dp));
     cpu_areas_place(&stream->areas, arena, limits);
 }
 
@@ -102,7 +105,7 @@ static struct product product_of(struct stream *stream, const struct weight *wei
     const struct packed *w = &weight->packed;
     struct product product = {.m = m, .x = x, .x_stride = w->k * sizeof(*x), .w = *w};
     if (w->type != KERNEL_F32) {
-        kernels->pack_rows(w->type, m, w->k, x, stream->rows, stream->row_scales);
+        kernels->pack_rows(w->type, m, w->k, x, w->k, stream->rows, stream->row_scales);
         product.x = stream->rows;
         product.x_stride = kernels->row_bytes(w->type, w->k);
         product.x_scales = stream->row_scales;

@@ -62,10 +62,11 @@ struct stream {
     struct arena arena;
     float *scores;     /* [CPU_QUERY_BLOCK][Lp] */
     float *area;       /* scratch of area_coverage */
-    float *query;      /* [2][Dp]: one head's query and its context */
+    float *query;      /* [2][Dp]: one head's vectors with zeros after them, and its context */
     float *logits;     /* [CPU_ROW_BLOCK][CPU_OUTPUT_BLOCK] */
     char *rows;        /* CPU_ROW_BLOCK rows packed for a product */
     float *row_scales; /* [CPU_ROW_BLOCK] */
+    char *queries;     /* CPU_QUERY_BLOCK rows of queries or coverage packed for a product */
     struct area_scratch areas;
 };
 
@@ -85,8 +86,14 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
                        size_t n_positions, struct embedding **embedding);
 void cpu_embedding_close(struct embedding *embedding);
 
+/* y[M,N] = x[M,K] · panels: of attention, at most CPU_QUERY_BLOCK rows. Strides in floats. */
+void cpu_attention_product(struct stream *stream, enum kernel_type type, size_t m, size_t n,
+                           size_t k, const float *x, size_t x_stride, const void *panels, float *y,
+                           size_t y_stride);
+
 /* Attentions that are not plain, in cpu_areas.c; each stands in for its namesake below. */
 bool cpu_is_plain(const struct attention *attention);
+enum kernel_type cpu_memory_type(const struct attention *attention); /* f32 unless plain */
 int cpu_area_key_open(struct device *device, const struct area_key_parts *parts, size_t head_width,
                       const struct area_rule *area, struct area_key **key);
 void cpu_area_key_close(struct area_key *key);
@@ -99,8 +106,8 @@ void cpu_areas_attend_step(struct stream *stream, const struct attention *attent
 
 /* The memory of one head: keys as panels of items, values as panels of columns. */
 struct head_memory {
-    const float *keys;   /* [Lp/16][D][16], or so for each plane of areas */
-    const float *values; /* [Dp/16][L][16], or [planes * Lp] for L */
+    const float *keys;   /* [Lp/16][D][16], or so for each plane of areas; or bf16 */
+    const float *values; /* [Dp/16][L][16], or [planes * Lp] for L; or bf16 */
     size_t length;
 };
 

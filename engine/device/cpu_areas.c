@@ -102,13 +102,13 @@ static void fill_key(struct area_key *key, const struct area_key_parts *parts, s
     float *square = scratch, *embedding = scratch + d * d, *row = embedding + d;
     struct area_walk walk = {.rule = area};
     read_columns(&parts->fc1_weight, 0, d, square);
-    kernels_pack(d, d, square, d, (float *)(uintptr_t)key->base.panels);
+    kernels_pack(KERNEL_F32, d, d, square, d, (float *)(uintptr_t)key->base.panels);
     if (key->has_deviation) {
         read_columns(&parts->fc1_weight, is_sum(parts->mode) ? 0 : d, d, square);
-        kernels_pack(d, d, square, d, (float *)(uintptr_t)key->deviation.panels);
+        kernels_pack(KERNEL_F32, d, d, square, d, (float *)(uintptr_t)key->deviation.panels);
     }
     read_scaled(&parts->fc2_weight, parts->scale, d * d, square);
-    kernels_pack_transposed(d, d, square, d, (float *)(uintptr_t)key->query.panels);
+    kernels_pack_transposed(KERNEL_F32, d, d, square, d, (float *)(uintptr_t)key->query.panels);
     read_scaled(&parts->fc2_bias, parts->scale, d, key->query_bias);
     while (area_next(&walk))
         fill_constants(parts, d, &walk, embedding, row,
@@ -172,16 +172,23 @@ static size_t value_planes(const struct attention *attention)
     return attention->area.value == AREA_VALUE_MAX ? area_planes(&attention->area) : 0;
 }
 
+static size_t panel_floats(const struct attention *attention, size_t n, size_t k)
+{
+    return kernel_padded(n) / KERNEL_PANEL *
+           (kernel_panel_bytes(cpu_memory_type(attention), k) / sizeof(float));
+}
+
 size_t cpu_areas_key_floats(const struct attention *attention, size_t length)
 {
     size_t planes = key_planes(attention);
-    return (planes > 0 ? planes : 1) * kernel_padded(length) * attention->head_width;
+    return (planes > 0 ? planes : 1) * panel_floats(attention, length, attention->head_width);
 }
 
 size_t cpu_areas_value_floats(const struct attention *attention, size_t length)
 {
-    size_t dp = kernel_padded(attention->head_width), planes = value_planes(attention);
-    return planes > 0 ? dp * planes * kernel_padded(length) : dp * length;
+    size_t planes = value_planes(attention);
+    return panel_floats(attention, attention->head_width,
+                        planes > 0 ? planes * kernel_padded(length) : length);
 }
 
 /* ---- Areas of a whole memory ----------------------------------------------------------------- */
@@ -270,7 +277,7 @@ static void pack_keys(struct stream *stream, const struct attention *attention, 
         features(stream, key, &walk, length, keys, stride);
         if (key->is_dense)
             dense(stream, key, length, areas->means, areas->deviations, constants, areas->hidden);
-        kernels_pack(length, d, key->is_dense ? areas->hidden : areas->means, d,
+        kernels_pack(KERNEL_F32, length, d, key->is_dense ? areas->hidden : areas->means, d,
                      panels + walk.plane * plane_floats);
     }
 }
@@ -299,15 +306,16 @@ void cpu_areas_pack(struct stream *stream, const struct attention *attention, si
                     const float *keys, const float *values, size_t stride, float *packed_keys,
                     float *packed_values)
 {
+    enum kernel_type type = cpu_memory_type(attention);
     size_t d = attention->head_width;
     if (key_planes(attention) > 0)
         pack_keys(stream, attention, length, keys, stride, packed_keys);
     else
-        kernels_pack(length, d, keys, stride, packed_keys);
+        kernels_pack(type, length, d, keys, stride, packed_keys);
     if (value_planes(attention) > 0)
         pack_values(stream, attention, length, values, stride, packed_values);
     else
-        kernels_pack_transposed(d, length, values, stride, packed_values);
+        kernels_pack_transposed(type, d, length, values, stride, packed_values);
 }
 
 /* ---- Weights of a row ------------------------------------------------------------------------ */
@@ -344,16 +352,9 @@ static void memory_logits(struct stream *stream, const struct attention *attenti
 {
     size_t row_floats = area_planes(&attention->area) * kernel_padded(memory->length);
     const float *turned = turn_query(stream, attention->key, m, query, &stride);
-    stream->kernels->linear(&(struct product){
-        .m = m,
-        .x = turned,
-        .x_stride = stride * sizeof(float),
-        .w = {.n = attention->key ? row_floats : memory->length,
-              .k = attention->head_width,
-              .panels = memory->keys},
-        .y = logits,
-        .y_stride = row_floats,
-    });
+    cpu_attention_product(stream, cpu_memory_type(attention), m,
+                          attention->key ? row_floats : memory->length, attention->head_width,
+                          turned, stride, memory->keys, logits, row_floats);
 }
 
 /* Such a row becomes the weights of all areas. */
@@ -399,16 +400,9 @@ void cpu_areas_attend(struct stream *stream, const struct attention *attention, 
                   query + row * query_stride, planes);
         cover_row(stream, attention, length, planes);
     }
-    stream->kernels->linear(&(struct product){
-        .m = m,
-        .x = stream->scores,
-        .x_stride = row_floats * sizeof(float),
-        .w = {.n = attention->head_width,
-              .k = value_planes(attention) > 0 ? row_floats : length,
-              .panels = memory->values},
-        .y = context,
-        .y_stride = context_stride,
-    });
+    cpu_attention_product(stream, KERNEL_F32, m, attention->head_width,
+                          value_planes(attention) > 0 ? row_floats : length, stream->scores,
+                          row_floats, memory->values, context, context_stride);
 }
 
 /* ---- One step -------------------------------------------------------------------------------- */
@@ -576,10 +570,11 @@ static void step_logits(const struct stream *stream, const struct attention *att
     size_t row_floats = cpu_areas_cache_row_floats(attention), n = key_planes(attention);
     const float *planes = part + (1 + integral_slices(attention)) * dp;
     if (n == 0)
-        stream->kernels->scores_rows(length, dp, query, part, path, row_floats, stream->scores);
+        stream->kernels->scores_rows(KERNEL_F32, length, dp, query, part, path, row_floats,
+                                     stream->scores);
     for (size_t w = 0; w < n && w < length; w++)
-        stream->kernels->scores_rows(length - w, dp, query, planes + w * dp, path + w, row_floats,
-                                     stream->scores + w * lp + w);
+        stream->kernels->scores_rows(KERNEL_F32, length - w, dp, query, planes + w * dp, path + w,
+                                     row_floats, stream->scores + w * lp + w);
 }
 
 static void step_context(struct stream *stream, const struct attention *attention,
@@ -589,13 +584,14 @@ static void step_context(struct stream *stream, const struct attention *attentio
     size_t row_floats = cpu_areas_cache_row_floats(attention), n = value_planes(attention);
     float *plane = stream->areas.hidden;
     if (n == 0) {
-        stream->kernels->context_rows(length, dp, stream->scores, part, path, row_floats, plane);
+        stream->kernels->context_rows(KERNEL_F32, length, dp, stream->scores, part, path,
+                                      row_floats, plane);
         memcpy(out, plane, d * sizeof(float));
         return;
     }
     memset(out, 0, d * sizeof(float));
     for (size_t w = 0; w < n && w < length; w++) {
-        stream->kernels->context_rows(length - w, dp, stream->scores + w * lp + w,
+        stream->kernels->context_rows(KERNEL_F32, length - w, dp, stream->scores + w * lp + w,
                                       part + (1 + w) * dp, path + w, row_floats, plane);
         for (size_t c = 0; c < d; c++)
             out[c] += plane[c];

@@ -1,10 +1,33 @@
 /* The CPU backend's attention, by the scores identity of area attention: the products are those of
  * regular attention (queries with packed keys, coverage with packed values), and between them every
- * score row is replaced by the coverage of its items. All of it is float32.
+ * score row is replaced by the coverage of its items. Sums are float32; keys and values are that,
+ * too, or bfloat16, which halves what attention reads.
  */
 #include "device/cpu.h"
 
 #include <string.h>
+
+enum kernel_type cpu_memory_type(const struct attention *attention)
+{
+    return cpu_is_plain(attention) ? attention->type : KERNEL_F32;
+}
+
+void cpu_attention_product(struct stream *stream, enum kernel_type type, size_t m, size_t n,
+                           size_t k, const float *x, size_t x_stride, const void *panels, float *y,
+                           size_t y_stride)
+{
+    const struct kernels *kernels = stream->kernels;
+    struct product product = {.m = m, .x = x, .x_stride = x_stride * sizeof(*x)};
+    product.w = (struct packed){.type = type, .n = n, .k = k, .panels = panels};
+    product.y = y;
+    product.y_stride = y_stride;
+    if (type != KERNEL_F32) {
+        kernels->pack_rows(type, m, k, x, x_stride, stream->queries, NULL);
+        product.x = stream->queries;
+        product.x_stride = kernels->row_bytes(type, k);
+    }
+    kernels->linear(&product);
+}
 
 /* context rows of `m` queries of one head. `seen` is what query 0 sees of the memory, each later
  * query one item more; pass causal = false where all see everything. */
@@ -12,35 +35,22 @@ static void attend_head(struct stream *stream, const struct attention *attention
                         const float *query, size_t query_stride, const struct head_memory *memory,
                         bool causal, size_t seen, float *context, size_t context_stride)
 {
-    const struct kernels *kernels = stream->kernels;
-    size_t lp = kernel_padded(memory->length);
+    size_t d = attention->head_width, length = memory->length, lp = kernel_padded(length);
     if (!cpu_is_plain(attention)) {
         cpu_areas_attend(stream, attention, m, query, query_stride, memory, causal, seen, context,
                          context_stride);
         return;
     }
-    kernels->linear(&(struct product){
-        .m = m,
-        .x = query,
-        .x_stride = query_stride * sizeof(float),
-        .w = {.n = memory->length, .k = attention->head_width, .panels = memory->keys},
-        .y = stream->scores,
-        .y_stride = lp,
-    });
+    cpu_attention_product(stream, attention->type, m, length, d, query, query_stride, memory->keys,
+                          stream->scores, lp);
     for (size_t row = 0; row < m; row++) {
         float *scores = stream->scores + row * lp;
-        size_t l = causal ? seen + row : memory->length;
-        kernels->area_coverage(l, &attention->area, scores, stream->area);
+        size_t l = causal ? seen + row : length;
+        stream->kernels->area_coverage(l, &attention->area, scores, stream->area);
         memset(scores + l, 0, (lp - l) * sizeof(float));
     }
-    kernels->linear(&(struct product){
-        .m = m,
-        .x = stream->scores,
-        .x_stride = lp * sizeof(float),
-        .w = {.n = attention->head_width, .k = memory->length, .panels = memory->values},
-        .y = context,
-        .y_stride = context_stride,
-    });
+    cpu_attention_product(stream, attention->type, m, d, length, stream->scores, lp, memory->values,
+                          context, context_stride);
 }
 
 static void attend_sentence(struct stream *stream, const struct attention *attention, bool causal,
@@ -69,42 +79,53 @@ void cpu_attend(struct stream *stream, const struct attention *attention, bool c
                         context + first[b] * c);
 }
 
-/* A cache row is the keys of all heads, then the values, each head padded to Dp with zeros (the
- * memory is zeroed and the padding never written). */
+/* A cache row is the keys of all heads, then the values, each head padded with zeros. */
 size_t cpu_cache_row_floats(const struct attention *attention)
 {
     if (!cpu_is_plain(attention))
         return cpu_areas_cache_row_floats(attention);
-    return 2 * attention->n_heads * kernel_padded(attention->head_width);
+    return 2 * attention->n_heads * kernel_cache_floats(attention->type, attention->head_width);
 }
 
-static void store_step(const struct attention *attention, const float *keys, const float *values,
-                       float *row)
+/* x[d] with zeros after it up to dp. */
+static const float *padded(size_t d, size_t dp, const float *x, float *scratch)
 {
-    size_t d = attention->head_width, dp = kernel_padded(d);
-    for (size_t h = 0; h < attention->n_heads; h++) {
-        memcpy(row + h * dp, keys + h * d, d * sizeof(float));
-        memcpy(row + (attention->n_heads + h) * dp, values + h * d, d * sizeof(float));
-    }
+    if (d == dp)
+        return x;
+    memcpy(scratch, x, d * sizeof(*x));
+    memset(scratch + d, 0, (dp - d) * sizeof(*x));
+    return scratch;
+}
+
+/* Keys and values of all heads stand one behind the other, in qkv as in the row. */
+static void store_step(struct stream *stream, const struct attention *attention,
+                       const float *keys_values, float *row)
+{
+    size_t d = attention->head_width, dp = kernel_cache_padded(attention->type, d);
+    for (size_t h = 0; h < 2 * attention->n_heads; h++)
+        stream->kernels->store_row(attention->type, dp,
+                                   padded(d, dp, keys_values + h * d, stream->query),
+                                   row + h * kernel_cache_floats(attention->type, d));
 }
 
 static void attend_step_row(struct stream *stream, const struct attention *attention,
                             const int32_t *path, size_t length, float *cache, const float *qkv,
                             float *context)
 {
-    size_t d = attention->head_width, dp = kernel_padded(d), c = attention->n_heads * d;
-    size_t stride = cpu_cache_row_floats(attention);
-    float *query = stream->query, *out = stream->query + dp;
-    store_step(attention, qkv + c, qkv + 2 * c, cache + (size_t)path[length - 1] * stride);
-    memset(query, 0, dp * sizeof(float));
-    for (size_t h = 0; h < attention->n_heads; h++) {
-        memcpy(query, qkv + h * d, d * sizeof(float));
-        stream->kernels->scores_rows(length, dp, query, cache + h * dp, path, stride,
-                                     stream->scores);
+    enum kernel_type type = attention->type;
+    size_t d = attention->head_width, dp = kernel_cache_padded(type, d);
+    size_t slice = kernel_cache_floats(type, d), stride = cpu_cache_row_floats(attention);
+    const float *values = cache + attention->n_heads * slice;
+    store_step(stream, attention, qkv + attention->n_heads * d,
+               cache + (size_t)path[length - 1] * stride);
+    for (size_t h = 0; h < attention->n_heads; h++, cache += slice, values += slice) {
+        const float *query = padded(d, dp, qkv + h * d, stream->query);
+        float *out = d == dp ? context + h * d : stream->query + dp;
+        stream->kernels->scores_rows(type, length, dp, query, cache, path, stride, stream->scores);
         stream->kernels->area_coverage(length, &attention->area, stream->scores, stream->area);
-        stream->kernels->context_rows(length, dp, stream->scores,
-                                      cache + (attention->n_heads + h) * dp, path, stride, out);
-        memcpy(context + h * d, out, d * sizeof(float));
+        stream->kernels->context_rows(type, length, dp, stream->scores, values, path, stride, out);
+        if (d < dp)
+            memcpy(context + h * d, out, d * sizeof(float));
     }
 }
 

@@ -46,6 +46,7 @@ struct area_key_parts {
 /* The attention of one layer. C = n_heads * head_width. */
 struct attention {
     size_t n_heads, head_width;
+    enum kernel_type type; /* f32, or bf16: what keys and values are kept in, where areas allow */
     struct area_rule area;
     const struct area_key *key; /* borrowed; NULL: mean keys */
 };

@@ -42,30 +42,6 @@ size_t area_scratch(size_t l)
     return (size_t)(2 * MAX_AREA_WIDTH) * (kernel_padded(l) + KERNEL_PAD);
 }
 
-void kernels_pack(size_t n, size_t k, const float *w, size_t w_stride, float *panels)
-{
-    for (size_t first = 0; first < n; first += KERNEL_PANEL, panels += KERNEL_PANEL * k) {
-        size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
-        for (size_t column = 0; column < columns; column++)
-            for (size_t i = 0; i < k; i++)
-                panels[i * KERNEL_PANEL + column] = w[(first + column) * w_stride + i];
-        for (size_t column = columns; column < KERNEL_PANEL; column++)
-            for (size_t i = 0; i < k; i++)
-                panels[i * KERNEL_PANEL + column] = 0.0f;
-    }
-}
-
-void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride, float *panels)
-{
-    for (size_t first = 0; first < n; first += KERNEL_PANEL) {
-        size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
-        for (size_t i = 0; i < k; i++, panels += KERNEL_PANEL) {
-            memcpy(panels, w + i * w_stride + first, columns * sizeof(*panels));
-            memset(panels + columns, 0, (KERNEL_PANEL - columns) * sizeof(*panels));
-        }
-    }
-}
-
 uint16_t kernels_bf16(float x)
 {
     uint32_t bits;
@@ -143,6 +119,48 @@ void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t
         *scale = largest / 127.0f;
         *sum =
             pack_int8(k, w, largest > 0.0f ? 127.0f / largest : 0.0f, (int8_t *)panel + 4 * lane);
+    }
+}
+
+void kernels_pack(enum kernel_type type, size_t n, size_t k, const float *w, size_t w_stride,
+                  void *panels)
+{
+    size_t panel_bytes = kernel_panel_bytes(type, k);
+    char *panel = panels;
+    for (size_t first = 0; first < n; first += KERNEL_PANEL, panel += panel_bytes) {
+        size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
+        if (columns < KERNEL_PANEL || kernel_depth(type, k) > k)
+            memset(panel, 0, panel_bytes);
+        for (size_t column = 0; column < columns; column++)
+            kernels_pack_column(type, k, w + (first + column) * w_stride, column, panel, NULL,
+                                NULL);
+    }
+}
+
+/* numbers[n] stand two apart: those of the next row lie between them. */
+static void pack_row_bf16(size_t n, const float *w, uint16_t *numbers)
+{
+    for (size_t i = 0; i < n; i++)
+        numbers[2 * i] = kernels_bf16(w[i]);
+}
+
+void kernels_pack_transposed(enum kernel_type type, size_t n, size_t k, const float *w,
+                             size_t w_stride, void *panels)
+{
+    size_t panel_bytes = kernel_panel_bytes(type, k), group = kernel_group(type);
+    char *panel = panels;
+    for (size_t first = 0; first < n; first += KERNEL_PANEL, panel += panel_bytes) {
+        size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
+        if (columns < KERNEL_PANEL || kernel_depth(type, k) > k)
+            memset(panel, 0, panel_bytes);
+        for (size_t i = 0; i < k; i++) {
+            const float *row = w + i * w_stride + first;
+            char *out = panel + i / group * KERNEL_ROW_BYTES;
+            if (type == KERNEL_F32)
+                memcpy(out, row, columns * sizeof(*row));
+            else
+                pack_row_bf16(columns, row, (uint16_t *)out + i % group);
+        }
     }
 }
 

@@ -114,6 +114,21 @@ static inline struct packed packed_columns(const struct packed *w, size_t first,
     };
 }
 
+/* Rows of attention caches are f32 or bf16. In bf16 each 32 numbers are 16 words, number i and
+ * number 16 + i in the lower and the upper half of word i, so that vectors of words become vectors
+ * of numbers that stand together. Numbers of a row, of which n are meant: */
+static inline size_t kernel_cache_padded(enum kernel_type type, size_t n)
+{
+    size_t step = type == KERNEL_F32 ? KERNEL_PAD : 2 * KERNEL_PAD;
+    return (n + step - 1) / step * step;
+}
+
+/* And the floats that it takes. */
+static inline size_t kernel_cache_floats(enum kernel_type type, size_t n)
+{
+    return kernel_cache_padded(type, n) / (type == KERNEL_F32 ? 1 : 2);
+}
+
 /* Strides are from row to row: of x in bytes, of residual and y in floats. */
 struct product {
     size_t m;
@@ -154,12 +169,12 @@ struct logit_scan {
 struct kernels {
     const char *name;
 
-    /* Puts x[M,K] into the form that this table's linear reads for products of this type:
-     * row_bytes() per row, and for int8 scales[M]. `rows` has room for M rounded up to a multiple
-     * of KERNEL_ROW_STEP: linear may read there what nobody wrote. */
+    /* Puts x[M,K], rows x_stride floats apart, into the form that this table's linear reads for
+     * products of this type: row_bytes() per row, and for int8 scales[M]. `rows` has room for M
+     * rounded up to a multiple of KERNEL_ROW_STEP: linear may read there what nobody wrote. */
     size_t (*row_bytes)(enum kernel_type type, size_t k);
-    void (*pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, void *rows,
-                      float *scales);
+    void (*pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+                      void *rows, float *scales);
 
     /* y[M,N] = activation(x[M,K]·Wᵀ + bias) + residual. The products of attention use it too, on
      * packed keys and values. */
@@ -174,10 +189,13 @@ struct kernels {
     void (*lstm_cell)(size_t c, const float *gates, const float *before, float *after,
                       float *hidden);
 
-    /* scores[m] = query[Dp] · key of item m, for keys scattered over a cache: item m's is at
-     * cache + rows[m] * stride, m < L. */
-    void (*scores_rows)(size_t l, size_t dp, const float *query, const float *cache,
-                        const int32_t *rows, size_t stride, float *scores);
+    /* Writes x[n] into a cache, n = kernel_cache_padded(): as it is, or as bf16. */
+    void (*store_row)(enum kernel_type type, size_t n, const float *x, float *row);
+
+    /* scores[m] = query[n] · key of item m, for keys scattered over a cache: item m's is at
+     * cache + rows[m] * stride, m < L, as store_row wrote it. */
+    void (*scores_rows)(enum kernel_type type, size_t l, size_t n, const float *query,
+                        const float *cache, const int32_t *rows, size_t stride, float *scores);
 
     /* Replaces scores[L] by the coverage of each item (area-attention identity): c_m = sum of the
      * probabilities of all areas of width 1..A that contain m; divided by their width where the
@@ -186,9 +204,9 @@ struct kernels {
      * is 0. scratch: area_scratch(L) floats. */
     void (*area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
 
-    /* out[Dp] = sum over m < L of coverage[m] * value of item m, scattered likewise. */
-    void (*context_rows)(size_t l, size_t dp, const float *coverage, const float *cache,
-                         const int32_t *rows, size_t stride, float *out);
+    /* out[n] = sum over m < L of coverage[m] * value of item m, scattered likewise. */
+    void (*context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,
+                         const float *cache, const int32_t *rows, size_t stride, float *out);
 
     /* Takes logits[n] of the ids first_id ... into the scan. Minus infinity is no candidate and has
      * no share of the sum. logits is padded to KERNEL_PAD and may be written beyond n. */
@@ -201,11 +219,13 @@ const struct kernels *kernels_find(enum cpu_level level);
 /* Floats of scratch that area_coverage needs for a memory of l items. */
 size_t area_scratch(size_t l);
 
-/* Packs W[n,k] (rows w_stride apart) into f32 panels: kernel_padded(n) * k floats. */
-void kernels_pack(size_t n, size_t k, const float *w, size_t w_stride, float *panels);
+/* Packs W[n,k] (rows w_stride apart) into panels of f32 or bf16. */
+void kernels_pack(enum kernel_type type, size_t n, size_t k, const float *w, size_t w_stride,
+                  void *panels);
 
-/* Packs the transpose of W[k,n] into f32 panels, likewise. */
-void kernels_pack_transposed(size_t n, size_t k, const float *w, size_t w_stride, float *panels);
+/* Packs the transpose of W[k,n], likewise. */
+void kernels_pack_transposed(enum kernel_type type, size_t n, size_t k, const float *w,
+                             size_t w_stride, void *panels);
 
 /* Packs one column of a weight, w[k], into lane `lane` of a zeroed panel. For int8 *scale and *sum
  * get what struct packed says. */

@@ -36,18 +36,23 @@ static float quantize_row(size_t k, const float *x, int8_t *row)
     return largest / 127.0f;
 }
 
-static void pack_rows(enum kernel_type type, size_t m, size_t k, const float *x, void *rows,
-                      float *scales)
+static float float_of_bf16(uint16_t half)
 {
-    if (type == KERNEL_INT8) {
-        for (size_t row = 0; row < m; row++)
-            scales[row] = quantize_row(k, x + row * k, (int8_t *)rows + row * k);
-        return;
-    }
-    memcpy(rows, x, m * k * sizeof(*x));
-    for (size_t i = 0; i < m * k && type == KERNEL_BF16; i++) {
-        uint32_t bits = (uint32_t)kernels_bf16(x[i]) << 16;
-        memcpy((float *)rows + i, &bits, sizeof(bits));
+    uint32_t bits = (uint32_t)half << 16;
+    float number;
+    memcpy(&number, &bits, sizeof(number));
+    return number;
+}
+
+static void pack_rows(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+                      void *rows, float *scales)
+{
+    for (size_t row = 0; row < m; row++, x += x_stride) {
+        float *out = (float *)rows + row * k;
+        if (type == KERNEL_INT8)
+            scales[row] = quantize_row(k, x, (int8_t *)rows + row * k);
+        for (size_t i = 0; i < k && type != KERNEL_INT8; i++)
+            out[i] = type == KERNEL_BF16 ? float_of_bf16(kernels_bf16(x[i])) : x[i];
     }
 }
 
@@ -62,10 +67,7 @@ static float number_of(const struct packed *w, size_t column, size_t i)
         return ((const float *)panel)[place];
     if (w->type == KERNEL_INT8)
         return ((const int8_t *)panel)[place];
-    uint32_t bits = (uint32_t)((const uint16_t *)panel)[place] << 16;
-    float number;
-    memcpy(&number, &bits, sizeof(number));
-    return number;
+    return float_of_bf16(((const uint16_t *)panel)[place]);
 }
 
 static float sum_of(const struct product *p, size_t row, size_t column)
@@ -126,14 +128,40 @@ static void lstm_cell(size_t c, const float *gates, const float *before, float *
     }
 }
 
-static void scores_rows(size_t l, size_t dp, const float *query, const float *cache,
-                        const int32_t *rows, size_t stride, float *out)
+/* Where number i of a cache row in bf16 is. */
+static size_t half_of(size_t i)
+{
+    size_t word = i / 32 * 16 + i % 16;
+    return 2 * word + i / 16 % 2;
+}
+
+static void store_row(enum kernel_type type, size_t n, const float *x, float *row)
+{
+    void *memory = row;
+    uint16_t *halves = memory;
+    for (size_t i = 0; i < n; i++) {
+        if (type == KERNEL_F32)
+            row[i] = x[i];
+        else
+            halves[half_of(i)] = kernels_bf16(x[i]);
+    }
+}
+
+static float cached(enum kernel_type type, const float *row, size_t i)
+{
+    const void *memory = row;
+    const uint16_t *halves = memory;
+    return type == KERNEL_F32 ? row[i] : float_of_bf16(halves[half_of(i)]);
+}
+
+static void scores_rows(enum kernel_type type, size_t l, size_t n, const float *query,
+                        const float *cache, const int32_t *rows, size_t stride, float *out)
 {
     for (size_t m = 0; m < l; m++) {
         const float *key = cache + (size_t)rows[m] * stride;
         out[m] = 0.0f;
-        for (size_t i = 0; i < dp; i++)
-            out[m] += query[i] * key[i];
+        for (size_t i = 0; i < n; i++)
+            out[m] += query[i] * cached(type, key, i);
     }
 }
 
@@ -163,13 +191,13 @@ static void area_coverage(size_t l, const struct area_rule *rule, float *row, fl
         row[m] = (float)((double)row[m] / total);
 }
 
-static void context_rows(size_t l, size_t dp, const float *coverage, const float *cache,
-                         const int32_t *rows, size_t stride, float *out)
+static void context_rows(enum kernel_type type, size_t l, size_t n, const float *coverage,
+                         const float *cache, const int32_t *rows, size_t stride, float *out)
 {
-    memset(out, 0, dp * sizeof(*out));
+    memset(out, 0, n * sizeof(*out));
     for (size_t m = 0; m < l; m++)
-        for (size_t i = 0; i < dp; i++)
-            out[i] += coverage[m] * cache[(size_t)rows[m] * stride + i];
+        for (size_t i = 0; i < n; i++)
+            out[i] += coverage[m] * cached(type, cache + (size_t)rows[m] * stride, i);
 }
 
 static void scan_logits(size_t n, int32_t first_id, float *logits, struct logit_scan *scan)
@@ -195,6 +223,7 @@ const struct kernels kernels_scalar = {
     .linear = linear,
     .layer_norm = layer_norm,
     .lstm_cell = lstm_cell,
+    .store_row = store_row,
     .scores_rows = scores_rows,
     .area_coverage = area_coverage,
     .context_rows = context_rows,

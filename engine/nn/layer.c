@@ -12,12 +12,13 @@ bool layer_has_areas(const struct area_config *area, size_t layer)
     return area->width[layer] > 1 || area->height[layer] > 1;
 }
 
-struct attention layer_attention(int d_model, int n_heads, const struct area_config *area,
-                                 size_t layer)
+struct attention layer_attention(const struct config *config, int n_heads,
+                                 const struct area_config *area, size_t layer)
 {
     struct attention attention = {
         .n_heads = (size_t)n_heads,
-        .head_width = (size_t)(d_model / n_heads),
+        .head_width = (size_t)(config->d_model / n_heads),
+        .type = config->compute_type == KERNEL_F32 ? KERNEL_F32 : KERNEL_BF16,
         .area = {.width = area->width[layer], .sigmoid = area->sigmoid},
     };
     if (layer_has_areas(area, layer)) {

@@ -142,7 +142,7 @@ static int bind_attention(struct lstm *model, const struct config *config,
                                         .prefix = "model.decoder.",
                                         .type = config->compute_type};
     const struct area_config *area = &config->decoder_cross;
-    model->attention = layer_attention(config->d_model, 1, area, 0);
+    model->attention = layer_attention(config, 1, area, 0);
     return layer_bind_area_key(&source, "attention", layer_key_mode(area, 0), key_scale(area),
                                &model->attention, &model->key, err);
 }

@@ -53,7 +53,7 @@ static int bind_encoder(struct transformer *model, const struct config *config,
         snprintf(prefix, sizeof(prefix), "model.encoder.layers.%zu.", i);
         source->prefix = prefix;
         layer->self_attention =
-            layer_attention(config->d_model, config->encoder_heads, &config->encoder_self, i);
+            layer_attention(config, config->encoder_heads, &config->encoder_self, i);
         layer->self_scale = query_scale(&layer->self_attention, &config->encoder_self, i);
         layer->self_key_mode = layer_key_mode(&config->encoder_self, i);
         int status = layer_bind_encoder(layer, source, err);
@@ -73,11 +73,11 @@ static int bind_decoder(struct transformer *model, const struct config *config,
         snprintf(prefix, sizeof(prefix), "model.decoder.layers.%zu.", i);
         source->prefix = prefix;
         layer->self_attention =
-            layer_attention(config->d_model, config->decoder_heads, &config->decoder_self, i);
+            layer_attention(config, config->decoder_heads, &config->decoder_self, i);
         layer->self_scale = query_scale(&layer->self_attention, &config->decoder_self, i);
         layer->self_key_mode = layer_key_mode(&config->decoder_self, i);
         layer->cross_attention =
-            layer_attention(config->d_model, config->decoder_heads, &config->decoder_cross, i);
+            layer_attention(config, config->decoder_heads, &config->decoder_cross, i);
         layer->cross_scale = query_scale(&layer->cross_attention, &config->decoder_cross, i);
         layer->cross_key_mode = layer_key_mode(&config->decoder_cross, i);
         int status = layer_bind_decoder(layer, source, err);

@@ -65,7 +65,7 @@ static void ours(const struct bench *bench, enum kernel_type type, size_t m)
     product.w = bench->w[type];
     product.y = bench->y, product.y_stride = N;
     if (type != KERNEL_F32) {
-        bench->kernels->pack_rows(type, m, K, bench->x, bench->rows, bench->scales);
+        bench->kernels->pack_rows(type, m, K, bench->x, K, bench->rows, bench->scales);
         product.x = bench->rows, product.x_scales = bench->scales;
         product.x_stride = bench->kernels->row_bytes(type, K);
     }

@@ -102,7 +102,7 @@ static float *multiply(const struct kernels *kernels, const struct case_ *c, siz
     size_t row_bytes = kernels->row_bytes(p.w.type, p.w.k);
     void *packed = calloc(rows + KERNEL_ROW_STEP, row_bytes);
     float *scales = calloc(rows, sizeof(float));
-    kernels->pack_rows(p.w.type, rows, p.w.k, c->x + first * p.w.k, packed, scales);
+    kernels->pack_rows(p.w.type, rows, p.w.k, c->x + first * p.w.k, p.w.k, packed, scales);
     p.m = rows, p.x = packed, p.x_stride = row_bytes, p.x_scales = scales;
     p.y = calloc(rows * p.w.n, sizeof(float));
     if (p.residual)
@@ -240,22 +240,39 @@ static void coverage_equals_oracle(void **state)
     }
 }
 
+/* Rows are written by the tested kernels, and must be the oracle's to the last bit. */
+static float *random_cache(enum kernel_type type, size_t n_rows, size_t n, size_t stride)
+{
+    float *cache = calloc(n_rows * stride, sizeof(*cache)), *want = calloc(stride, sizeof(*want));
+    for (size_t row = 0; row < n_rows; row++) {
+        float *x = random_floats(n, 1);
+        tested->store_row(type, n, x, cache + row * stride);
+        kernels_scalar.store_row(type, n, x, want);
+        assert_memory_equal(cache + row * stride, want, stride * sizeof(*want));
+        free(x);
+    }
+    free(want);
+    return cache;
+}
+
 static void cache_rows_equal_oracle(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
-        size_t l = pick(1, 60), dp = KERNEL_PAD * pick(1, 5), stride = dp * 3, n = 100;
-        float *cache = random_floats(n * stride, 1), *query = random_floats(dp, 1);
-        float *coverage = random_floats(l, 1), *got = calloc(l + dp, 4), *want = calloc(l + dp, 4);
+        enum kernel_type type = rand() % 2 ? KERNEL_F32 : KERNEL_BF16;
+        size_t l = pick(1, 60), n = kernel_cache_padded(type, pick(1, 100)), n_rows = 100;
+        size_t stride = 3 * kernel_cache_floats(type, n);
+        float *cache = random_cache(type, n_rows, n, stride), *query = random_floats(n, 1);
+        float *coverage = random_floats(l, 1), *got = calloc(l + n, 4), *want = calloc(l + n, 4);
         int32_t *rows = calloc(l, sizeof(*rows));
         for (size_t m = 0; m < l; m++)
-            rows[m] = (int32_t)pick(0, n - 1);
-        tested->scores_rows(l, dp, query, cache, rows, stride, got);
-        kernels_scalar.scores_rows(l, dp, query, cache, rows, stride, want);
+            rows[m] = (int32_t)pick(0, n_rows - 1);
+        tested->scores_rows(type, l, n, query, cache, rows, stride, got);
+        kernels_scalar.scores_rows(type, l, n, query, cache, rows, stride, want);
         assert_close(l, got, want, 2e-5f);
-        tested->context_rows(l, dp, coverage, cache, rows, stride, got);
-        kernels_scalar.context_rows(l, dp, coverage, cache, rows, stride, want);
-        assert_close(dp, got, want, 2e-5f);
+        tested->context_rows(type, l, n, coverage, cache, rows, stride, got);
+        kernels_scalar.context_rows(type, l, n, coverage, cache, rows, stride, want);
+        assert_close(n, got, want, 2e-5f);
         free(cache), free(query), free(coverage), free(got), free(want), free(rows);
     }
 }

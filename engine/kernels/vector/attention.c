@@ -5,54 +5,123 @@
 /* Rows of a cache lie anywhere in it, so the processor must be told what comes next. */
 enum { ROWS_AHEAD = 4, LINE_FLOATS = 16 };
 
-ALWAYS_INLINE void prefetch_row(size_t n, const float *row)
+ALWAYS_INLINE void prefetch_row(enum kernel_type type, size_t n, const float *row)
 {
-    for (size_t i = 0; i < n; i += LINE_FLOATS)
+    for (size_t i = 0; i < kernel_cache_floats(type, n); i += LINE_FLOATS)
         __builtin_prefetch(row + i);
 }
 
-void ISA(scores_rows)(size_t l, size_t dp, const float *query, const float *cache,
-                      const int32_t *rows, size_t stride, float *scores)
+/* Where a bf16 row has numbers i ... and, in the upper halves, i + KERNEL_PAD ... */
+ALWAYS_INLINE size_t word_of(size_t i)
 {
-    for (size_t m = 0; m < l; m++) {
-        const float *key = cache + (size_t)rows[m] * stride;
-        vf sum = splat(0.0f);
-        if (m + ROWS_AHEAD < l)
-            prefetch_row(dp, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
-        for (size_t i = 0; i < dp; i += LANES)
-            sum += load(query + i) * load(key + i);
-        scores[m] = lane_sum(sum);
+    return i / (2 * KERNEL_PAD) * KERNEL_PAD + i % (2 * KERNEL_PAD);
+}
+
+ALWAYS_INLINE vf lower_numbers(vf words)
+{
+    return (vf)((vi)words << 16);
+}
+
+ALWAYS_INLINE vf upper_numbers(vf words)
+{
+    return (vf)((vi)words >> 16 << 16);
+}
+
+void ISA(store_row)(enum kernel_type type, size_t n, const float *x, float *row)
+{
+    if (type == KERNEL_F32) {
+        memcpy(row, x, n * sizeof(*x));
+        return;
+    }
+    for (size_t block = 0; block < n; block += 2 * KERNEL_PAD) {
+        for (size_t i = block; i < block + KERNEL_PAD; i += LANES) {
+            vi lower = to_bf16(load(x + i)) >> 16 & 0xffff;
+            vi upper = to_bf16(load(x + i + KERNEL_PAD)) >> 16 << 16;
+            store(row + word_of(i), (vf)(lower | upper));
+        }
     }
 }
 
-/* `panels` panels of the output at a time, in registers; a constant at each call. */
-ALWAYS_INLINE void context_panels(size_t panels, size_t l, const float *coverage,
-                                  const float *cache, const int32_t *rows, size_t stride,
-                                  float *out)
+ALWAYS_INLINE vf products_f32(size_t n, const float *query, const float *key)
 {
+    vf sum = splat(0.0f);
+    for (size_t i = 0; i < n; i += LANES)
+        sum += load(query + i) * load(key + i);
+    return sum;
+}
+
+ALWAYS_INLINE vf products_bf16(size_t n, const float *query, const float *key)
+{
+    vf sum = splat(0.0f);
+    for (size_t block = 0; block < n; block += 2 * KERNEL_PAD) {
+        for (size_t i = block; i < block + KERNEL_PAD; i += LANES) {
+            vf words = load(key + word_of(i));
+            sum += load(query + i) * lower_numbers(words);
+            sum += load(query + i + KERNEL_PAD) * upper_numbers(words);
+        }
+    }
+    return sum;
+}
+
+void ISA(scores_rows)(enum kernel_type type, size_t l, size_t n, const float *query,
+                      const float *cache, const int32_t *rows, size_t stride, float *scores)
+{
+    for (size_t m = 0; m < l; m++) {
+        const float *key = cache + (size_t)rows[m] * stride;
+        if (m + ROWS_AHEAD < l)
+            prefetch_row(type, n, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
+        scores[m] = lane_sum(type == KERNEL_F32 ? products_f32(n, query, key)
+                                                : products_bf16(n, query, key));
+    }
+}
+
+/* `panels` panels of the output at a time, in registers; a constant at each call, even for bf16. */
+ALWAYS_INLINE void context_panels(enum kernel_type type, size_t panels, size_t l,
+                                  const float *coverage, const float *cache, const int32_t *rows,
+                                  size_t stride, float *out)
+{
+    enum { PAIR = 2 * PANEL_VECTORS };
+    const size_t vectors = panels * PANEL_VECTORS;
     vf sum[4 * PANEL_VECTORS];
-    for (size_t v = 0; v < panels * PANEL_VECTORS; v++)
+    for (size_t v = 0; v < vectors; v++)
         sum[v] = splat(0.0f);
     for (size_t m = 0; m < l; m++) {
         const float *value = cache + (size_t)rows[m] * stride;
         if (m + ROWS_AHEAD < l)
-            prefetch_row(panels * KERNEL_PAD, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
-        for (size_t v = 0; v < panels * PANEL_VECTORS; v++)
+            prefetch_row(type, panels * KERNEL_PAD, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
+        for (size_t v = 0; v < vectors && type == KERNEL_F32; v++)
             sum[v] += splat(coverage[m]) * load(value + v * LANES);
+        for (size_t v = 0; v < vectors / 2 && type == KERNEL_BF16; v++) {
+            vf words = load(value + v * LANES);
+            size_t at = v / PANEL_VECTORS * PAIR + v % PANEL_VECTORS;
+            sum[at] += splat(coverage[m]) * lower_numbers(words);
+            sum[at + PANEL_VECTORS] += splat(coverage[m]) * upper_numbers(words);
+        }
     }
-    for (size_t v = 0; v < panels * PANEL_VECTORS; v++)
+    for (size_t v = 0; v < vectors; v++)
         store(out + v * LANES, sum[v]);
 }
 
-void ISA(context_rows)(size_t l, size_t dp, const float *coverage, const float *cache,
-                       const int32_t *rows, size_t stride, float *out)
+ALWAYS_INLINE void context_of(enum kernel_type type, size_t l, size_t n, const float *coverage,
+                              const float *cache, const int32_t *rows, size_t stride, float *out)
 {
-    const size_t wide = VECTOR_BYTES == 16 ? 2 : 4;
+    const size_t wide = VECTOR_BYTES == 16 ? 2 : 4, narrow = type == KERNEL_F32 ? 1 : 2;
     size_t i = 0;
-    for (; i + wide * KERNEL_PAD <= dp; i += wide * KERNEL_PAD)
-        context_panels(wide, l, coverage, cache + i, rows, stride, out + i);
-    for (; i < dp; i += KERNEL_PAD)
-        context_panels(1, l, coverage, cache + i, rows, stride, out + i);
+    for (; i + wide * KERNEL_PAD <= n; i += wide * KERNEL_PAD)
+        context_panels(type, wide, l, coverage, cache + kernel_cache_floats(type, i), rows, stride,
+                       out + i);
+    for (; i < n; i += narrow * KERNEL_PAD)
+        context_panels(type, narrow, l, coverage, cache + kernel_cache_floats(type, i), rows,
+                       stride, out + i);
+}
+
+void ISA(context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,
+                       const float *cache, const int32_t *rows, size_t stride, float *out)
+{
+    if (type == KERNEL_F32)
+        context_of(KERNEL_F32, l, n, coverage, cache, rows, stride, out);
+    else
+        context_of(KERNEL_BF16, l, n, coverage, cache, rows, stride, out);
 }
 
 /* y^(N/w) for w = 1..a, N = lcm(1..a), by the shortest chains (design, section 3). power[w - 1]. */

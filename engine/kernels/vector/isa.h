@@ -177,6 +177,13 @@ ALWAYS_INLINE vf vexp(vf x)
     return e * (vf)exponent;
 }
 
+/* The nearest bf16, ties to even, in the upper half of each lane; the lower is anything. */
+ALWAYS_INLINE vi to_bf16(vf x)
+{
+    vi bits = (vi)x;
+    return bits + 0x7fff + (bits >> 16 & 1);
+}
+
 ALWAYS_INLINE float row_maximum(size_t n, const float *x)
 {
     vf maximum = splat(x[0]);

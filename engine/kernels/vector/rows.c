@@ -65,13 +65,11 @@ static float quantize_row(size_t k, const float *x, char *row)
     return largest / 127.0f;
 }
 
-/* To the nearest bf16, ties to even. */
 static void round_row(size_t k, const float *x, char *row)
 {
     typedef int16_t halves __attribute__((vector_size(2 * LANES)));
     for (size_t i = 0; i < kernel_depth(KERNEL_BF16, k); i += LANES) {
-        vi bits = (vi)load_part(x, i, k);
-        bits += 0x7fff + (bits >> 16 & 1);
+        vi bits = to_bf16(load_part(x, i, k));
         if (HAS_TILES) {
             halves upper = __builtin_convertvector(bits >> 16, halves);
             memcpy(row + i * sizeof(uint16_t), &upper, sizeof(upper));
@@ -81,11 +79,11 @@ static void round_row(size_t k, const float *x, char *row)
     }
 }
 
-void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, void *rows,
-                    float *scales)
+void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+                    void *rows, float *scales)
 {
     char *row = rows;
-    for (size_t i = 0; i < m; i++, x += k, row += ISA(row_bytes)(type, k)) {
+    for (size_t i = 0; i < m; i++, x += x_stride, row += ISA(row_bytes)(type, k)) {
         if (type == KERNEL_INT8)
             scales[i] = quantize_row(k, x, row);
         else if (type == KERNEL_BF16)

@@ -11,6 +11,7 @@ const struct kernels ISA(kernels) = {
     .linear = ISA(linear),
     .layer_norm = ISA(layer_norm),
     .lstm_cell = ISA(lstm_cell),
+    .store_row = ISA(store_row),
     .scores_rows = ISA(scores_rows),
     .area_coverage = ISA(area_coverage),
     .context_rows = ISA(context_rows),

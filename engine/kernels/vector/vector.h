@@ -10,17 +10,18 @@
 #define ISA(name) ISA_JOIN(name, ISA_NAME) /* linear_avx2, ... */
 
 size_t ISA(row_bytes)(enum kernel_type type, size_t k);
-void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, void *rows,
-                    float *scales);
+void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+                    void *rows, float *scales);
 void ISA(linear)(const struct product *product);
 void ISA(layer_norm)(size_t m, size_t c, const float *x, const float *gain, const float *bias,
                      float epsilon, float *y);
 void ISA(lstm_cell)(size_t c, const float *gates, const float *before, float *after, float *hidden);
-void ISA(scores_rows)(size_t l, size_t dp, const float *query, const float *cache,
-                      const int32_t *rows, size_t stride, float *scores);
+void ISA(store_row)(enum kernel_type type, size_t n, const float *x, float *row);
+void ISA(scores_rows)(enum kernel_type type, size_t l, size_t n, const float *query,
+                      const float *cache, const int32_t *rows, size_t stride, float *scores);
 void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
-void ISA(context_rows)(size_t l, size_t dp, const float *coverage, const float *cache,
-                       const int32_t *rows, size_t stride, float *out);
+void ISA(context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,
+                       const float *cache, const int32_t *rows, size_t stride, float *out);
 void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_scan *scan);
 
 /* Not slots. linear() for int8 and bf16 on tiles; and what follows on the sums of any product:
