@@ -1,15 +1,16 @@
 """Attention over areas one by one: keys, values and weights that are not linear in the items.
 
-An area is named by its last item: all areas of one width are a *plane* of L entries, whose first
-ones are void because their areas would begin before the memory. So an item that is appended to a
-memory adds one entry to each plane and changes none.
+A memory is a grid, its items in row-major order; most are a line, a grid of one row. An area is
+named by its last item, bottom right: all areas of one size are a *plane* of L entries, of which
+those are void whose areas would begin outside of the grid. Planes are ordered by height, then by
+width. So an item that is appended to a line adds one entry to each plane and changes none.
 
 Keys of several features (Eq. 9) are fc2(h), h = relu(fc1([mean, std, size embeddings])). fc1's part
 for the mean is applied to the items, whose images are then averaged: L products for A * L areas.
 fc2 is applied to the query, q·(W2 h + b2) = (W2ᵀ q)·h + q·b2, so that areas keep h; and the softmax
 does not see q·b2, which is the same for all areas.
 
-Letters: B batch, H heads, S queries, A largest width, L memory length, d head width.
+Letters: B batch, H heads, S queries, A sizes of areas, L memory length, d head width.
 """
 
 import torch
@@ -24,50 +25,66 @@ EPSILON = 1e-6  # under the root of the standard deviation, as in the authors' c
 
 
 def shift(x, distance, dim):
-    """x[i - distance] at i along `dim`, -1 or -2; zero (false) where there is none."""
+    """x[i - distance] at i along `dim`, which is negative; zero (false) where there is none."""
     return F.pad(x, (0, 0) * (-1 - dim) + (distance, -distance))
 
 
-def windows(x, width, join, dim):
-    """join(...) of the w items that end at each place along `dim`, for w = 1 ... width.
+def runs(x, longest, join, dim):
+    """join(...) of the n items that end at each place along `dim`, for n = 1 ... longest."""
+    found = [x]
+    while len(found) < longest:
+        found.append(join(shift(found[-1], 1, dim), x))
+    return found
+
+
+def windows(x, rule, join, dim):
+    """join(...) of the items of every area; `dim` has the L items.
 
     The planes are stacked before `dim`. Void entries hold something finite.
     """
-    planes = [x]
-    while len(planes) < width:
-        planes.append(join(shift(planes[-1], 1, dim), x))
-    return torch.stack(planes, dim - 1)
+    grid = x.unflatten(dim, (rule.memory_height, -1))
+    planes = [plane for columns in runs(grid, rule.height, join, dim - 1)
+              for plane in runs(columns, rule.width, join, dim)]
+    return torch.stack(planes, dim - 2).flatten(dim - 1, dim)
 
 
-def counts(width, dim, like):
+def counts(rule, dim, like):
     """How many items the areas of each plane have, shaped to divide planes."""
-    return torch.arange(1, width + 1, device=like.device).view(-1, *[1] * -dim)
+    height, width = (torch.arange(1, most + 1, device=like.device)
+                     for most in (rule.height, rule.width))
+    return torch.outer(height, width).view(-1, *[1] * -dim)
 
 
-def means(x, width, dim):
+def means(x, rule, dim):
     """The mean of each such window."""
-    return windows(x, width, torch.add, dim) / counts(width, dim, x)
+    return windows(x, rule, torch.add, dim) / counts(rule, dim, x)
 
 
-def moments(key, width):
+def moments(key, rule):
     """Mean and standard deviation of all areas' keys, sqrt(|E[k²] - E[k]²| + EPSILON)."""
     key = key.to(torch.promote_types(key.dtype, torch.float32))  # the difference needs the digits
-    mean, square = means(torch.cat([key, key.square()], -1), width, -2).chunk(2, -1)
+    mean, square = means(torch.cat([key, key.square()], -1), rule, -2).chunk(2, -1)
     return mean, ((square - mean.square()).abs() + EPSILON).sqrt()
 
 
-def cover(weights):
-    """Coverage [..., L] of the items from the weights [..., A, L] of the areas.
+def spread(weights, dim):
+    """What the items along `dim` get from runs that weigh weights[n - 1], the reverse of runs().
 
-    Item i - t lies in the areas up to i that are wider than t: sum those, then shift by t.
+    Item i - t lies in the runs up to i that are longer than t: sum those, then shift by t.
     """
-    areas = weights.unbind(-2)[: weights.shape[-1]]  # none is wider than the memory
-    longer = areas[-1]
-    items = shift(longer, 1 - len(areas), -1)
-    for t in range(len(areas) - 2, -1, -1):
-        longer = longer + areas[t]
-        items = items + shift(longer, -t, -1)
+    longer = items = weights[-1]
+    for weight in reversed(weights[:-1]):
+        longer = longer + weight
+        items = longer + shift(items, -1, dim)
     return items
+
+
+def cover(weights, rule):
+    """Coverage [..., L] of the items from the weights [..., A, L] of the areas."""
+    grid = weights.unflatten(-1, (rule.memory_height, -1))
+    planes = grid.unflatten(-3, (rule.height, rule.width))
+    columns = spread(planes.unbind(-3), -1)
+    return spread(columns.unbind(-3), -2).flatten(-2)
 
 
 def keep_top(weights, k):
@@ -85,7 +102,7 @@ class Areas(nn.Module):
         self.rule, self.depth = rule, depth
         if rule.combines:
             half = depth // 2
-            self.height_embedding = embedding(1, half)  # a sentence is a grid of one row
+            self.height_embedding = embedding(rule.height, half)
             self.width_embedding = embedding(rule.width, half)
             features = {"concat": 2 * depth, "sum": 0, "sample_sum": 0}.get(rule.key, depth)
             self.fc1 = linear(features + 2 * half, depth)
@@ -99,11 +116,11 @@ class Areas(nn.Module):
         Planes [B, H, A, L, d], or the items where areas follow from those linearly.
         """
         if self.rule.value == "max":
-            value = windows(value, self.rule.width, torch.maximum, -2)
+            value = windows(value, self.rule, torch.maximum, -2)
         return self.keys(key), value
 
     def step(self, cache, key, value):
-        """(memory, cache) after one more item [B, H, 1, d]; `cache` None: after the first.
+        """(memory, cache) after one more item [B, H, 1, d] of a line; `cache` None: the first.
 
         The areas that end with it need its last few neighbours only.
         """
@@ -126,22 +143,22 @@ class Areas(nn.Module):
         if self.rule.combines:
             return self.hidden(key)
         if self.rule.key == "max":
-            return windows(key, self.rule.width, torch.maximum, -2)
+            return windows(key, self.rule, torch.maximum, -2)
         if self.draws:
-            mean, deviation = moments(key, self.rule.width)
+            mean, deviation = moments(key, self.rule)
             return mean + deviation * torch.randn_like(deviation)
         return key
 
     def hidden(self, key):
         """What fc2 makes keys of, [B, H, A, L, d]."""
-        mode, width = self.rule.key, self.rule.width
+        mode = self.rule.key
         base = self.fc1.weight[:, : self.depth]
         if mode == "max_concat":
-            features = F.linear(windows(key, width, torch.maximum, -2), base)
+            features = F.linear(windows(key, self.rule, torch.maximum, -2), base)
         else:
-            features = means(F.linear(key, base), width, -2)
+            features = means(F.linear(key, base), self.rule, -2)
         if mode in ("concat", "sum") or self.draws:
-            _, deviation = moments(key, width)
+            _, deviation = moments(key, self.rule)
             if self.draws:
                 deviation = deviation * torch.randn_like(deviation)
             own = self.fc1.weight[:, self.depth : 2 * self.depth] if mode == "concat" else base
@@ -150,8 +167,8 @@ class Areas(nn.Module):
 
     def of_sizes(self):
         """fc1's part of the embeddings, and its bias: [A, 1, d]."""
-        width = self.width_embedding.weight
-        height = self.height_embedding.weight.expand(len(width), -1)
+        height = self.height_embedding.weight.repeat_interleave(self.rule.width, 0)
+        width = self.width_embedding.weight.repeat(self.rule.height, 1)
         sizes = torch.cat([height, width], -1)
         return F.linear(sizes, self.fc1.weight[:, -sizes.shape[1] :], self.fc1.bias)[:, None]
 
@@ -177,14 +194,14 @@ class Areas(nn.Module):
             return item_weights(scores, mask, self.rule.width, self.rule.value == "mean")
         logits = scores.to(torch.promote_types(scores.dtype, torch.float32))
         if scores.dim() == 4:
-            logits = means(logits, self.rule.width, -1)
+            logits = means(logits, self.rule, -1)
         return self.row_weights(logits, mask)
 
     def is_basic(self, key):
         """Whether coverage follows from the scores of items by area.py; `key` or its scores."""
         rule = self.rule
         return (key.dim() == 4 and rule.value != "max" and rule.weights == "softmax"
-                and rule.top_k == 0)
+                and rule.top_k == 0 and rule.memory_height == 1)
 
     def row_weights(self, logits, mask):
         """What each row of the value weighs: every area where it has planes, else every item."""
@@ -192,8 +209,8 @@ class Areas(nn.Module):
         if self.rule.value == "max":
             return weights.flatten(-2)
         if self.rule.value == "mean":
-            weights = weights / counts(self.rule.width, -1, weights)
-        return cover(weights)
+            weights = weights / counts(self.rule, -1, weights)
+        return cover(weights, self.rule)
 
     def logits(self, query, key):
         """[B, H, S, A, L], in float32 at least."""
@@ -202,7 +219,7 @@ class Areas(nn.Module):
         products = turned @ key.flatten(2, -2).mT
         logits = products.to(torch.promote_types(products.dtype, torch.float32))
         if key.dim() == 4:  # scores of the items; the logit of a mean is the mean of the logits
-            return means(logits, self.rule.width, -1)
+            return means(logits, self.rule, -1)
         if self.rule.combines and self.rule.weights == "sigmoid":
             logits = logits + (query @ self.fc2.bias)[..., None]
         return logits.unflatten(-1, key.shape[2:4])
@@ -211,7 +228,7 @@ class Areas(nn.Module):
         """Of all areas whose items may all be seen; [..., A, L], summing to 1."""
         if mask is None:
             mask = torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
-        allowed = windows(mask, self.rule.width, torch.logical_and, -1)
+        allowed = windows(mask, self.rule, torch.logical_and, -1)
         barred = torch.zeros_like(allowed, dtype=logits.dtype).masked_fill(~allowed, -torch.inf)
         if self.rule.weights == "sigmoid":  # sigmoids over their sum: softmax of their logarithms
             logits = F.logsigmoid(logits)

@@ -1,5 +1,7 @@
 """Batches: pairs drawn corpus by corpus in the recipe's proportions, grouped by length.
 
+Where the source is attended to as a grid, a batch has sources of one length, which fill whole rows.
+
 Drawing works in chunks. Chunk k holds, of every corpus, the next pairs of an endless sequence of
 permutations of it, so a pair returns only when all others of its corpus have had their turn. A
 chunk depends on nothing but the data, the seed and k: a run continues at (chunk, batch) without
@@ -11,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+
+from .shape import source_multiple
 
 # Large enough that pairs sorted by length pad little, small enough that the mix stays even.
 CHUNK_TARGET_IDS = 1_000_000
@@ -40,6 +44,8 @@ class Pairs:
         # With the end id.
         self.source_lengths = np.diff(self.source_offsets) + 1
         self.target_lengths = np.diff(self.target_offsets) + 1
+        self.multiple = source_multiple(recipe.shape())
+        self.whole = self.source_lengths % self.multiple == 0  # the others are not trained on
 
     def source(self, index):
         return self.source_ids[self.source_offsets[index] : self.source_offsets[index + 1]]
@@ -54,7 +60,10 @@ class Sampler:
     def __init__(self, pairs, phase, seed):
         self.pairs, self.phase, self.seed = pairs, phase, seed
         self.lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
-        eligible = self.lengths <= phase.max_length
+        eligible = pairs.whole & (self.lengths <= phase.max_length)
+        if not eligible.any():
+            raise ValueError(f"phases: expected pairs of at most {phase.max_length} ids a side "
+                             f"and a multiple of {pairs.multiple} of the source, found none")
         self.members = [np.flatnonzero(eligible & (pairs.origin == o))
                         for o in range(len(pairs.origins))]
         self.quotas = self.share_out()
@@ -95,11 +104,19 @@ class Sampler:
         chance = np.random.default_rng((self.seed, CHUNK_ORDER, number))
         chance.shuffle(indices)  # the sorts are stable: equal lengths stay in random order
         by_source = np.argsort(self.pairs.source_lengths[indices], kind="stable")
-        indices = indices[by_source]
-        by_target = np.argsort(self.pairs.target_lengths[indices], kind="stable")
-        batches = list(self.cut(indices[by_target]))
+        batches = []
+        for group in self.batched_together(indices[by_source]):
+            by_target = np.argsort(self.pairs.target_lengths[group], kind="stable")
+            batches += self.cut(group[by_target])
         chance.shuffle(batches)
         return batches
+
+    def batched_together(self, indices):
+        """The pairs, which are sorted by source length, in parts of which to make batches."""
+        if self.pairs.multiple == 1:
+            return [indices]
+        steps = np.diff(self.pairs.source_lengths[indices])
+        return np.split(indices, np.flatnonzero(steps) + 1)
 
     def cut(self, indices):
         """Consecutive pairs while rows times the longest side stay within the batch size."""

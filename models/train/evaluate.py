@@ -5,6 +5,9 @@ What a model scores in Acre, on any machine, is `make eval`'s business (../evalu
 
 import json
 
+from .shape import source_multiple
+from .vocabulary import open_vocabulary
+
 # Ids a translation may have at most; those of the exported models are set in export.py.
 LONGEST_TRANSLATION = {"token": 128, "char": 384}
 
@@ -20,16 +23,25 @@ def read_set(stem, recipe):
     return sides
 
 
+def whole_rows(sides, vocabulary, recipe):
+    """The line-aligned sides, sources first, of the sentences that fill whole rows of a grid: all,
+    unless the model attends to its source as one."""
+    multiple = source_multiple(recipe.shape())
+    kept = [i for i, sentence in enumerate(sides[0])
+            if (len(vocabulary.encode(sentence)) + 1) % multiple == 0]
+    return [[side[i] for i in kept] for side in sides]
+
+
 def bleu(hypotheses, references):
     import sacrebleu
 
-    return sacrebleu.corpus_bleu(hypotheses, [references]).score
+    return sacrebleu.corpus_bleu(hypotheses, [references]).score if hypotheses else 0.0
 
 
 def chrf(hypotheses, references):
     import sacrebleu
 
-    return sacrebleu.corpus_chrf(hypotheses, [references]).score
+    return sacrebleu.corpus_chrf(hypotheses, [references]).score if hypotheses else 0.0
 
 
 def evaluation_stems(prepared, recipe):
@@ -39,14 +51,12 @@ def evaluation_stems(prepared, recipe):
     return sorted(path.with_name(path.name.removesuffix(suffix)) for path in paths)
 
 
-def greedy_search(folder, recipe):
+def greedy_search(folder, recipe, vocabulary):
     """A translator that runs the run's best weights by greedy search in PyTorch."""
     from . import checkpoint
     from .search import translate
     from .trainer import choose_device, new_model
-    from .vocabulary import open_vocabulary
 
-    vocabulary = open_vocabulary(recipe.level, folder / "prepared")
     device, _ = choose_device()
     model = new_model(recipe, vocabulary).to(device).eval()
     model.load_state_dict(checkpoint.load(folder / "best.pt")["average"])
@@ -55,10 +65,17 @@ def greedy_search(folder, recipe):
 
 
 def evaluate(folder, recipe):
-    """Scores every set, prints the scores and writes them to scores.json in the run."""
-    translator, scores = greedy_search(folder, recipe), {}
+    """Scores every set, prints the scores and writes them to scores.json in the run.
+
+    Sentences that do not fill whole rows of a grid are left out: the model cannot read them.
+    """
+    vocabulary = open_vocabulary(recipe.level, folder / "prepared")
+    translator, scores = greedy_search(folder, recipe, vocabulary), {}
+    multiple = source_multiple(recipe.shape())
+    if multiple > 1:
+        print(f"evaluate: only sentences of a multiple of {multiple} ids, end included", flush=True)
     for stem in evaluation_stems(folder / "prepared", recipe):
-        sources, references = read_set(stem, recipe)
+        sources, references = whole_rows(read_set(stem, recipe), vocabulary, recipe)
         hypotheses = translator(sources)
         if len(hypotheses) != len(references):
             raise ValueError(f"{stem}: expected {len(references)} translations, "

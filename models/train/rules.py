@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-MAX_WIDTH = 16  # this and the other bounds are those of the engine
+# These and the other bounds are those of the engine.
+MAX_WIDTH = 16
+MAX_HEIGHT = 8
+MAX_MEMORY_HEIGHT = 65536
 # Keys of two dense layers over several features (Eq. 9).
 COMBINED_KEYS = ("concat", "max_concat", "sum", "sample_concat", "sample_sum")
 WORDS = {
@@ -11,18 +14,21 @@ WORDS = {
     "weights": ("softmax", "sigmoid"),
 }
 ATTENTIONS = ("encoder_self", "decoder_self", "decoder_cross")
+SIZES = ("width", "height", "memory_height")
 
 
 @dataclass(frozen=True)
 class AreaRule:
-    """What one attention layer makes of areas. Where the width is 1, only `weights` matters."""
+    """What one attention layer makes of areas. Of single items, only `weights` matters."""
 
-    width: int = 1
+    width: int = 1  # of the largest areas
     key: str = "mean"
     value: str = "sum"
     weights: str = "softmax"
     temperature: float = 1.0
     top_k: int = 0
+    height: int = 1  # of the largest areas
+    memory_height: int = 1  # rows of the grid that the memory is; 1: a line
 
     @property
     def combines(self):
@@ -44,41 +50,50 @@ def check_words(values, where):
                 f"{where}.{key}: expected one of {', '.join(words)}, found {values[key]!r}")
 
 
-def check_number(values, key, kinds, lowest, highest):
+def check_number(values, key, kinds, lowest, highest, where):
     value = values.get(key, lowest)
     if not isinstance(value, kinds) or isinstance(value, bool) or not lowest <= value <= highest:
+        kind = "an integer" if kinds is int else "a number"
         raise ValueError(
-            f"area.{key}: expected a number from {lowest} to {highest}, found {value!r}")
+            f"{where}.{key}: expected {kind} from {lowest} to {highest}, found {value!r}")
 
 
-def check_widths(values, layers, where):
-    widths = values.get("width", [1] * layers)
-    if (not isinstance(widths, list) or len(widths) != layers
-            or any(type(width) is not int or not 1 <= width <= MAX_WIDTH for width in widths)):
-        raise ValueError(f"{where}.width: expected {layers} integers from 1 to {MAX_WIDTH}, "
-                         f"one per layer, found {widths!r}")
+def check_layers(values, key, layers, highest, where):
+    sizes = values.get(key, [1] * layers)
+    if (not isinstance(sizes, list) or len(sizes) != layers
+            or any(type(size) is not int or not 1 <= size <= highest for size in sizes)):
+        raise ValueError(f"{where}.{key}: expected {layers} integers from 1 to {highest}, "
+                         f"one per layer, found {sizes!r}")
 
 
-def check_section(section, layers, attentions):
+def check_section(section, layers, attentions, grids):
     """Raises ValueError at the first thing that the engine would not take.
 
-    `attentions` are those that the model has, of `layers` layers each.
+    `attentions` are those that the model has, of `layers` layers each; `grids` are those of them
+    whose memory may be a grid.
     """
     check_keys(section, (*WORDS, "top_k", "temperature", *attentions), "area")
     check_words(section, "area")
-    check_number(section, "top_k", int, 0, 65536)
-    check_number(section, "temperature", (int, float), 0.01, 100)
+    check_number(section, "top_k", int, 0, 65536, "area")
+    check_number(section, "temperature", (int, float), 0.01, 100, "area")
     for name in attentions:
         values, where = section.get(name, {}), f"area.{name}"
-        check_keys(values, ("width", *WORDS), where)
+        check_keys(values, (*SIZES, *WORDS), where)
         check_words(values, where)
-        check_widths(values, layers, where)
+        check_layers(values, "width", layers, MAX_WIDTH, where)
+        check_layers(values, "height", layers, MAX_HEIGHT if name in grids else 1, where)
+        check_number(values, "memory_height", int, 1, MAX_MEMORY_HEIGHT if name in grids else 1,
+                     where)
 
 
 def area_rules(section, name):
     """The AreaRule of each layer of one attention, from a section that has all widths."""
     words = {key: where[key] for where in (section, section[name]) for key in WORDS if key in where}
     numbers = {key: section[key] for key in ("temperature", "top_k") if key in section}
-    of_items = {"weights": words.get("weights", "softmax")}
-    return tuple(AreaRule(width, **words, **numbers) if width > 1 else AreaRule(**of_items)
-                 for width in section[name]["width"])
+    numbers["memory_height"] = section[name].get("memory_height", 1)
+    widths = section[name]["width"]
+    heights = section[name].get("height", [1] * len(widths))
+    of_items = AreaRule(weights=words.get("weights", "softmax"))
+    return tuple(AreaRule(width, height=height, **words, **numbers)
+                 if max(width, height) > 1 else of_items
+                 for width, height in zip(widths, heights))

@@ -1,8 +1,11 @@
 """Greedy search, for watching a training run; the engine is what translates for users."""
 
+from itertools import groupby
+
 import torch
 
 from .batches import padded
+from .shape import source_multiple
 
 ROWS = 64  # sentences decoded together
 
@@ -27,14 +30,26 @@ def greedy_ids(model, source, end, longest):
     return [[i for i in row if i != end] for row in torch.cat(steps, 1).tolist()]
 
 
-def translate(model, vocabulary, sentences, longest):
-    """Greedy translations of sentences, in their order; the model must be in evaluation mode."""
-    device = next(model.parameters()).device
-    ids = [vocabulary.encode(sentence)[: longest - 1] for sentence in sentences]
+def decoded_together(ids, padding):
+    """Indices of the sentences `ids` in parts of up to ROWS, of like lengths or, without padding,
+    of one."""
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    for _, group in groupby(order, key=lambda i: None if padding else len(ids[i])):
+        rows = list(group)
+        yield from (rows[start : start + ROWS] for start in range(0, len(rows), ROWS))
+
+
+def translate(model, vocabulary, sentences, longest):
+    """Greedy translations of sentences, in their order; the model must be in evaluation mode.
+
+    If a memory is a grid, the sentences must fill whole rows of it.
+    """
+    device = next(model.parameters()).device
+    multiple = source_multiple(model.shape)
+    most = longest // multiple * multiple - 1
+    ids = [vocabulary.encode(sentence)[:most] for sentence in sentences]
     results = [""] * len(ids)
-    for start in range(0, len(order), ROWS):
-        rows = order[start : start + ROWS]
+    for rows in decoded_together(ids, padding=multiple == 1):
         source = padded([ids[i] for i in rows], vocabulary.end, vocabulary.pad).to(device)
         limit = min(longest, 2 * source.shape[1] + 10)
         for i, row in zip(rows, greedy_ids(model, source, vocabulary.end, limit)):

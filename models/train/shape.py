@@ -1,6 +1,7 @@
 """Model sizes and where each uses areas (the paper's Section 4.1 and its appendix)."""
 
 from dataclasses import dataclass, replace
+from math import lcm
 
 from .rules import ATTENTIONS, COMBINED_KEYS, AreaRule, area_rules, check_section
 
@@ -12,6 +13,7 @@ class Preset:
     """A Transformer."""
 
     attentions = ATTENTIONS  # those that may use areas
+    grids = ("encoder_self", "decoder_cross")  # those whose memory may be a grid
 
     layers: int
     width: int
@@ -31,6 +33,7 @@ class LstmPreset:
     """A model of LSTMs, with attention from the decoder's last layer only."""
 
     attentions = ("decoder_cross",)
+    grids = ()
 
     width: int  # cells of a layer
     layers: int = 2
@@ -101,7 +104,7 @@ def area_section(preset, area):
     if not isinstance(area, dict):
         raise ValueError(f"area: expected regular, {', '.join(EQUATIONS)} or an object, "
                          f"found {area!r}")
-    check_section(area, len(preset.widths("eq3")), preset.attentions)
+    check_section(area, len(preset.widths("eq3")), preset.attentions, preset.grids)
     section = {"key": "mean", "value": "sum", "top_k": 0, "temperature": 1.0} | area
     widths = preset.widths("eq9" if section["key"] in COMBINED_KEYS else "eq3")
     return section | {name: {"width": widths} | area.get(name, {}) for name in preset.attentions}
@@ -132,3 +135,12 @@ def shape_of(preset, dropout=0.1, area="eq3", heads=None):
     if isinstance(sizes, LstmPreset):
         return LstmShape(sizes.width, sizes.heads, sizes.layers, dropout, section, *rules)
     return Shape(sizes.width, sizes.heads, sizes.inner, dropout, section, *rules)
+
+
+def source_multiple(shape):
+    """What a sentence's number of source ids, end included, is a multiple of.
+
+    A memory that is a grid has whole rows. It also has no padding.
+    """
+    section = shape.area or {}
+    return lcm(*(section[name].get("memory_height", 1) for name in ATTENTIONS if name in section))

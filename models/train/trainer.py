@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from . import area, checkpoint
 from .batches import Pairs, Position, Stream
-from .evaluate import LONGEST_TRANSLATION, bleu, read_set
+from .evaluate import LONGEST_TRANSLATION, bleu, read_set, whole_rows
 from .inherit import inherit
 from .lstm import Lstm
 from .model import Transformer
@@ -272,6 +272,11 @@ class Trainer:
         print(f"train: {self.recipe.name}, {self.recipe.preset}, {count / 1e6:.1f} M parameters, "
               f"{self.device}, {arithmetic}, {torch.get_num_threads()} threads, "
               f"process {os.getpid()}", flush=True)
+        pairs = self.stream.pairs
+        if pairs.multiple > 1:
+            print(f"train: only sentences of a multiple of {pairs.multiple} ids, end included, "
+                  f"also in evaluations; {(~pairs.whole).sum():,} of {len(pairs.whole):,} pairs "
+                  "are left out", flush=True)
 
     def time_left(self):
         """What is left of the run, in words."""
@@ -292,17 +297,22 @@ class Trainer:
               f"{self.tokens / 1e6:.1f} M ids  rate {rate:.1e}  {self.time_left()}", flush=True)
 
     def evaluate(self):
-        """Scores the averaged weights on the development sets and keeps the best."""
+        """Scores the averaged weights on the development sets and keeps the best.
+
+        Of these and of the samples, only sentences that fill whole rows of a grid are translated.
+        """
         model = new_model(self.recipe, self.vocabulary).to(self.device).eval()
         model.load_state_dict(self.average.weights)
         longest = LONGEST_TRANSLATION[self.recipe.level]
         scores = {}
         for name in DEVELOPMENT_SETS:
-            sides = read_set(self.folder / "prepared" / name, self.recipe)
+            sides = whole_rows(read_set(self.folder / "prepared" / name, self.recipe),
+                               self.vocabulary, self.recipe)
             sources, references = (side[:DEVELOPMENT_SENTENCES] for side in sides)
             hypotheses = translate(model, self.vocabulary, sources, longest)
             scores[Path(name).name] = round(bleu(hypotheses, references), 2)
-        samples = translate(model, self.vocabulary, self.recipe.samples, longest)
+        (samples,) = whole_rows([self.recipe.samples], self.vocabulary, self.recipe)
+        samples = translate(model, self.vocabulary, samples, longest)
         self.log({"bleu": scores, "samples": samples})
         print(f"{time.strftime('%H:%M')}  step {self.step}  BLEU {scores}  {samples}", flush=True)
         if self.best is None or sum(scores.values()) >= sum(self.best["bleu"].values()):

@@ -26,26 +26,48 @@ RULES = [
     AreaRule(3, top_k=1),
     AreaRule(7, "sum", "mean"),
 ]
+GRIDS = [
+    *(AreaRule(2, key, value, weights, height=2, memory_height=3)
+      for key, value, weights in itertools.product(*WORDS.values())),
+    AreaRule(1, height=3, memory_height=5),
+    AreaRule(3, height=1, memory_height=3),
+    AreaRule(4, "concat", "mean", height=8, memory_height=3),  # larger than the grid
+    AreaRule(2, "max", "max", "sigmoid", top_k=3, height=2, memory_height=5),
+    AreaRule(3, temperature=2.5, top_k=4, height=2, memory_height=5),
+    AreaRule(2, "sum", height=3),  # a line has no higher areas
+    AreaRule(2, height=2),
+]
 
 
 def named(rule):
     return "-".join(str(word) for word in (rule.width, rule.key, rule.value, rule.weights,
-                                           rule.temperature, rule.top_k))
+                                           rule.temperature, rule.top_k, rule.height,
+                                           rule.memory_height))
 
 
 # ---- The definition ------------------------------------------------------------------------------
 
 
-def combined(rule, parameters, features, width):
+def rectangles(rule, items):
+    """(height, width, items) of all areas of a grid."""
+    columns = items // rule.memory_height
+    for height, width in itertools.product(range(1, rule.height + 1), range(1, rule.width + 1)):
+        for top, left in itertools.product(range(rule.memory_height - height + 1),
+                                           range(columns - width + 1)):
+            yield height, width, [y * columns + x for y in range(top, top + height)
+                                  for x in range(left, left + width)]
+
+
+def combined(rule, parameters, features, height, width):
     """Eq. 9: two dense layers over the features of an area and the embeddings of its size."""
-    size = torch.cat([parameters["height_embedding.weight"][0],
+    size = torch.cat([parameters["height_embedding.weight"][height - 1],
                       parameters["width_embedding.weight"][width - 1]])
     inputs = sum(features) + size if rule.key.endswith("sum") else torch.cat([*features, size])
     hidden = parameters["fc1.weight"] @ inputs + parameters["fc1.bias"]
     return parameters["fc2.weight"] @ hidden.relu() + parameters["fc2.bias"]
 
 
-def area_key(rule, parameters, items, noise):
+def area_key(rule, parameters, items, noise, size):
     mean = items.mean(0)
     deviation = ((items.square().mean(0) - mean.square()).abs() + 1e-6).sqrt()
     largest = items.amax(0)
@@ -54,7 +76,7 @@ def area_key(rule, parameters, items, noise):
     if not rule.combines:
         return largest if rule.key == "max" else mean
     features = {"concat": [mean, deviation], "sum": [mean, deviation], "max_concat": [largest]}
-    return combined(rule, parameters, features.get(rule.key, [mean]), len(items))
+    return combined(rule, parameters, features.get(rule.key, [mean]), *size)
 
 
 def area_value(rule, items):
@@ -71,11 +93,11 @@ def area_weights(rule, logits):
 
 def enumerated(rule, parameters, query, key, value, allowed, noise):
     """One query [d] over key, value [L, d]: every area, one after the other."""
-    spans = [range(j, j + w) for w in range(1, rule.width + 1) for j in range(len(key) - w + 1)]
-    spans = [list(span) for span in spans if all(allowed[m] for m in span)]
-    keys = torch.stack([area_key(rule, parameters, key[span], noise[len(span) - 1, span[-1]])
-                        for span in spans])
-    values = torch.stack([area_value(rule, value[span]) for span in spans])
+    areas = [area for area in rectangles(rule, len(key)) if all(allowed[m] for m in area[2])]
+    keys = torch.stack([
+        area_key(rule, parameters, key[items], noise[(h - 1) * rule.width + w - 1, items[-1]],
+                 (h, w)) for h, w, items in areas])
+    values = torch.stack([area_value(rule, value[items]) for _, _, items in areas])
     logits = keys @ query / len(query) ** 0.5 / rule.temperature
     return area_weights(rule, logits) @ values
 
@@ -118,12 +140,14 @@ def gradients(areas, inputs, output):
 
 def check(rule, mask, training=False, noise=None):
     """Output and gradients are the enumeration's."""
-    noise = torch.zeros(2, 2, rule.width, 6, DEPTH).double() if noise is None else noise
-    areas, *inputs = case(rule, queries=mask.shape[-2] if mask.dim() == 2 else 3)
+    sizes = {"queries": mask.shape[-2] if mask.dim() == 2 else 3, "items": mask.shape[-1]}
+    if noise is None:
+        noise = torch.zeros(2, 2, rule.height * rule.width, sizes["items"], DEPTH).double()
+    areas, *inputs = case(rule, **sizes)
     areas.train(training)
     found = areas.attend(inputs[0], areas.memory(*inputs[1:]), mask)
     found_gradients = gradients(areas, inputs, found)
-    areas, *inputs = case(rule, queries=mask.shape[-2] if mask.dim() == 2 else 3)
+    areas, *inputs = case(rule, **sizes)
     expected = enumerated_all(areas, *inputs, mask, noise)
     torch.testing.assert_close(found, expected)
     for ours, theirs in zip(found_gradients, gradients(areas, inputs, expected)):
@@ -140,11 +164,26 @@ def test_causal_memory_is_the_enumeration(rule):
     check(rule, torch.ones(6, 6, dtype=torch.bool).tril())
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("rule", GRIDS, ids=named)
+def test_grid_is_the_enumeration(rule, columns):
+    check(rule, torch.ones(2, rule.memory_height * columns, dtype=torch.bool))
+
+
+def test_grid_has_whole_rows():
+    areas, query, key, value = case(AreaRule(2, height=2, memory_height=3), items=7)
+    with pytest.raises(RuntimeError, match="unflatten"):
+        areas.attend(query, areas.memory(key, value), None)
+
+
 @pytest.mark.parametrize("key", ["sample", "sample_concat", "sample_sum"])
-def test_sampled_keys_of_training_are_the_enumeration(key, monkeypatch):
-    noise = torch.randn(2, 2, 3, 6, DEPTH, dtype=torch.float64)
+@pytest.mark.parametrize("grid", [{}, {"height": 2, "memory_height": 2}], ids=str)
+def test_sampled_keys_of_training_are_the_enumeration(key, grid, monkeypatch):
+    rule = AreaRule(3, key, **grid)
+    noise = torch.randn(2, 2, rule.height * rule.width, 6, DEPTH, dtype=torch.float64)
     monkeypatch.setattr(module.torch, "randn_like", lambda x: noise)
-    check(AreaRule(3, key), padding(6, 4), training=True, noise=noise)
+    check(rule, torch.ones(3, 6, dtype=torch.bool) if grid else padding(6, 4), training=True,
+          noise=noise)
 
 
 @pytest.mark.parametrize("items", [1, 2])
@@ -190,14 +229,18 @@ BOUND = 1e-5
 # Of a single item the deviation is the root of EPSILON and, in the authors' code, of what rounding
 # leaves of 0 in float32: from 1e-3 to 2e-3.
 ROUNDED = 1e-4
-SENTENCES = [path for path in sorted(GOLDEN.glob("*.safetensors"))
-             if golden(path)[0]["memory_height"] == 1]
+PATHS = sorted(GOLDEN.glob("*.safetensors"))
+
+
+def golden_rule(facts, **modes):
+    return AreaRule(facts["max_area_width"], height=facts["max_area_height"],
+                    memory_height=facts["memory_height"], **modes)
 
 
 def golden_areas(facts, tensors):
     depth = tensors["query"].shape[-1]
-    rule = AreaRule(facts["max_area_width"], facts["key_mode"], facts["value_mode"],
-                    temperature=facts["area_temperature"], top_k=facts["top_k_areas"])
+    rule = golden_rule(facts, key=facts["key_mode"], value=facts["value_mode"],
+                       temperature=facts["area_temperature"], top_k=facts["top_k_areas"])
     areas = Areas(rule, depth).eval()
     names = {"height_embedding.weight": "area_height_emb", "width_embedding.weight":
              "area_width_emb", "fc1.weight": "dense.kernel", "fc1.bias": "dense.bias",
@@ -209,15 +252,16 @@ def golden_areas(facts, tensors):
     return areas, tensors["query"] * (facts["query_scale"] * depth**0.5)
 
 
-def by_first_item(planes, dim):
-    """Areas in the authors' order, without void entries, from planes stacked at `dim` - 1."""
-    return torch.cat([plane.narrow(dim, w, plane.shape[dim] - w)
-                      for w, plane in enumerate(planes.unbind(dim - 1))
-                      if w < plane.shape[dim]], dim)
+def by_first_item(planes, rule):
+    """Areas [..., areas, d] in the authors' order, without void entries, from [..., A, L, d]."""
+    grids = planes.unflatten(-2, (rule.memory_height, -1)).unbind(-4)
+    sizes = itertools.product(range(rule.height), range(rule.width))
+    return torch.cat([grid[..., h:, w:, :].flatten(-3, -2)
+                      for grid, (h, w) in zip(grids, sizes, strict=True)], -2)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("path", [p for p in SENTENCES if "features" not in p.name],
+@pytest.mark.parametrize("path", [p for p in PATHS if "features" not in p.name],
                          ids=lambda path: path.stem)
 def test_attention_is_the_authors(path):
     facts, tensors = golden(path)
@@ -229,19 +273,21 @@ def test_attention_is_the_authors(path):
     torch.testing.assert_close(output, tensors["output"], rtol=0, atol=bound)
     if facts["max_area_width"] <= tensors["key"].shape[2]:
         weights = areas.weights(areas.logits(query, memory[0]), mask)
-        torch.testing.assert_close(by_first_item(weights, -1), tensors["weights"], rtol=0,
-                                   atol=bound)
+        found = by_first_item(weights[..., None], areas.rule)[..., 0]
+        torch.testing.assert_close(found, tensors["weights"], rtol=0, atol=bound)
 
 
 @torch.no_grad()
-def test_features_are_the_authors():
-    facts, tensors = golden(GOLDEN / "features-1d.safetensors")
+@pytest.mark.parametrize("path", [p for p in PATHS if "features" in p.name],
+                         ids=lambda path: path.stem)
+def test_features_are_the_authors(path):
+    facts, tensors = golden(path)
     x = tensors["features"][:, None]  # one head
-    width = facts["max_area_width"]
-    mean, deviation = moments(x, width)
-    found = {"mean": mean, "std": deviation, "max": windows(x, width, torch.maximum, -2),
-             "sum": windows(x, width, torch.add, -2)}
+    rule = golden_rule(facts)
+    mean, deviation = moments(x, rule)
+    found = {"mean": mean, "std": deviation, "max": windows(x, rule, torch.maximum, -2),
+             "sum": windows(x, rule, torch.add, -2)}
     for name, planes in found.items():
         singles, bound = (x.shape[-2], ROUNDED) if name == "std" else (0, BOUND)
-        features = by_first_item(planes[:, 0], -2)[:, singles:]
+        features = by_first_item(planes[:, 0], rule)[:, singles:]
         torch.testing.assert_close(features, tensors[name][:, singles:], rtol=0, atol=bound)

@@ -21,6 +21,7 @@ from models.train.lstm import Lstm  # noqa: E402
 from models.train.model import Attention  # noqa: E402
 from models.train.recipe import read_recipe  # noqa: E402
 from models.train.search import greedy_ids  # noqa: E402
+from models.train.shape import source_multiple  # noqa: E402
 from models.train.trainer import new_model  # noqa: E402
 from models.train.vocabulary import ByteVocabulary  # noqa: E402
 
@@ -48,6 +49,24 @@ AREAS = {
     "mixed": {"key": "max_concat", "encoder_self": {"width": [3, 1], "key": "mean"},
               "decoder_self": {"width": [1, 4], "value": "max"},
               "decoder_cross": {"width": [2, 6], "weights": "sigmoid"}},
+}
+
+
+def grid(rows, highest, **more):
+    return {"memory_height": rows, "height": [highest, highest], "width": [3, 3]} | more
+
+
+GRIDS = {
+    "grid": {"encoder_self": grid(2, 2), "decoder_cross": grid(2, 2)},
+    "grid-cross": {"decoder_cross": grid(3, 3, value="mean")},
+    "grid-eq9": {"key": "concat", "encoder_self": grid(4, 2, width=[2, 2]),
+                 "decoder_cross": grid(2, 2, width=[2, 2])},
+    "grid-sum-sigmoid": {"key": "sum", "value": "mean", "weights": "sigmoid",
+                         "encoder_self": grid(2, 2), "decoder_cross": grid(3, 2)},
+    "grid-max-max": {"key": "max", "value": "max", "encoder_self": grid(3, 2, width=[1, 4]),
+                     "decoder_cross": grid(3, 1)},
+    "grid-top-k": {"top_k": 3, "temperature": 2.0, "encoder_self": grid(2, 4),
+                   "decoder_cross": grid(2, 2, key="max_concat", height=[1, 2], width=[1, 2])},
 }
 
 LSTMS = {
@@ -141,11 +160,17 @@ def exported(changes, run):
     return model, vocabulary
 
 
-def sentences(count):
+def sentences(count, multiple=1):
+    """So many sentences of which each has, with its end, a multiple of so many bytes."""
     chance = random.Random(4)
     letters = "abcdefghijklmnopqrstuvwxyz    "
-    words = ("".join(chance.choices(letters, k=chance.randint(3, 50))) for _ in range(count))
-    return [f"x{' '.join(word.split())}" for word in words]
+    found = []
+    while len(found) < count:
+        words = "".join(chance.choices(letters, k=chance.randint(3, 50))).split()
+        sentence = f"x{' '.join(words)}"
+        if (len(sentence) + 1) % multiple == 0:
+            found.append(sentence)
+    return found
 
 
 @torch.inference_mode()
@@ -176,14 +201,14 @@ def acre_translations(folder, lines):
             for h in best]
 
 
-RECIPES = ({name: {"area": area} for name, area in AREAS.items()}
+RECIPES = ({name: {"area": area} for name, area in (AREAS | GRIDS).items()}
            | {name: {"preset": "lstm-256"} | changes for name, changes in LSTMS.items()})
 
 
 @pytest.mark.parametrize("changes", RECIPES.values(), ids=RECIPES)
 def test_acre_translates_as_pytorch(changes, tmp_path):
     model, vocabulary = exported(changes, tmp_path)
-    lines = sentences(20)
+    lines = sentences(20, source_multiple(model.shape))
     found = acre_translations(tmp_path / "model", lines)
     expected = [torch_translation(model, vocabulary, line) for line in lines]
     assert len({tuple(ids) for ids, _ in expected}) > 4  # it tells sentences apart
@@ -195,14 +220,15 @@ def test_acre_translates_as_pytorch(changes, tmp_path):
 def test_exported_section_and_parameters(tmp_path):
     from safetensors.torch import load_file
 
-    exported({"area": "eq9"}, tmp_path)
+    cross = {"width": [4, 5], "height": [2, 3], "memory_height": 6}
+    exported({"area": {"key": "concat", "decoder_cross": cross}}, tmp_path)
     config = json.loads((tmp_path / "model/config.json").read_text())
     assert config["area"] == {"key": "concat", "value": "sum", "top_k": 0, "temperature": 1.0,
                               "encoder_self": {"width": [5, 5]}, "decoder_self": {"width": [5, 5]},
-                              "decoder_cross": {"width": [5, 5]}}
+                              "decoder_cross": cross}
     tensors = load_file(tmp_path / "model/model.safetensors")
     prefix = "model.decoder.layers.1.encoder_attn.area"
     assert tensors[f"{prefix}.fc1.weight"].shape == (32, 96)
     assert tensors[f"{prefix}.fc2.weight"].shape == (32, 32)
     assert tensors[f"{prefix}.width_embedding.weight"].shape == (5, 16)
-    assert tensors[f"{prefix}.height_embedding.weight"].shape == (1, 16)
+    assert tensors[f"{prefix}.height_embedding.weight"].shape == (3, 16)

@@ -12,7 +12,7 @@ from models.train.model import Transformer  # noqa: E402
 from models.train.recipe import find_recipe, read_recipe  # noqa: E402
 from models.train.rules import AreaRule  # noqa: E402
 from models.train.search import greedy_ids  # noqa: E402
-from models.train.shape import PRESETS, shape_of  # noqa: E402
+from models.train.shape import PRESETS, shape_of, source_multiple  # noqa: E402
 
 PAD, END, SIZE = 59, 0, 60
 AREAS = [
@@ -124,6 +124,27 @@ def test_section_of_a_recipe():
     assert shape.area["decoder_cross"] == {"width": [5, 5]}
 
 
+def test_grids_of_a_recipe():
+    section = {"key": "max",
+               "encoder_self": {"memory_height": 4, "height": [2, 1], "width": [1, 1]},
+               "decoder_cross": {"memory_height": 6, "height": [1, 3]}}
+    shape = shape_of("tiny", area=section)
+    assert shape.encoder_self == (AreaRule(1, "max", height=2, memory_height=4), AreaRule())
+    assert shape.decoder_self == (AreaRule(5, "max"),) * 2
+    assert shape.decoder_cross == tuple(
+        AreaRule(5, "max", height=height, memory_height=6) for height in (1, 3))
+    assert shape.area["encoder_self"] == section["encoder_self"]
+    assert shape.area["decoder_cross"] == {"width": [5, 5]} | section["decoder_cross"]
+    assert source_multiple(shape) == 12
+
+
+@pytest.mark.parametrize("preset", ["tiny", "lstm-256"])
+@pytest.mark.parametrize("area", ["regular", "eq3", {"decoder_cross": {"memory_height": 1}}],
+                         ids=str)
+def test_lines_have_any_length(preset, area):
+    assert source_multiple(shape_of(preset, area=area)) == 1
+
+
 @pytest.mark.parametrize("area, message", [
     ("eq4", "area: expected regular, eq3, eq9 or an object, found 'eq4'"),
     ({"keys": "max"}, "area: expected one of key, .*, found keys"),
@@ -132,7 +153,16 @@ def test_section_of_a_recipe():
     ({"decoder_self": {"width": [5]}}, r"area.decoder_self.width: expected 2 integers .*\[5\]"),
     ({"decoder_self": {"width": [5, 17]}}, "decoder_self.width: expected .* from 1 to 16"),
     ({"decoder_cross": 5}, "area.decoder_cross: expected an object, found 5"),
-    ({"top_k": -1}, "area.top_k: expected a number from 0 to 65536, found -1"),
+    ({"encoder_self": {"height": [2]}}, r"encoder_self.height: expected 2 integers .* \[2\]"),
+    ({"encoder_self": {"height": [1, 9]}}, "encoder_self.height: expected .* from 1 to 8, one per"),
+    ({"decoder_self": {"height": [1, 2]}}, "decoder_self.height: expected .* from 1 to 1, one per"),
+    ({"decoder_self": {"memory_height": 2}},
+     "area.decoder_self.memory_height: expected an integer from 1 to 1, found 2"),
+    ({"decoder_cross": {"memory_height": 0}},
+     "area.decoder_cross.memory_height: expected an integer from 1 to 65536, found 0"),
+    ({"decoder_cross": {"memory_height": [4]}}, r"memory_height: expected an integer .* \[4\]"),
+    ({"memory_height": 4}, "area: expected one of key, .*, found memory_height"),
+    ({"top_k": -1}, "area.top_k: expected an integer from 0 to 65536, found -1"),
     ({"temperature": 0}, "area.temperature: expected a number from 0.01 to 100, found 0"),
 ])
 def test_wrong_ways_of_using_areas_are_errors(area, message):

@@ -12,10 +12,11 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 safetensors = pytest.importorskip("safetensors")
 
-from models.train import checkpoint, corpus, export  # noqa: E402
+from models.train import checkpoint, corpus, evaluate, export  # noqa: E402
 from models.train import trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.batches import Pairs, Position, Sampler, Stream  # noqa: E402
+from models.train.evaluate import whole_rows  # noqa: E402
 from models.train.inherit import inherit  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import Phase, read_recipe  # noqa: E402
@@ -119,6 +120,38 @@ def test_short_phase_holds_short_pairs(pairs):
     assert all(sampler.lengths[batch].max() <= 20 for batch in sampler.chunk(0))
 
 
+def test_batches_of_a_grid_have_whole_rows(run, recipe):
+    grid = dataclasses.replace(recipe, area={"encoder_self": {"memory_height": 3},
+                                             "decoder_cross": {"memory_height": 2}})
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    pairs = Pairs(run / "prepared", grid)
+    sampler = Sampler(pairs, grid.phases[0], seed=1)
+    batches = sampler.chunk(0)
+    for batch in batches:
+        (length,) = set(pairs.source_lengths[batch])
+        assert length % 6 == 0
+        assert sampler.lengths[batch].max() * len(batch) <= grid.phases[0].batch_tokens
+    whole = set(np.flatnonzero((pairs.source_lengths % 6 == 0) & (sampler.lengths <= 96)))
+    assert set(np.concatenate(batches)) == whole
+    source, _ = Stream(pairs, grid, vocabulary, Position()).next()
+    assert source.shape[1] % 6 == 0 and (source != vocabulary.pad).all()
+
+
+def test_a_grid_that_no_pair_fills_is_an_error(run, recipe):
+    grid = dataclasses.replace(recipe, area={"decoder_cross": {"memory_height": 97}})
+    pairs = Pairs(run / "prepared", grid)
+    with pytest.raises(ValueError, match="phases: expected pairs of at most 96 ids .* of 97 "):
+        Sampler(pairs, grid.phases[0], seed=1)
+
+
+def test_evaluations_of_a_grid_leave_out_what_has_no_whole_rows(run, recipe):
+    vocabulary = open_vocabulary("char", run / "prepared")
+    sides = ["a", "bc", "def", "ghij"], "1234"
+    for rows, kept in ((1, [0, 1, 2, 3]), (2, [0, 2]), (3, [1]), (9, [])):
+        grid = dataclasses.replace(recipe, area={"decoder_cross": {"memory_height": rows}})
+        assert whole_rows(sides, vocabulary, grid) == [[side[i] for i in kept] for side in sides]
+
+
 def test_stream_continues_at_any_position(run, pairs, recipe):
     vocabulary = open_vocabulary(recipe.level, run / "prepared")
     stream = Stream(pairs, recipe, vocabulary, Position())
@@ -206,6 +239,30 @@ def test_lstms_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch):
     card = (run / "model" / "README.md").read_text()
     assert "A small LSTM sequence-to-sequence model with area attention" in card
     assert "Preset lstm-256: 2 encoder and 2 decoder layers, 4 heads" in card
+
+
+def test_grids_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch, capsys):
+    monkeypatch.setattr(training, "REPORT_SECONDS", 0)
+    monkeypatch.setattr(evaluate, "LONGEST_TRANSLATION", {"token": 10})
+    recipe, run = tmp_path / "recipe.json", tmp_path / "run"
+    cross = {"memory_height": 3, "height": [2, 2], "width": [3, 1]}
+    recipe.write_text(json.dumps(RECIPE | {
+        "area": {"encoder_self": {"memory_height": 2}, "decoder_cross": cross, "key": "concat"},
+        "learning_rate": 3e-3, "warmup_steps": 5}))
+    for command in (["prepare", "--corpora", str(corpora), "--eval", str(corpora / "eval")],
+                    ["train", "--cooldown", "20"], ["evaluate"], ["export"]):
+        assert main([command[0], str(recipe), "--run", str(run), *command[1:]]) == 0
+    said = capsys.readouterr().out
+    lengths = Pairs(run / "prepared", read_recipe(recipe)).source_lengths
+    assert (f"train: only sentences of a multiple of 6 ids, end included, also in evaluations; "
+            f"{(lengths % 6 != 0).sum():,} of {len(lengths):,} pairs are left out") in said
+    assert "evaluate: only sentences of a multiple of 6 ids, end included" in said
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    losses = [entry["loss"] for entry in log if "loss" in entry]
+    assert len(losses) == 20 and losses[-1] < 0.8 * losses[0]
+    assert 0 < json.loads((run / "scores.json").read_text())["newstest2013"]["sentences"] < 100
+    config = json.loads((run / "model" / "config.json").read_text())
+    assert config["area"]["decoder_cross"] == cross
 
 
 def test_a_run_starts_from_another_model(run, recipe, tmp_path, monkeypatch):
@@ -305,6 +362,8 @@ def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, cap
     ({"area": {"key": "median"}}, "recipe.json: area.key: expected one of mean.*'median'"),
     ({"preset": "lstm-256", "area": "eq8"}, "recipe.json: area: expected regular, eq3, eq9 or an"),
     ({"heads": 4}, "recipe.json: heads: expected only with an LSTM preset"),
+    ({"preset": "lstm-256", "area": {"decoder_cross": {"memory_height": 2}}},
+     "recipe.json: area.decoder_cross.memory_height: expected an integer from 1 to 1, found 2"),
 ])
 def test_mistakes_in_recipes_are_errors(tmp_path, mistake, message):
     path = tmp_path / "recipe.json"
