@@ -55,6 +55,14 @@ def add_plot_options(parser):
                         help="the figure; .png and .pdf are also understood")
 
 
+def add_average_options(parser):
+    parser.add_argument("models", nargs="+", metavar="MODEL",
+                        help="an exported model as DIR or DIR:WEIGHT; weights are positive, 1 "
+                             "where none is given, and divided by their sum")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+                        help="where the mean is written; a model that is there is replaced")
+
+
 def add_compare_options(parser):
     parser.add_argument("--acre", type=Path, metavar="FILE",
                         help="the acre command that translates; without it the runs are trained "
@@ -92,6 +100,7 @@ def parse_arguments(arguments):
 
     for name, what in RUN_COMMANDS.items():
         add(name, what, add_run_options)
+    add("average", "write the weighted mean of exported models", add_average_options)
     add("plot", "draw the learning curves of runs", add_plot_options)
     add("compare", "train with regular attention and with areas, and make a table of what each "
         "gives", add_compare_options)
@@ -161,6 +170,12 @@ def everything(options, run):
     return finished
 
 
+def average(options):
+    from .average import average as average_models, weighted
+
+    average_models([weighted(model) for model in options.models], options.out)
+
+
 def plot(options):
     """Every run is in the legend under the name it was asked for by."""
     if not find_spec("matplotlib"):
@@ -200,7 +215,8 @@ def main(arguments=None):
 
         torch.set_num_threads(options.threads)
     try:
-        {"plot": plot, "compare": compare}.get(options.command, run_command)(options)
+        own = {"average": average, "plot": plot, "compare": compare}
+        own.get(options.command, run_command)(options)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         print(f"models.train: {error}", file=sys.stderr)
         return 1

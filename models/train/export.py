@@ -92,10 +92,16 @@ def shards(tensors):
     return groups
 
 
+def write_tensors(tensors, path):
+    from safetensors.torch import save_file
+
+    save_file(tensors, path, metadata={"format": "pt"})
+    path.chmod(0o644)  # safetensors writes for the owner only
+
+
 def write_weights(weights, folder):
     """model.safetensors in bfloat16, or shards of it and their index."""
     import torch
-    from safetensors.torch import save_file
 
     tensors = {name: w.to(torch.bfloat16).contiguous() for name, w in weights.items()}
     groups = shards(tensors)
@@ -104,8 +110,7 @@ def write_weights(weights, folder):
         names = ["model.safetensors"]
     places = {}
     for name, group in zip(names, groups):
-        save_file(group, folder / name, metadata={"format": "pt"})
-        (folder / name).chmod(0o644)  # safetensors writes for the owner only
+        write_tensors(group, folder / name)
         places |= dict.fromkeys(group, name)
     if len(groups) > 1:
         total = sum(t.numel() * t.element_size() for t in tensors.values())

@@ -13,14 +13,19 @@ import torch
 PER_PIECE = {"model.shared.weight": 0, "final_logits_bias": 1}  # the dimension that counts pieces
 
 
+def weight_files(folder):
+    files = sorted(Path(folder).glob("*.safetensors"))
+    if not files:
+        raise FileNotFoundError(f"{folder}: expected a model directory with .safetensors files")
+    return files
+
+
 def read_weights(folder):
     """Every tensor of a model directory, whatever its files, in float32."""
     from safetensors.torch import load_file
 
-    files = sorted(Path(folder).glob("*.safetensors"))
-    if not files:
-        raise FileNotFoundError(f"{folder}: expected a model directory with .safetensors files")
-    return {name: w.float() for file in files for name, w in load_file(file).items()}
+    return {name: w.float() for file in weight_files(folder)
+            for name, w in load_file(file).items()}
 
 
 def shared_pieces(vocabulary, folder):
