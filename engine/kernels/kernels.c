@@ -55,10 +55,17 @@ static void pack_f32(size_t k, const float *w, float *numbers)
         numbers[i * KERNEL_PANEL] = w[i];
 }
 
-static void pack_bf16(size_t k, const float *w, uint16_t *numbers)
+static void pack_bf16(size_t k, const float *w, char *numbers)
 {
-    for (size_t i = 0; i < k; i++)
-        numbers[i / 2 * 2 * KERNEL_PANEL + i % 2] = kernels_bf16(w[i]);
+    enum { BLOCK = 32 }; /* the depth is a multiple of it */
+    for (size_t first = 0; first < k; first += BLOCK) {
+        uint16_t block[BLOCK] = {0};
+        size_t n = k - first < BLOCK ? k - first : BLOCK;
+        for (size_t i = 0; i < n; i++)
+            block[i] = kernels_bf16(w[first + i]);
+        for (size_t i = 0; i < BLOCK; i += 2, numbers += KERNEL_ROW_BYTES)
+            memcpy(numbers, block + i, 2 * sizeof(*block));
+    }
 }
 
 /* The bits of magnitudes are ordered as they are, and a maximum of integers becomes vectors. */
@@ -113,7 +120,7 @@ void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t
     if (type == KERNEL_F32) {
         pack_f32(k, w, (float *)panel + lane);
     } else if (type == KERNEL_BF16) {
-        pack_bf16(k, w, (uint16_t *)panel + 2 * lane);
+        pack_bf16(k, w, (char *)panel + 4 * lane);
     } else {
         float largest = largest_magnitude(k, w);
         *scale = largest / 127.0f;
@@ -129,7 +136,7 @@ void kernels_pack(enum kernel_type type, size_t n, size_t k, const float *w, siz
     char *panel = panels;
     for (size_t first = 0; first < n; first += KERNEL_PANEL, panel += panel_bytes) {
         size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
-        if (columns < KERNEL_PANEL || kernel_depth(type, k) > k)
+        if (columns < KERNEL_PANEL)
             memset(panel, 0, panel_bytes);
         for (size_t column = 0; column < columns; column++)
             kernels_pack_column(type, k, w + (first + column) * w_stride, column, panel, NULL,

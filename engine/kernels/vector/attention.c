@@ -148,20 +148,69 @@ ALWAYS_INLINE void root_powers(int a, vf y, vf power[5])
     }
 }
 
-static vf below(size_t first, size_t limit, vf v)
+/* power[w - 1] of LANES items from m on: exp((s - maximum) / w), zero from L on. */
+ALWAYS_INLINE void item_powers(int a, size_t l, size_t m, const float *scores, float maximum,
+                               vf power[5])
 {
-    vi lane = {0};
-    for (int32_t i = 0; i < LANES; i++)
-        lane[i] = (int32_t)first + i;
-    return (vf)((vi)v & (lane < (int32_t)limit));
+    static const float lcm[] = {1, 1, 2, 6, 12, 60};
+    vf y = splat(0.0f);
+    if (m < l)
+        y = below(m, l, vexp((load(scores + m) - maximum) * (1.0f / lcm[a])));
+    root_powers(a, y, power);
 }
 
-/* What the areas of one row need: power[w-1][m] = exp((s_m - max) / w), 0 beyond L; from_width[t]
- * has KERNEL_PAD zeros in front. Each array is Lp + KERNEL_PAD floats long. */
+/* Of the areas that begin at LANES items, whose powers are `here`, those of the next items `next`:
+ * from_width[t] is the sum of the areas wider than t. Returns the sum of all, each once. */
+ALWAYS_INLINE vf areas_from(int a, bool mean_value, const vf here[5], const vf next[5],
+                            vf from_width[5])
+{
+    vf sum = splat(0.0f), wider = splat(0.0f);
+#pragma GCC unroll 5
+    for (int width = a; width >= 1; width--) {
+        vf area = here[width - 1];
+#pragma GCC unroll 5
+        for (int i = 1; i < width; i++)
+            area *= ahead(here[width - 1], next[width - 1], i);
+        sum += area;
+        wider += mean_value ? area * (1.0f / (float)width) : area;
+        from_width[width - 1] = wider;
+    }
+    return sum;
+}
+
+/* Item m is in the areas from m - t on that are wider than t. All in registers, LANES items at a
+ * time; shares are divided by their sum at the end. */
+ALWAYS_INLINE void cover(int a, size_t l, bool mean_value, float *scores)
+{
+    const float maximum = row_maximum(l, scores);
+    const size_t lp = kernel_padded(l);
+    vf here[5], next[5], before[5], from_width[5], total = splat(0.0f);
+    for (int t = 0; t < a; t++)
+        before[t] = splat(0.0f);
+    item_powers(a, l, 0, scores, maximum, here);
+    for (size_t m = 0; m < lp; m += LANES) {
+        item_powers(a, l, m + LANES, scores, maximum, next);
+        total += areas_from(a, mean_value, here, next, from_width);
+        vf share = from_width[0];
+#pragma GCC unroll 5
+        for (int t = 1; t < a; t++)
+            share += ahead(before[t], from_width[t], LANES - t);
+        store(scores + m, share);
+#pragma GCC unroll 5
+        for (int t = 0; t < a; t++)
+            here[t] = next[t], before[t] = from_width[t];
+    }
+    const float scale = 1.0f / lane_sum(total);
+    for (size_t m = 0; m < lp; m += LANES)
+        store(scores + m, load(scores + m) * scale);
+}
+
+/* What the wide areas of one row need: sum[w-1][j] = the sum of the w scores from j on;
+ * from_width[t] has KERNEL_PAD zeros in front. Each array is Lp + KERNEL_PAD floats long. */
 struct area_row {
     size_t l, lp;
     int a;
-    float *power, *from_width;
+    float *sum, *from_width;
 };
 
 ALWAYS_INLINE float *area_array(const struct area_row *row, float *arrays, int i)
@@ -169,55 +218,15 @@ ALWAYS_INLINE float *area_array(const struct area_row *row, float *arrays, int i
     return arrays + (size_t)i * (row->lp + KERNEL_PAD);
 }
 
-ALWAYS_INLINE void fill_powers(const struct area_row *row, int a, const float *scores,
-                               float maximum)
-{
-    static const float lcm[] = {1, 1, 2, 6, 12, 60};
-    for (size_t m = 0; m < row->lp; m += LANES) {
-        vf y = below(m, row->l, vexp((load(scores + m) - maximum) * (1.0f / lcm[a])));
-        vf power[5];
-        root_powers(a, y, power);
-        for (int w = 0; w < a; w++)
-            store(area_array(row, row->power, w) + m, power[w]);
-    }
-    for (int w = 0; w < a; w++)
-        memset(area_array(row, row->power, w) + row->lp, 0, KERNEL_PAD * sizeof(float));
-}
-
-/* from_width[t][j] = sum of the areas that begin at j and are wider than t; returns the sum of
- * all areas, each once. */
-ALWAYS_INLINE float fill_areas(const struct area_row *row, int a, bool mean_value)
-{
-    for (int t = 0; t < a; t++)
-        memset(area_array(row, row->from_width, t), 0, KERNEL_PAD * sizeof(float));
-    vf total = splat(0.0f);
-    for (size_t j = 0; j < row->lp; j += LANES) {
-        vf wider = splat(0.0f);
-#pragma GCC unroll 5
-        for (int width = a; width >= 1; width--) {
-            const float *power = area_array(row, row->power, width - 1) + j;
-            vf area = load(power);
-#pragma GCC unroll 5
-            for (int i = 1; i < width; i++)
-                area *= load(power + i);
-            total += area;
-            wider += mean_value ? area * (1.0f / (float)width) : area;
-            store(area_array(row, row->from_width, width - 1) + KERNEL_PAD + j, wider);
-        }
-    }
-    return lane_sum(total);
-}
-
 /* Wider than the chains go: one exponential per area, of a running sum of scores. */
 static float fill_wide_areas(const struct area_row *row, const float *scores, float maximum,
                              bool mean_value)
 {
-    float *sum = row->power; /* [w][j]: sum of the w scores from j on */
     for (size_t j = 0; j < row->l; j++) {
         float running = 0.0f;
         for (int w = 0; w < row->a; w++) {
             running += j + (size_t)w < row->l ? scores[j + (size_t)w] - maximum : 0.0f;
-            area_array(row, sum, w)[j] = running;
+            area_array(row, row->sum, w)[j] = running;
         }
     }
     vf total = splat(0.0f);
@@ -227,7 +236,7 @@ static float fill_wide_areas(const struct area_row *row, const float *scores, fl
         vf wider = splat(0.0f);
         for (int width = row->a; width >= 1; width--) {
             size_t begins = row->l + 1 > (size_t)width ? row->l + 1 - (size_t)width : 0;
-            vf mean = load(area_array(row, sum, width - 1) + j) * (1.0f / (float)width);
+            vf mean = load(area_array(row, row->sum, width - 1) + j) * (1.0f / (float)width);
             vf area = below(j, begins, vexp(mean));
             total += area;
             wider += mean_value ? area * (1.0f / (float)width) : area;
@@ -237,29 +246,33 @@ static float fill_wide_areas(const struct area_row *row, const float *scores, fl
     return lane_sum(total);
 }
 
-ALWAYS_INLINE void spread(const struct area_row *row, int a, float total, float *coverage)
+static void spread(const struct area_row *row, float total, float *coverage)
 {
     float scale = 1.0f / total;
     for (size_t m = 0; m < row->lp; m += LANES) {
         vf sum = splat(0.0f);
-        for (int t = 0; t < a; t++)
+        for (int t = 0; t < row->a; t++)
             sum += load(area_array(row, row->from_width, t) + KERNEL_PAD + m - t);
         store(coverage + m, below(m, row->l, sum * scale));
     }
 }
 
+static void cover_wide(const struct area_rule *rule, size_t l, float *scores, float *scratch)
+{
+    struct area_row row = {.l = l, .lp = kernel_padded(l), .a = rule->width, .sum = scratch};
+    row.from_width = area_array(&row, scratch, MAX_AREA_WIDTH);
+    spread(&row,
+           fill_wide_areas(&row, scores, row_maximum(l, scores), rule->value == AREA_VALUE_MEAN),
+           scores);
+}
+
 void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch)
 {
-    const int a = rule->width;
     const bool mean_value = rule->value == AREA_VALUE_MEAN;
-    struct area_row row = {.l = l, .lp = kernel_padded(l), .a = a, .power = scratch};
-    row.from_width = area_array(&row, scratch, MAX_AREA_WIDTH);
-    float maximum = row_maximum(l, scores);
-    switch (a) {
+    switch (rule->width) {
 #define CASE(width)                                                                                \
     case width:                                                                                    \
-        fill_powers(&row, width, scores, maximum);                                                 \
-        spread(&row, width, fill_areas(&row, width, mean_value), scores);                          \
+        cover(width, l, mean_value, scores);                                                       \
         break;
         CASE(1)
         CASE(2)
@@ -268,7 +281,7 @@ void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, f
         CASE(5)
 #undef CASE
     default:
-        spread(&row, a, fill_wide_areas(&row, scores, maximum, mean_value), scores);
+        cover_wide(rule, l, scores, scratch);
         break;
     }
 }

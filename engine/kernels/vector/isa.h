@@ -9,6 +9,7 @@
 #define KERNELS_VECTOR_ISA_H
 
 #include <immintrin.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -184,16 +185,43 @@ ALWAYS_INLINE vi to_bf16(vf x)
     return bits + 0x7fff + (bits >> 16 & 1);
 }
 
+/* Which lanes, the first of which has number `first`, are below the limit. */
+ALWAYS_INLINE vi lanes_below(size_t first, size_t limit)
+{
+    vi lane = {0};
+    for (int32_t i = 0; i < LANES; i++)
+        lane[i] = (int32_t)first + i;
+    return lane < (int32_t)limit;
+}
+
+/* Zero in the other lanes, whatever is there. */
+ALWAYS_INLINE vf below(size_t first, size_t limit, vf v)
+{
+    return (vf)((vi)v & lanes_below(first, limit));
+}
+
+/* Lanes i ... of two vectors that stand one behind the other; i <= LANES is a constant. */
+ALWAYS_INLINE vf ahead(vf a, vf b, int32_t i)
+{
+    vi lane = {0};
+    for (int32_t k = 0; k < LANES; k++)
+        lane[k] = i + k;
+    return i == LANES ? b : __builtin_shuffle(a, b, lane);
+}
+
+/* Of x[n], padded to whole vectors. */
 ALWAYS_INLINE float row_maximum(size_t n, const float *x)
 {
-    vf maximum = splat(x[0]);
+    const vi least = (vi)splat(-INFINITY);
+    vf maximum = (vf)least;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
         maximum = vmax(maximum, load(x + i));
-    float most = lane_max(maximum);
-    for (; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    return most;
+    if (i < n) {
+        vi there = lanes_below(i, n);
+        maximum = vmax(maximum, (vf)(((vi)load(x + i) & there) | (least & ~there)));
+    }
+    return lane_max(maximum);
 }
 
 #endif
