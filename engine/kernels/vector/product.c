@@ -11,6 +11,7 @@ enum {
     TILE_PANELS = 4,
     TILE_COLUMNS = TILE_PANELS * KERNEL_PANEL,
     MAX_TILE_ROWS = 12,
+    FEW_ROWS = 6, /* of int8 products that AMX does not speed up */
 };
 
 /* One k, or the even and the odd ones of two or four k, of every lane. */
@@ -54,11 +55,13 @@ ALWAYS_INLINE struct operand column_of(enum kernel_type type, vf packed)
     return column;
 }
 
-/* What row `x` has for row i of a panel, in every lane. */
+/* What row `x` has for row i of a panel, in every lane. Bytes that tiles read are signed. */
 ALWAYS_INLINE struct operand item_of(enum kernel_type type, const void *x, size_t i)
 {
     typedef float item __attribute__((may_alias));
     const item *items = x;
+    if (type == KERNEL_INT8 && HAS_TILES)
+        return (struct operand){.even = (vf)((vi)splat(items[i]) ^ (int32_t)0x80808080)};
     if (units(type) == 1)
         return (struct operand){.even = splat(items[i])};
     return (struct operand){splat(items[2 * i]), splat(items[2 * i + 1])};
@@ -207,11 +210,19 @@ static void multiply_int8(const struct product *product)
     multiply(KERNEL_INT8, product);
 }
 
+/* A tile has room for many rows and takes as long for one. Sums of integers are the same either
+ * way; those of floats are not, so that they must not depend on the number of rows. */
+ALWAYS_INLINE bool fills_tiles(const struct product *product)
+{
+    return product->w.type == KERNEL_BF16 ||
+           (product->w.type == KERNEL_INT8 && product->m > FEW_ROWS);
+}
+
 void ISA(linear)(const struct product *product)
 {
     static void (*const multiply_type[])(const struct product *) = {
         [KERNEL_F32] = multiply_f32, [KERNEL_BF16] = multiply_bf16, [KERNEL_INT8] = multiply_int8};
-    if (HAS_TILES && product->w.type != KERNEL_F32)
+    if (HAS_TILES && fills_tiles(product))
         ISA(linear_tiles)(product);
     else
         multiply_type[product->w.type](product);
