@@ -198,10 +198,38 @@ static int add_lane(struct acre_engine *engine, struct acre_model *model, struct
     return scheduler_add_lane(engine->scheduler, &batch_model, &limits, &model->lane, err);
 }
 
+/* Of the attention that a parameter of keys belongs to. */
+static enum area_key_mode key_mode_of(const struct config *config, const char *tensor)
+{
+    if (!strstr(tensor, ".self_attn."))
+        return config->decoder_cross.key;
+    return strstr(tensor, ".encoder.") ? config->encoder_self.key : config->decoder_self.key;
+}
+
+/* Keys without the dense layers that are there are not those that were trained. The networks of a
+ * preset share weights in this way, so that it is not network_init() that refuses them. */
+static int check_key_weights(const struct config *config, const struct safetensors *weights,
+                             struct acre_err *err)
+{
+    for (size_t i = 0; i < safetensors_count(weights); i++) {
+        const char *tensor = safetensors_name(weights, i);
+        if (!strstr(tensor, ".area."))
+            continue;
+        enum area_key_mode mode = key_mode_of(config, tensor);
+        if (area_key_inputs(mode, (size_t)config->d_model) == 0)
+            return err_set(err, ACRE_EMODEL,
+                           "config.json: area.key: expected one with the weights %.100s, found %s",
+                           tensor, mode == AREA_KEY_MAX ? "max" : "mean");
+    }
+    return 0;
+}
+
 static int load_weights(struct acre_engine *engine, const char *directory, struct acre_model *model,
                         struct acre_err *err)
 {
     int status = safetensors_open(directory, &model->weights, err);
+    if (status == 0)
+        status = check_key_weights(&model->config, model->weights, err);
     if (status == 0)
         status = network_init(&model->network, engine->device, &model->config, model->weights, err);
     if (status != 0)

@@ -219,13 +219,19 @@ static int split_text(struct acre_job *job, const struct acre_request *request,
 /* A memory that is a grid has whole rows. */
 static int check_grid(const struct config *config, size_t n_source, struct acre_err *err)
 {
-    const int heights[] = {config->encoder_self.memory_height, config->decoder_cross.memory_height};
-    for (size_t i = 0; i < sizeof(heights) / sizeof(heights[0]); i++)
-        if ((n_source + 1) % (size_t)heights[i] != 0)
+    const struct {
+        const char *attention;
+        int height;
+    } memories[] = {
+        {"encoder_self", config->encoder_self.memory_height},
+        {"decoder_cross", config->decoder_cross.memory_height},
+    };
+    for (size_t i = 0; i < sizeof(memories) / sizeof(memories[0]); i++)
+        if ((n_source + 1) % (size_t)memories[i].height != 0)
             return err_set(err, ACRE_EINPUT,
-                           "area.memory_height: expected sentences of a multiple of %d tokens, end "
-                           "token included, found %zu",
-                           heights[i], n_source + 1);
+                           "config.json: area.%s.memory_height: expected sentences of a multiple "
+                           "of %d tokens, end token included, found %zu",
+                           memories[i].attention, memories[i].height, n_source + 1);
     return 0;
 }
 

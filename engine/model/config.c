@@ -291,7 +291,8 @@ static int read_layers(const struct json_object *object, const char *field, int 
     if (!list)
         return 0;
     char expected[64];
-    snprintf(expected, sizeof(expected), "%d integers from 1 to %d, one per layer", n_layers, max);
+    snprintf(expected, sizeof(expected), "%d integer%s from 1 to %d, one per layer", n_layers,
+             n_layers == 1 ? "" : "s", max);
     if (json_array_size(list) != (size_t)n_layers)
         return json_fail(object, field, expected, list, err);
     for (int i = 0; i < n_layers; i++) {
@@ -303,9 +304,11 @@ static int read_layers(const struct json_object *object, const char *field, int 
     return 0;
 }
 
-/* The attention that a section is about. Only memories that are known as a whole may be grids. */
+/* The attention that a section is about. */
 struct area_bounds {
-    int n_layers, max_height, head_width;
+    int n_layers;
+    int max_rows; /* of the memory; 1: it is not known as a whole, so it cannot be a grid */
+    int head_width;
 };
 
 static bool has_areas(const struct area_config *area, int n_layers)
@@ -329,6 +332,31 @@ static int check_sums(const struct json_object *parent, const char *field,
                    parent->path, field, bounds->head_width);
 }
 
+/* Areas may be higher than a grid, as they may be wider than a sentence: such areas do not occur.
+ * But heights of a line are a mistake: somebody has forgotten its rows. */
+static int read_heights(const struct json_object *object, const struct area_bounds *bounds,
+                        struct area_config *area, struct acre_err *err)
+{
+    char expected[96] = "1, as this memory cannot be a grid";
+    const json_t *rows = json_find(object, "memory_height");
+    if (bounds->max_rows > 1)
+        snprintf(expected, sizeof(expected),
+                 "an integer from 1 to max_position_embeddings, which is %d", bounds->max_rows);
+    if (rows && !json_int_in(rows, 1, bounds->max_rows))
+        return json_fail(object, "memory_height", expected, rows, err);
+    if (rows)
+        area->memory_height = (int)json_integer_value(rows);
+    int code = read_layers(object, "height", bounds->n_layers, MAX_AREA_HEIGHT, area->height, err);
+    if (code || area->memory_height > 1)
+        return code;
+    for (int i = 0; i < bounds->n_layers; i++)
+        if (area->height[i] > 1)
+            return json_fail(object, "height",
+                             "1 in each layer, as the memory is a line (memory_height is 1)",
+                             json_find(object, "height"), err);
+    return 0;
+}
+
 static int read_one_area(const struct json_object *parent, const char *field,
                          const struct area_bounds *bounds, struct area_config *area,
                          struct acre_err *err)
@@ -343,11 +371,7 @@ static int read_one_area(const struct json_object *parent, const char *field,
     if (!code)
         code = read_layers(&object, "width", bounds->n_layers, MAX_AREA_WIDTH, area->width, err);
     if (!code)
-        code =
-            read_layers(&object, "height", bounds->n_layers, bounds->max_height, area->height, err);
-    if (!code)
-        code = json_opt_int(&object, "memory_height", 1, bounds->max_height > 1 ? MAX_POSITIONS : 1,
-                            &area->memory_height, err);
+        code = read_heights(&object, bounds, area, err);
     if (!code)
         code = read_modes(&object, area, err);
     return code ? code : check_sums(parent, field, bounds, area, err);
@@ -366,9 +390,10 @@ static int read_transformer_areas(const struct json_object *object, struct confi
 {
     int encoder_head = config->d_model / config->encoder_heads;
     int decoder_head = config->d_model / config->decoder_heads;
-    const struct area_bounds of_encoder = {config->encoder_layers, MAX_AREA_HEIGHT, encoder_head};
+    int max_rows = config->max_positions;
+    const struct area_bounds of_encoder = {config->encoder_layers, max_rows, encoder_head};
     const struct area_bounds self = {config->decoder_layers, 1, decoder_head};
-    const struct area_bounds cross = {config->decoder_layers, MAX_AREA_HEIGHT, decoder_head};
+    const struct area_bounds cross = {config->decoder_layers, max_rows, decoder_head};
     int code = read_one_area(object, "encoder_self", &of_encoder, &config->encoder_self, err);
     if (!code)
         code = read_one_area(object, "decoder_self", &self, &config->decoder_self, err);
@@ -377,20 +402,30 @@ static int read_transformer_areas(const struct json_object *object, struct confi
     return code;
 }
 
+static int check_area_keys(const struct json_object *object, bool is_lstm, struct acre_err *err)
+{
+    static const char *const of_lstms[] = {"key",         "value",         "weights", "top_k",
+                                           "temperature", "decoder_cross", NULL};
+    static const char *const of_transformers[] = {"key",          "value",         "weights",
+                                                  "top_k",        "temperature",   "encoder_self",
+                                                  "decoder_self", "decoder_cross", NULL};
+    if (is_lstm)
+        return check_keys(object, of_lstms,
+                          "key, value, weights, top_k, temperature, decoder_cross", err);
+    return check_keys(object, of_transformers,
+                      "key, value, weights, top_k, temperature, encoder_self, "
+                      "decoder_self, decoder_cross",
+                      err);
+}
+
 static int read_area(const struct json_object *top, struct config *config, struct acre_err *err)
 {
-    static const char *const known[] = {"key",          "value",         "weights",
-                                        "top_k",        "temperature",   "encoder_self",
-                                        "decoder_self", "decoder_cross", NULL};
     struct json_object object;
     int code = json_opt_object(top, "area", &object, err);
     if (code || !object.value)
         return code;
     struct area_config common = config->encoder_self;
-    code = check_keys(&object, known,
-                      "key, value, weights, top_k, temperature, encoder_self, "
-                      "decoder_self, decoder_cross",
-                      err);
+    code = check_area_keys(&object, config_is_lstm(config), err);
     if (!code)
         code = json_opt_int(&object, "top_k", 0, MAX_TOP_K, &common.top_k, err);
     if (!code)

@@ -62,8 +62,23 @@ def check_layers(values, key, layers, highest, where):
     sizes = values.get(key, [1] * layers)
     if (not isinstance(sizes, list) or len(sizes) != layers
             or any(type(size) is not int or not 1 <= size <= highest for size in sizes)):
-        raise ValueError(f"{where}.{key}: expected {layers} integers from 1 to {highest}, "
+        integers = "integer" if layers == 1 else "integers"
+        raise ValueError(f"{where}.{key}: expected {layers} {integers} from 1 to {highest}, "
                          f"one per layer, found {sizes!r}")
+
+
+def check_heights(values, layers, may_be_grid, where):
+    """Areas may be higher than a grid, but heights of a line are a mistake."""
+    rows = values.get("memory_height", 1)
+    if may_be_grid:
+        check_number(values, "memory_height", int, 1, MAX_MEMORY_HEIGHT, where)
+    elif type(rows) is not int or rows != 1:
+        raise ValueError(f"{where}.memory_height: expected 1, as this memory cannot be a grid, "
+                         f"found {rows!r}")
+    check_layers(values, "height", layers, MAX_HEIGHT, where)
+    if rows == 1 and max(values.get("height", [1])) > 1:
+        raise ValueError(f"{where}.height: expected 1 in each layer, as the memory is a line "
+                         f"(memory_height is 1), found {values['height']!r}")
 
 
 def check_section(section, layers, attentions, grids):
@@ -81,9 +96,7 @@ def check_section(section, layers, attentions, grids):
         check_keys(values, (*SIZES, *WORDS), where)
         check_words(values, where)
         check_layers(values, "width", layers, MAX_WIDTH, where)
-        check_layers(values, "height", layers, MAX_HEIGHT if name in grids else 1, where)
-        check_number(values, "memory_height", int, 1, MAX_MEMORY_HEIGHT if name in grids else 1,
-                     where)
+        check_heights(values, layers, name in grids, where)
 
 
 def area_rules(section, name):

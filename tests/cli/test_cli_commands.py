@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
 
 import pytest
+
+from conftest import ROOT
 
 LINES = ["Hello.", "", "How are you today?", "I do not know.", "", "Thanks!"]
 TEXT = "\n".join(LINES) + "\n"
@@ -18,6 +21,15 @@ def failed(done, status, *texts):
     assert done.stderr.startswith("acre: ")
     for text in texts:
         assert text in done.stderr
+
+
+def copy_with_area(name, folder, changes):
+    """A golden model with other entries in its config.json's section `area`."""
+    model = shutil.copytree(ROOT / "tests/golden/models" / name, folder / "model")
+    config = json.loads((model / "config.json").read_text())
+    config["area"] |= changes
+    (model / "config.json").write_text(json.dumps(config))
+    return model
 
 
 @pytest.mark.parametrize("which", ["token_model", "char_model"])
@@ -129,6 +141,31 @@ def test_length_beyond_the_model_is_wrong_usage(acre, token_model, command):
         assert done.returncode == status, done.stderr
     failed(done, 2, f"--max-length: expected at most {longest} for this model, found {length}")
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("attention", ["encoder_self", "decoder_cross"])
+def test_tokens_that_a_grid_does_not_divide(acre, tmp_path, attention):
+    model = copy_with_area("tiny-area", tmp_path, {attention: {"memory_height": 2}})
+    flags = ["translate", "--model", model, "--tokens"]
+    assert acre(*flags, text="a\n").returncode == 0
+    failed(acre(*flags, text="a\na a\n"), 1, "line 2: ",
+           f"config.json: area.{attention}.memory_height: expected sentences of a multiple of 2 "
+           "tokens, end token included, found 3")
+
+
+@pytest.mark.parametrize("name, changes, message", [
+    ("area-concat", {"key": "mean"},
+     "model.decoder.layers.0.encoder_attn.area.fc1.bias, found mean"),
+    ("area-concat", {"decoder_self": {"key": "sample"}},
+     "model.decoder.layers.0.self_attn.area.fc1.bias, found mean"),
+    ("area-max", {"encoder_self": {"key": "max"}},
+     "model.encoder.layers.0.self_attn.area.fc1.bias, found max"),
+    ("lstm-sum", {"key": "max"}, "model.decoder.attention.area.fc1.bias, found max"),
+])
+def test_keys_that_do_not_use_their_weights(acre, tmp_path, name, changes, message):
+    model = copy_with_area(name, tmp_path, changes)
+    failed(acre("inspect", model), 1,
+           f"model/config.json: area.key: expected one with the weights {message}")
 
 
 @pytest.mark.parametrize("command", ["translate", "bench", "inspect"])

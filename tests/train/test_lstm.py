@@ -173,7 +173,7 @@ def test_presets_are_the_published_ones(cells):
     ({"area": "eq8"}, "area: expected regular, eq3, eq9 or an object, found 'eq8'"),
     ({"area": {"decoder_cross": {"key": "std"}}}, "decoder_cross.key: expected one of .*'std'"),
     ({"area": {"encoder_self": {"width": [2, 2]}}}, "area: expected one of .*, found encoder_self"),
-    ({"area": {"decoder_cross": {"width": [2, 2]}}}, "width: expected 1 integers from 1 to 16"),
+    ({"area": {"decoder_cross": {"width": [2, 2]}}}, "width: expected 1 integer from 1 to 16"),
     ({"heads": 0}, "heads: expected an integer from 1 to 1024, found 0"),
     ({"heads": "4"}, "heads: expected an integer from 1 to 1024, found '4'"),
     ({"preset": "tiny", "heads": 4}, "heads: expected only with an LSTM preset; this one has 4"),

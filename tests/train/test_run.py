@@ -363,7 +363,7 @@ def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, cap
     ({"preset": "lstm-256", "area": "eq8"}, "recipe.json: area: expected regular, eq3, eq9 or an"),
     ({"heads": 4}, "recipe.json: heads: expected only with an LSTM preset"),
     ({"preset": "lstm-256", "area": {"decoder_cross": {"memory_height": 2}}},
-     "recipe.json: area.decoder_cross.memory_height: expected an integer from 1 to 1, found 2"),
+     "recipe.json: area.decoder_cross.memory_height: expected 1, as this memory cannot be a grid"),
 ])
 def test_mistakes_in_recipes_are_errors(tmp_path, mistake, message):
     path = tmp_path / "recipe.json"

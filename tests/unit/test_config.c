@@ -266,13 +266,13 @@ static void test_area_modes(void **state)
 static void test_area_grids(void **state)
 {
     (void)state;
-    parse_good(";area:{\"encoder_self\":{\"height\":[1,8],\"memory_height\":65536},"
+    parse_good(";area:{\"encoder_self\":{\"height\":[1,8],\"memory_height\":512},"
                "\"decoder_cross\":{\"width\":[2,2,2],\"height\":[3,1,2],\"memory_height\":4},"
                "\"decoder_self\":{\"height\":[1,1,1],\"memory_height\":1}}",
                NULL);
     assert_int_equal(config.encoder_self.height[0], 1);
     assert_int_equal(config.encoder_self.height[1], 8);
-    assert_int_equal(config.encoder_self.memory_height, 65536);
+    assert_int_equal(config.encoder_self.memory_height, 512);
     assert_int_equal(config.decoder_cross.height[0], 3);
     assert_int_equal(config.decoder_cross.height[2], 2);
     assert_int_equal(config.decoder_cross.memory_height, 4);
@@ -327,9 +327,14 @@ static const struct {
     {";model_type:\"acre-lstm\"",
      "config.json: decoder_layers: expected encoder_layers, which is 2, found 3"},
     {";model_type:\"acre-lstm\";decoder_layers:2;area:{\"decoder_cross\":{\"width\":[2,2]}}",
-     "config.json: area.decoder_cross.width: expected 1 integers from 1 to 16, one per layer, "
-     "found "
-     "[2,2]"},
+     "config.json: area.decoder_cross.width: expected 1 integer from 1 to 16, one per layer, "
+     "found [2,2]"},
+    {";model_type:\"acre-lstm\";decoder_layers:2;area:{\"encoder_self\":{\"width\":[0]}}",
+     "config.json: area.encoder_self: expected one of key, value, weights, top_k, temperature, "
+     "decoder_cross, found this key"},
+    {";model_type:\"acre-lstm\";decoder_layers:2;area:{\"decoder_self\":{}}",
+     "config.json: area.decoder_self: expected one of key, value, weights, top_k, temperature, "
+     "decoder_cross, found this key"},
     {";model_type:\"acre-lstm\";decoder_layers:2;d_model:25;"
      "area:{\"decoder_cross\":{\"width\":[2],\"key\":\"sample_sum\"}}",
      "config.json: area.decoder_cross: expected an even width of keys that are sums, found 25"},
@@ -426,14 +431,31 @@ static const struct {
      "expected 3 integers from 1 to 8, one per layer, found [1,2]"},
     {";area:{\"decoder_self\":{\"height\":[1,2,1]}}",
      "config.json: area.decoder_self.height: "
-     "expected 3 integers from 1 to 1, one per layer, found [1,2,1]"},
+     "expected 1 in each layer, as the memory is a line (memory_height is 1), found [1,2,1]"},
+    {";area:{\"encoder_self\":{\"height\":[2,1]}}",
+     "config.json: area.encoder_self.height: "
+     "expected 1 in each layer, as the memory is a line (memory_height is 1), found [2,1]"},
+    {";area:{\"decoder_cross\":{\"height\":[1,1,3],\"memory_height\":1}}",
+     "config.json: area.decoder_cross.height: "
+     "expected 1 in each layer, as the memory is a line (memory_height is 1), found [1,1,3]"},
     {";area:{\"decoder_self\":{\"memory_height\":2}}",
-     "config.json: area.decoder_self.memory_height: expected an integer from 1 to 1, found 2"},
+     "config.json: area.decoder_self.memory_height: expected 1, as this memory cannot be a grid, "
+     "found 2"},
+    {";model_type:\"acre-lstm\";decoder_layers:2;area:{\"decoder_cross\":{\"memory_height\":2}}",
+     "config.json: area.decoder_cross.memory_height: expected 1, as this memory cannot be a grid, "
+     "found 2"},
     {";area:{\"encoder_self\":{\"memory_height\":0}}",
-     "config.json: area.encoder_self.memory_height: expected an integer from 1 to 65536, found 0"},
+     "config.json: area.encoder_self.memory_height: "
+     "expected an integer from 1 to max_position_embeddings, which is 512, found 0"},
     {";area:{\"decoder_cross\":{\"memory_height\":[4]}}",
-     "config.json: area.decoder_cross.memory_height: expected an integer from 1 to 65536, "
-     "found [4]"},
+     "config.json: area.decoder_cross.memory_height: "
+     "expected an integer from 1 to max_position_embeddings, which is 512, found [4]"},
+    {";area:{\"decoder_cross\":{\"memory_height\":513}}",
+     "config.json: area.decoder_cross.memory_height: "
+     "expected an integer from 1 to max_position_embeddings, which is 512, found 513"},
+    {";max_position_embeddings:9;area:{\"encoder_self\":{\"memory_height\":10}}",
+     "config.json: area.encoder_self.memory_height: "
+     "expected an integer from 1 to max_position_embeddings, which is 9, found 10"},
     {";area:{\"top_k\":-1}",
      "config.json: area.top_k: expected an integer from 0 to 65536, found -1"},
     {";area:{\"temperature\":0}",

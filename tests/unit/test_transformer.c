@@ -435,7 +435,7 @@ static void wrong_area_parameter_is_named(void **state)
                    "model.safetensors: model.encoder.layers.0.self_attn.area.fc1.weight: "
                    "expected shape [8, 24], found [8, 16]");
     assert_refused("area-sum", "config.json", "\"decoder_cross\": {",
-                   "\"decoder_cross\": {\"height\": [1, 2],",
+                   "\"decoder_cross\": {\"memory_height\": 2, \"height\": [1, 2],",
                    "model.safetensors: model.decoder.layers.1.encoder_attn.area."
                    "height_embedding.weight: expected shape [2, 4], found [1, 4]");
     assert_refused("area-sum", "config.json", "\"decoder_self\": {\n      \"width\": [\n        1,",
