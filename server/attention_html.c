@@ -52,13 +52,12 @@ static void write_layer(const struct attention_layout *layout, size_t layer, FIL
 static void write_section(const struct attention_picture *picture, size_t sentence, FILE *out)
 {
     const struct attention_layout *layout = &picture->layouts[sentence];
-    size_t bytes;
-    const char *text = attention_labels_sentence(&layout->source, &bytes);
+    const struct attention_labels *source = &layout->source, *target = &layout->target;
 
     fputs("<section>\n", out);
-    write_heading("h2", "", picture->model->source, text, bytes, out);
-    text = attention_labels_sentence(&layout->target, &bytes);
-    write_heading("p", " class=\"translation\"", picture->model->target, text, bytes, out);
+    write_heading("h2", "", picture->model->source, source->sentence, source->sentence_bytes, out);
+    write_heading("p", " class=\"translation\"", picture->model->target, target->sentence,
+                  target->sentence_bytes, out);
     for (size_t layer = 0; layer < layout->attention->n_layers; layer++)
         write_layer(layout, layer, out);
     fputs("</section>\n", out);

@@ -42,6 +42,15 @@ static bool is_accent(uint32_t code)
            (code >= 0xfe20 && code <= 0xfe2f);
 }
 
+/* What XML or HTML may not hold: control characters but white space, and what is no character. */
+static bool is_forbidden(uint32_t code)
+{
+    const bool is_blank = code == '\t' || code == '\n' || code == '\r';
+
+    return (code < ' ' && !is_blank) || (code >= 0x7f && code < 0xa0) || code == 0xfffe ||
+           code == 0xffff;
+}
+
 /* How a character is shown. */
 static enum attention_label_kind show(char shown[SHOWN_BYTES], const char *character, size_t n,
                                       bool is_first)
@@ -97,13 +106,25 @@ static size_t read_character(const char *const *tokens, size_t n, char character
 
 /* Texts of labels on their way; each label's are found by their lengths. */
 struct writer {
-    FILE *texts, *plain;
+    FILE *texts, *plain, *sentence;
 };
 
 static void put(const struct writer *writer, const char *text, const char *plain)
 {
     fputs(text, writer->texts);
     fputs(plain, writer->plain);
+}
+
+/* The character itself, or how it is shown where a page may not hold it. */
+static void put_in_sentence(const struct writer *writer, const char *character, const char *shown)
+{
+    uint32_t code;
+    const size_t n = markup_character(character, &code);
+
+    if (is_forbidden(code))
+        fputs(shown, writer->sentence);
+    else
+        fwrite(character, 1, n, writer->sentence);
 }
 
 static enum attention_label_kind put_character(const struct writer *writer, const char *character,
@@ -113,25 +134,41 @@ static enum attention_label_kind put_character(const struct writer *writer, cons
     const enum attention_label_kind kind = show(shown, character, n, true);
 
     put(writer, shown, kind == LABEL_SPACE ? " " : shown);
+    put_in_sentence(writer, character, shown);
     return kind;
+}
+
+/* The first character of a token's rest, or a byte that is none. Returns its bytes. */
+static size_t put_part(const struct writer *writer, const char *part, size_t rest, bool is_first)
+{
+    char shown[SHOWN_BYTES] = NO_CHARACTER;
+    bool is_mark;
+    size_t n;
+    uint32_t code;
+
+    if (unicode_valid_bytes(part, rest) == 0) {
+        put(writer, shown, shown);
+        fputs(shown, writer->sentence);
+        return 1;
+    }
+    n = markup_character(part, &code);
+    show(shown, part, n, is_first);
+    is_mark = strcmp(shown, WORD_MARK) == 0;
+    put(writer, shown, is_mark ? " " : shown);
+    if (!is_mark)
+        put_in_sentence(writer, part, shown);
+    else if (ftell(writer->sentence) > 0) /* the first word's is SentencePiece's own */
+        fputc(' ', writer->sentence);
+    return n;
 }
 
 static enum attention_label_kind put_token(const struct writer *writer, const char *token)
 {
     const size_t bytes = strlen(token);
     const bool is_special = bytes > 2 && token[0] == '<' && token[bytes - 1] == '>';
-    char shown[SHOWN_BYTES];
-    uint32_t code;
 
-    for (size_t at = 0, n; at < bytes; at += n) {
-        n = 1;
-        strcpy(shown, NO_CHARACTER);
-        if (unicode_valid_bytes(token + at, bytes - at) > 0) {
-            n = markup_character(token + at, &code);
-            show(shown, token + at, n, at == 0);
-        }
-        put(writer, shown, strcmp(shown, WORD_MARK) == 0 ? " " : shown);
-    }
+    for (size_t at = 0; at < bytes;)
+        at += put_part(writer, token + at, bytes - at, at == 0);
     if (strcmp(token, WORD_MARK) == 0)
         return LABEL_SPACE;
     return is_special ? LABEL_MARK : LABEL_TEXT;
@@ -143,6 +180,7 @@ static enum attention_label_kind put_byte(const struct writer *writer, int byte)
 
     snprintf(shown, sizeof(shown), "%02X", (unsigned)byte);
     put(writer, shown, NO_CHARACTER);
+    fputs(NO_CHARACTER, writer->sentence);
     return LABEL_BYTE;
 }
 
@@ -174,24 +212,28 @@ static bool put_labels(const struct writer *writer, struct attention_labels *lab
     for (size_t at = 0; at < n; labels->n++) {
         struct attention_label *label = &labels->items[labels->n];
 
+        labels->sentence_bytes = (size_t)ftell(writer->sentence); /* in the end, without the last */
         put_label(writer, label, tokens, n, at);
         for (size_t end = at + label->n_tokens; at < end; at++)
             labels->of_token[at] = labels->n;
     }
-    return !ferror(writer->texts) && !ferror(writer->plain);
+    return !ferror(writer->texts) && !ferror(writer->plain) && !ferror(writer->sentence);
 }
 
 static bool fill(struct attention_labels *labels, const char *const *tokens, size_t n)
 {
-    size_t texts_bytes, plain_bytes;
+    size_t texts_bytes, plain_bytes, sentence_bytes;
     struct writer writer = {.texts = open_memstream(&labels->texts, &texts_bytes),
-                            .plain = open_memstream(&labels->plain, &plain_bytes)};
+                            .plain = open_memstream(&labels->plain, &plain_bytes),
+                            .sentence = open_memstream(&labels->sentence, &sentence_bytes)};
     bool is_whole = labels->items && labels->of_token && writer.texts && writer.plain &&
-                    put_labels(&writer, labels, tokens, n);
+                    writer.sentence && put_labels(&writer, labels, tokens, n);
 
     if (writer.texts && fclose(writer.texts) != 0)
         is_whole = false;
     if (writer.plain && fclose(writer.plain) != 0)
+        is_whole = false;
+    if (writer.sentence && fclose(writer.sentence) != 0)
         is_whole = false;
     return is_whole;
 }
@@ -223,27 +265,20 @@ void attention_labels_close(struct attention_labels *labels)
     free(labels->of_token);
     free(labels->texts);
     free(labels->plain);
+    free(labels->sentence);
     *labels = (struct attention_labels){.items = NULL};
 }
 
 const char *attention_labels_plain(const struct attention_labels *labels, size_t first,
                                    size_t n_tokens, size_t *bytes)
 {
-    const struct attention_label *from = &labels->items[labels->of_token[first]], *to = from;
+    const struct attention_label *from = &labels->items[labels->of_token[first]];
+    const struct attention_label *to = &labels->items[labels->of_token[first + n_tokens - 1]];
 
-    *bytes = 0;
-    if (n_tokens == 0)
-        return from->plain;
-    to = &labels->items[labels->of_token[first + n_tokens - 1]];
     *bytes = (size_t)(to->plain + to->plain_bytes - from->plain);
     if (from->kind == LABEL_TEXT && from->plain[0] == ' ' && *bytes > 1) {
         --*bytes; /* a piece that begins a word */
         return from->plain + 1;
     }
     return from->plain;
-}
-
-const char *attention_labels_sentence(const struct attention_labels *labels, size_t *bytes)
-{
-    return attention_labels_plain(labels, 0, labels->items[labels->n - 1].first, bytes);
 }

@@ -32,17 +32,16 @@ struct attention_labels {
     size_t n;
     size_t *of_token;    /* owned, [tokens]: index of the label */
     char *texts, *plain; /* owned, of all labels one after the other */
+    char *sentence;      /* owned: the text that was typed or translated, without the end token */
+    size_t sentence_bytes;
 };
 
 /* Of a sentence's tokens, the last of which is the end token. False without memory. */
 bool attention_labels_open(struct attention_labels *labels, const char *const *tokens, size_t n);
 void attention_labels_close(struct attention_labels *labels);
 
-/* The plain text of some tokens, borrowed and not terminated. */
+/* The plain text of some tokens, one at least; borrowed and not terminated. */
 const char *attention_labels_plain(const struct attention_labels *labels, size_t first,
                                    size_t n_tokens, size_t *bytes);
-
-/* All of it but the end token. */
-const char *attention_labels_sentence(const struct attention_labels *labels, size_t *bytes);
 
 #endif

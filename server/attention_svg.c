@@ -99,17 +99,16 @@ static void draw_layer(struct page *page, const struct attention_layout *layout,
 static void draw_section(struct page *page, const struct attention_picture *picture,
                          const struct attention_layout *layout)
 {
-    size_t bytes;
-    const char *text;
+    const struct attention_labels *source = &layout->source, *target = &layout->target;
 
     page->y += MARGIN;
     fprintf(page->out, "<path class=\"rule\" d=\"M%d %d.5H%d\"/>\n", MARGIN, page->y,
             page->width - MARGIN);
     page->y += MARGIN / 2;
-    text = attention_labels_sentence(&layout->source, &bytes);
-    draw_paragraph(page, "source", picture->model->source, SENTENCE_FONT, text, bytes);
-    text = attention_labels_sentence(&layout->target, &bytes);
-    draw_paragraph(page, "target", picture->model->target, SENTENCE_FONT, text, bytes);
+    draw_paragraph(page, "source", picture->model->source, SENTENCE_FONT, source->sentence,
+                   source->sentence_bytes);
+    draw_paragraph(page, "target", picture->model->target, SENTENCE_FONT, target->sentence,
+                   target->sentence_bytes);
     page->y += MARGIN;
     for (size_t layer = 0; layer < layout->attention->n_layers; layer++)
         draw_layer(page, layout, layer);

@@ -298,14 +298,33 @@ def test_pages_stand_by_themselves(acre, trained_model, tmp_path, ending):
     assert not re.search(r'="[^"]*://', plain)
 
 
+def headings(page):
+    """The first sentence and its translation."""
+    classes = {"source": [], "target": [], "translation": []}
+    for element in page.iter():
+        classes.get(element.get("class"), []).append(element.text)
+    html = [heading.text for heading in page.iter(HTML + "h2")]
+    return "".join(html[:1] or classes["source"]), "".join(classes["translation"][:1]
+                                                          or classes["target"])
+
+
 @pytest.mark.parametrize("ending", ["html", "svg"])
 def test_text_is_escaped(show, char_model, ending):
     page = show(char_model, ODD, ending)
+    assert headings(page)[0] == ODD
     if ending == "html":
-        assert page.find(f".//{HTML}h2").text == ODD
         assert page.find(f".//{HTML}h2").get("lang") == "en"
-    else:
-        assert [e.text for e in page.iter() if e.get("class") == "source"] == [ODD]
+
+
+@pytest.mark.parametrize("ending", ["html", "svg"])
+def test_headings_are_the_text_itself(show, char_model, trained_model, ending):
+    """Also what labels name; but not what no page may hold."""
+    text = "He\u0301 \u200dsays\ta\u00a0b, \u0301c"
+    assert headings(show(char_model, text, ending))[0] == text
+    assert headings(show(char_model, "a\x07b\x7f", ending))[0] == "a␇b␡"
+    sentence, = show(trained_model, STATION, "json")["attention"]
+    translation = "".join(sentence["target"][:-1]).replace("▁", " ").strip()
+    assert headings(show(trained_model, STATION, ending)) == (STATION, translation)
 
 
 def test_names_are_escaped(acre, char_model, tmp_path):
