@@ -55,7 +55,7 @@ int bench_preset_list(bool as_json)
     char eq3[32], eq9[32];
 
     if (!as_json)
-        printf("%-10s %7s %6s %6s %6s   %-6s  %s\n", "preset", "layers", "width", "heads", "ffn",
+        printf("%-11s %7s %6s %6s %6s   %-6s  %s\n", "preset", "layers", "width", "heads", "ffn",
                "Eq. 3", "Eq. 9");
     for (size_t i = 0; acre_preset(i); i++) {
         const struct acre_preset *p = acre_preset(i);
@@ -63,7 +63,7 @@ int bench_preset_list(bool as_json)
         if (as_json)
             json_array_append_new(list, describe(p));
         else
-            printf("%-10s %7d %6d %6d %6d   %-6s  %s\n", p->name, p->layers, p->d_model,
+            printf("%-11s %7d %6d %6d %6d   %-6s  %s\n", p->name, p->layers, p->d_model,
                    p->attention_heads, p->ffn, areas_text(p, ACRE_EQ3, eq3),
                    areas_text(p, ACRE_EQ9, eq9));
     }

@@ -79,7 +79,7 @@ static const struct args_command command = {
         "forward pass of a training step: encoder, decoder with all target tokens at once, output\n"
         "layer; beside its ratio stands that of Transformer Base in the paper. `step` is greedy\n"
         "decoding with a cache, encoder included, divided by the tokens of a target; LSTMs have\n"
-        "only that.\n",
+        "only that, and 4 heads where the name ends in -4.\n",
     .options = options,
 };
 

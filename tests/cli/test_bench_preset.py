@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, failed
 
 sys.path.insert(0, str(ROOT))
-from models.train.shape import EQUATIONS, PRESETS  # noqa: E402
+from models.train.shape import EQUATIONS, PRESETS, LstmPreset, with_heads  # noqa: E402
 
 SMALL = ["--batch-size", "2", "--length", "3", "--vocabulary", "50", "--repeat", "3"]
 ROW_KEYS = {"pass_ms", "pass_ratio", "paper_ratio", "step_ms", "step_ratio"}
@@ -47,13 +47,14 @@ def test_table(acre):
     assert len({len(line) for line in lines[2:6]}) == 1
 
 
-def test_lstms_have_no_pass(acre):
-    rows = json.loads(measured(acre, "lstm-256", "--json"))["rows"]
+@pytest.mark.parametrize("preset", ["lstm-256", "lstm-256-4"])
+def test_lstms_have_no_pass(acre, preset):
+    rows = json.loads(measured(acre, preset, "--json"))["rows"]
     assert list(rows) == ["eq3", "eq9", "regular"]
     for row in rows.values():
         assert row["pass_ms"] is row["pass_ratio"] is None
         assert row["step_ms"] > 0 and row["step_ratio"] > 0
-    lines = measured(acre, "lstm-256").splitlines()
+    lines = measured(acre, preset).splitlines()
     assert [line[16:].split()[:3] for line in lines[3:6]] == [["-", "-", "-"]] * 3
     assert lines[6] == ""
 
@@ -62,10 +63,13 @@ def test_lstms_have_no_pass(acre):
 
 
 def test_presets_are_those_of_the_recipe(acre):
+    """LSTMs of several heads have names of their own: recipes have a key for the heads."""
+    sizes = PRESETS | {f"{name}-4": with_heads(size, 4) for name, size in PRESETS.items()
+                       if isinstance(size, LstmPreset)}
     done = acre("bench", "--preset", "list", "--json")
     found = {preset["name"]: preset for preset in json.loads(done.stdout)}
-    assert list(found) == list(PRESETS)
-    for name, size in PRESETS.items():
+    assert list(found) == list(sizes)
+    for name, size in sizes.items():
         preset = found[name]
         assert preset["layers"] == size.layers
         assert preset["d_model"] == size.width

@@ -84,7 +84,8 @@ static void unknown_preset_names_those_known(void **state)
     assert_int_equal(preset_find("huge", &preset, &err), ACRE_EOPTION);
     assert_null(preset);
     assert_string_equal(err.text, "preset: expected tiny, small, base, big-en-de, big-en-fr, "
-                                  "lstm-256, lstm-512 or lstm-1024, found \"huge\"");
+                                  "lstm-256, lstm-512, lstm-1024, lstm-256-4, lstm-512-4 or "
+                                  "lstm-1024-4, found \"huge\"");
 }
 
 /* ---- Random weights -------------------------------------------------------------------------- */
@@ -137,7 +138,7 @@ static double mean_square(size_t n, const float *x)
 static void random_weights_give_finite_numbers(void **state)
 {
     (void)state;
-    static const char *const names[] = {"tiny", "small", "lstm-256"};
+    static const char *const names[] = {"tiny", "small", "lstm-256", "lstm-256-4"};
     struct device *device;
     assert_int_equal(device_open("cpu", &device, NULL), 0);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
