@@ -109,7 +109,8 @@ test-programs: $(UNIT_TESTS) $B/tests/golden/area
 
 build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
-build/venv-test/ready build/venv-bench/ready:
+build/venv-parity/ready: tests/parity/requirements.txt models/train/requirements.txt
+build/venv-test/ready build/venv-bench/ready build/venv-parity/ready:
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
@@ -119,8 +120,10 @@ golden: ## run the golden cases under GOLDEN=DIR, one line each
 	@$(MAKE) --no-print-directory $B/tests/golden/area
 	@$B/tests/golden/area $(GOLDEN)
 
-parity: build build/venv-train/ready ## compare random models with transformers itself (large)
-	build/venv-train/bin/python tests/parity/random_models.py $(ARGS)
+parity: ## compare random models with transformers itself (installs PyTorch)
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/acre build/venv-parity/ready
+	build/venv-parity/bin/python tests/parity/random_models.py --acre $B/acre $(ARGS)
 
 # ---- Elsewhere -------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/convert/fixtures/: a golden model's weights as transformers and PyTorch save them.
 
-    build/venv-train/bin/python tests/convert/make_fixtures.py
+    build/venv-parity/bin/python tests/convert/make_fixtures.py
 
 `zip.bin` is the layout of PyTorch since 1.6, `legacy.bin` the one before, which older uploads have.
 transformers 5 writes safetensors only; what its older versions wrote was torch.save of the state
