@@ -12,13 +12,19 @@ bool layer_has_areas(const struct area_config *area, size_t layer)
     return area->width[layer] > 1 || area->height[layer] > 1;
 }
 
+/* Rounded scores would choose other areas. */
+static enum kernel_type memory_type(const struct config *config, const struct area_config *area)
+{
+    return config->compute_type == KERNEL_F32 || area->top_k > 0 ? KERNEL_F32 : KERNEL_BF16;
+}
+
 struct attention layer_attention(const struct config *config, int n_heads,
                                  const struct area_config *area, size_t layer)
 {
     struct attention attention = {
         .n_heads = (size_t)n_heads,
         .head_width = (size_t)(config->d_model / n_heads),
-        .type = config->compute_type == KERNEL_F32 ? KERNEL_F32 : KERNEL_BF16,
+        .type = memory_type(config, area),
         .area = {.width = area->width[layer], .sigmoid = area->sigmoid},
     };
     if (layer_has_areas(area, layer)) {
