@@ -34,6 +34,11 @@ def behind(x, distance):
     return F.pad(x, (distance, -distance)) if distance else x
 
 
+def exponential(logits):
+    """exp(logits), zero where that is nothing."""
+    return logits.clamp(min=LOWEST).exp() * (logits > LOWEST)
+
+
 def area_exponentials(scores, width):
     """e_w(j) of the area of w items that starts at j, for w = 1 ... width.
 
@@ -41,10 +46,10 @@ def area_exponentials(scores, width):
     """
     scores = scores - scores.amax(-1, keepdim=True)
     total = scores
-    exponentials = [total.clamp(min=LOWEST).exp_()]
+    exponentials = [exponential(total)]
     for w in range(2, width + 1):
         total = total + ahead(scores, w - 1, fill=MASKED)
-        exponentials.append((total / w).clamp_(min=LOWEST).exp_())
+        exponentials.append(exponential(total / w))
     return exponentials
 
 
