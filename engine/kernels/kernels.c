@@ -144,11 +144,13 @@ void kernels_pack(enum kernel_type type, size_t n, size_t k, const float *w, siz
     }
 }
 
-/* numbers[n] stand two apart: those of the next row lie between them. */
-static void pack_row_bf16(size_t n, const float *w, uint16_t *numbers)
+/* Two rows in one of a panel; `next` may be NULL. */
+static void pack_rows_bf16(size_t n, const float *w, const float *next, uint32_t *words)
 {
     for (size_t i = 0; i < n; i++)
-        numbers[2 * i] = kernels_bf16(w[i]);
+        words[i] = kernels_bf16(w[i]);
+    for (size_t i = 0; i < n && next; i++)
+        words[i] |= (uint32_t)kernels_bf16(next[i]) << 16;
 }
 
 void kernels_pack_transposed(enum kernel_type type, size_t n, size_t k, const float *w,
@@ -160,13 +162,13 @@ void kernels_pack_transposed(enum kernel_type type, size_t n, size_t k, const fl
         size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
         if (columns < KERNEL_PANEL || kernel_depth(type, k) > k)
             memset(panel, 0, panel_bytes);
-        for (size_t i = 0; i < k; i++) {
+        for (size_t i = 0; i < k; i += group) {
             const float *row = w + i * w_stride + first;
-            char *out = panel + i / group * KERNEL_ROW_BYTES;
+            void *out = panel + i / group * KERNEL_ROW_BYTES;
             if (type == KERNEL_F32)
                 memcpy(out, row, columns * sizeof(*row));
             else
-                pack_row_bf16(columns, row, (uint16_t *)out + i % group);
+                pack_rows_bf16(columns, row, i + 1 < k ? row + w_stride : NULL, out);
         }
     }
 }
