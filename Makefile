@@ -47,6 +47,8 @@ ISA_amx := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
 ISA_wide := $(ISA_avx2) -Wno-psabi -DVECTOR_BYTES=64
 ISA_tiles := $(ISA_wide) -DEMULATE_TILES
 
+CONTRACT_areas := off # its rounding is part of what models were trained with
+
 # ---- Building --------------------------------------------------------------------------------
 
 .PHONY: build serve test test-programs golden parity bench bench-kernels profile train eval lint \
@@ -69,8 +71,8 @@ define isa_rule
 $B/engine/kernels/$1/%.o: engine/kernels/vector/%.c Makefile
 	@mkdir -p $$(@D)
 	@echo '  CC   $$@'
-	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=fast -DISA_NAME=$1 \
-	    -c -o $$@ $$<
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=$$(or $$(CONTRACT_$$*),fast) \
+	    -DISA_NAME=$1 -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS) wide tiles,$(eval $(call isa_rule,$(isa))))
 

@@ -43,15 +43,16 @@ static void place_stream(struct stream *stream, const struct stream_limits *limi
 {
     size_t lp = kernel_padded(limits->max_memory);
     size_t dp = kernel_cache_padded(KERNEL_BF16, limits->max_head_width);
+    size_t planes = limits->max_planes, widest = planes * lp > dp ? planes * lp : dp;
     struct arena *arena = &stream->arena;
-    stream->scores = arena_take(arena, CPU_QUERY_BLOCK * limits->max_planes * lp, sizeof(float));
+    stream->scores = arena_take(arena, CPU_QUERY_BLOCK * planes * lp + KERNEL_PAD, sizeof(float));
     stream->area = arena_take(arena, area_scratch(lp), sizeof(float));
     stream->query = arena_take(arena, 2 * dp, sizeof(float));
     stream->logits = arena_take(arena, CPU_ROW_BLOCK * CPU_OUTPUT_BLOCK, sizeof(float));
     stream->rows = arena_take(arena, CPU_ROW_BLOCK, row_bytes);
     stream->row_scales = arena_take(arena, CPU_ROW_BLOCK, sizeof(float));
-    stream->queries = arena_take(arena, CPU_QUERY_BLOCK,
-                                 stream->kernels->row_bytes(KERNEL_BF16, lp > dp ? lp : dp));
+    stream->queries =
+        arena_take(arena, CPU_QUERY_BLOCK, stream->kernels->row_bytes(KERNEL_BF16, widest));
     cpu_areas_place(&stream->areas, arena, limits);
 }
 

@@ -33,7 +33,7 @@ struct embedding {
     float *positions; /* owned, [P,C] */
 };
 
-/* Keys of areas: h = relu(base·x + deviation·σ + constants of the size), see cpu_areas.c. */
+/* Keys of areas: h = relu(base·x + deviation·σ + constants of the size), see cpu_area_key.c. */
 struct area_key {
     bool is_largest; /* of the items' maximum, not their mean */
     bool is_dense;   /* else that is the key itself */
@@ -45,22 +45,23 @@ struct area_key {
     struct arena arena;            /* all of this */
 };
 
-/* Of one head, [L,D] each but the last. */
+/* Of one head of one sentence, [L,D]; the others say so. */
 struct area_scratch {
-    float *items, *squares, *means, *deviations, *hidden;
+    float *items, *squares, *deviations;
     float *integrals[2];  /* of x, of squares */
-    float *columns;       /* of area_extend() */
+    float *columns;       /* of area_extend(), and windows where the memory is a grid */
     float *windows[3];    /* sums: of items after base (or maxima), of x, of squares */
-    size_t head_width;    /* D, of the attention at work */
-    float *keys, *values; /* of one head of one sentence, packed; of all planes */
+    float *entries;       /* [planes][Lp][D], keys or values before they are packed */
+    float *keys, *values; /* packed, of all planes */
     float *weights;       /* [2][planes][Lp] */
-    float *query;         /* [CPU_QUERY_BLOCK][Dp] */
+    float *query;         /* [CPU_QUERY_BLOCK][C], turned */
+    float *ends[3];       /* of areas that end with a step's items, [planes][C] */
 };
 
 struct stream {
     const struct kernels *kernels;
     struct arena arena;
-    float *scores;     /* [CPU_QUERY_BLOCK][Lp] */
+    float *scores;     /* [CPU_QUERY_BLOCK][planes][Lp] */
     float *area;       /* scratch of area_coverage */
     float *query;      /* [2][Dp]: one head's vectors with zeros after them, and its context */
     float *logits;     /* [CPU_ROW_BLOCK][CPU_OUTPUT_BLOCK] */
@@ -91,25 +92,69 @@ void cpu_attention_product(struct stream *stream, enum kernel_type type, size_t 
                            size_t k, const float *x, size_t x_stride, const void *panels, float *y,
                            size_t y_stride);
 
-/* Attentions that are not plain, in cpu_areas.c; each stands in for its namesake below. */
-bool cpu_is_plain(const struct attention *attention);
-enum kernel_type cpu_memory_type(const struct attention *attention); /* f32 unless plain */
-int cpu_area_key_open(struct device *device, const struct area_key_parts *parts, size_t head_width,
-                      const struct area_rule *area, struct area_key **key);
+/* Keys of areas, in cpu_area_key.c. */
+int cpu_area_key_open(struct device *device, const struct area_key_parts *parts,
+                      const struct attention *attention, struct area_key **key);
 void cpu_area_key_close(struct area_key *key);
+
+/* y[m,D] = base · x[m], rows `stride` floats apart. */
+void cpu_area_key_base(struct stream *stream, const struct area_key *key, size_t m, const float *x,
+                       size_t stride, float *y);
+
+/* hidden[m,D] of areas of one size, from their features: share * sums of base·x, or maxima of x,
+ * and deviations if the key has them. `plane` is the size's. */
+void cpu_area_key_hidden(struct stream *stream, const struct area_key *key, size_t plane, size_t m,
+                         const float *windows, float share, const float *deviations, float *hidden);
+
+/* The queries for keys that areas keep hidden rows of, in scratch with a stride of D; any other key
+ * (NULL is allowed) leaves them and their stride as they are. At most CPU_QUERY_BLOCK rows, of all
+ * heads. */
+const float *cpu_area_key_query(struct stream *stream, const struct area_key *key, size_t m,
+                                const float *query, size_t *stride);
+
+/* Attentions that are not plain, in cpu_areas.c and cpu_area_steps.c; most stand in for their
+ * namesakes below. */
+bool cpu_is_plain(const struct attention *attention);
 void cpu_areas_place(struct area_scratch *areas, struct arena *arena,
                      const struct stream_limits *limits);
+
+/* Planes of keys that areas have of their own (mean keys live in the items' scores), and of values;
+ * or 0. */
+size_t cpu_key_planes(const struct attention *attention);
+size_t cpu_value_planes(const struct attention *attention);
+
+/* A row of logits, [planes][Lp] or of items in plane 0, becomes what multiplies the values: weights
+ * of areas where values are maxima, else coverage of items, [Lp]. query[D] as it was, for sigmoids.
+ * Areas beyond the first `seen` items do not count. */
+void cpu_areas_weigh(struct stream *stream, const struct attention *attention, size_t length,
+                     size_t seen, const float *query, float *planes);
 size_t cpu_areas_cache_row_floats(const struct attention *attention);
 void cpu_areas_attend_step(struct stream *stream, const struct attention *attention,
                            const int32_t *path, size_t length, float *cache, const float *qkv,
                            float *context);
 
-/* The memory of one head: keys as panels of items, values as panels of columns. */
+/* The memory of one head, in the attention's type: keys as panels of items, values as panels of
+ * columns. Where areas have their own, [planes * Lp] stands for L. */
 struct head_memory {
-    const float *keys;   /* [Lp/16][D][16], or so for each plane of areas; or bf16 */
-    const float *values; /* [Dp/16][L][16], or [planes * Lp] for L; or bf16 */
+    const float *keys;   /* [Lp/16][D][16] */
+    const float *values; /* [Dp/16][L][16] */
     size_t length;
 };
+
+/* Queries of one head that attend to it, at most CPU_QUERY_BLOCK. */
+struct head_queries {
+    size_t n;
+    const float *query;  /* [n,D], scaled, stride floats apart */
+    const float *turned; /* what is multiplied with keys, see cpu_area_key_query(); or query */
+    size_t stride, turned_stride;
+    bool causal; /* query 0 sees `seen` items of the memory, each later query one more; else all */
+    size_t seen;
+};
+
+static inline size_t seen_by(const struct head_queries *queries, size_t row, size_t length)
+{
+    return queries->causal ? queries->seen + row : length;
+}
 
 /* One query's weights of all areas, [planes][Lp]. */
 void cpu_areas_weights(struct stream *stream, const struct attention *attention,
@@ -123,10 +168,10 @@ void cpu_areas_pack(struct stream *stream, const struct attention *attention, si
                     const float *keys, const float *values, size_t stride, float *packed_keys,
                     float *packed_values);
 
-/* Context of m queries of one head; see attend_head() in cpu_attention.c. */
-void cpu_areas_attend(struct stream *stream, const struct attention *attention, size_t m,
-                      const float *query, size_t query_stride, const struct head_memory *memory,
-                      bool causal, size_t seen, float *context, size_t context_stride);
+/* context[n,D] of one head, rows `stride` floats apart. */
+void cpu_areas_attend(struct stream *stream, const struct attention *attention,
+                      const struct head_queries *queries, const struct head_memory *memory,
+                      float *context, size_t stride);
 
 size_t cpu_cache_row_floats(const struct attention *attention);
 size_t cpu_memory_floats(const struct attention *attention, size_t length);

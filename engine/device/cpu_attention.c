@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-enum kernel_type cpu_memory_type(const struct attention *attention)
-{
-    return cpu_is_plain(attention) ? attention->type : KERNEL_F32;
-}
-
 void cpu_attention_product(struct stream *stream, enum kernel_type type, size_t m, size_t n,
                            size_t k, const float *x, size_t x_stride, const void *panels, float *y,
                            size_t y_stride)
@@ -29,28 +24,30 @@ void cpu_attention_product(struct stream *stream, enum kernel_type type, size_t 
     kernels->linear(&product);
 }
 
-/* context rows of `m` queries of one head. `seen` is what query 0 sees of the memory, each later
- * query one item more; pass causal = false where all see everything. */
-static void attend_head(struct stream *stream, const struct attention *attention, size_t m,
-                        const float *query, size_t query_stride, const struct head_memory *memory,
-                        bool causal, size_t seen, float *context, size_t context_stride)
+static void attend_head(struct stream *stream, const struct attention *attention,
+                        const struct head_queries *queries, const struct head_memory *memory,
+                        float *context, size_t context_stride)
 {
     size_t d = attention->head_width, length = memory->length, lp = kernel_padded(length);
     if (!cpu_is_plain(attention)) {
-        cpu_areas_attend(stream, attention, m, query, query_stride, memory, causal, seen, context,
-                         context_stride);
+        cpu_areas_attend(stream, attention, queries, memory, context, context_stride);
         return;
     }
-    cpu_attention_product(stream, attention->type, m, length, d, query, query_stride, memory->keys,
-                          stream->scores, lp);
-    for (size_t row = 0; row < m; row++) {
+    cpu_attention_product(stream, attention->type, queries->n, length, d, queries->query,
+                          queries->stride, memory->keys, stream->scores, lp);
+    for (size_t row = 0; row < queries->n; row++) {
         float *scores = stream->scores + row * lp;
-        size_t l = causal ? seen + row : length;
+        size_t l = seen_by(queries, row, length);
         stream->kernels->area_coverage(l, &attention->area, scores, stream->area);
         memset(scores + l, 0, (lp - l) * sizeof(float));
     }
-    cpu_attention_product(stream, attention->type, m, d, length, stream->scores, lp, memory->values,
-                          context, context_stride);
+    cpu_attention_product(stream, attention->type, queries->n, d, length, stream->scores, lp,
+                          memory->values, context, context_stride);
+}
+
+static size_t query_block(size_t n_rows, size_t row)
+{
+    return n_rows - row < CPU_QUERY_BLOCK ? n_rows - row : CPU_QUERY_BLOCK;
 }
 
 static void attend_sentence(struct stream *stream, const struct attention *attention, bool causal,
@@ -63,9 +60,17 @@ static void attend_sentence(struct stream *stream, const struct attention *atten
         cpu_areas_pack(stream, attention, length, qkv + c + offset, qkv + 2 * c + offset, 3 * c,
                        keys, values);
         for (size_t row = 0; row < length; row += CPU_QUERY_BLOCK) {
-            size_t m = length - row < CPU_QUERY_BLOCK ? length - row : CPU_QUERY_BLOCK;
-            attend_head(stream, attention, m, qkv + row * 3 * c + offset, 3 * c, &memory, causal,
-                        row + 1, context + row * c + offset, c);
+            struct head_queries queries = {
+                .n = query_block(length, row),
+                .query = qkv + row * 3 * c + offset,
+                .stride = 3 * c,
+                .turned_stride = 3 * c,
+                .causal = causal,
+                .seen = row + 1,
+            };
+            queries.turned = cpu_area_key_query(stream, attention->key, queries.n, queries.query,
+                                                &queries.turned_stride);
+            attend_head(stream, attention, &queries, &memory, context + row * c + offset, c);
         }
     }
 }
@@ -171,20 +176,33 @@ static struct head_memory head_of(const struct attention *attention, size_t head
     return (struct head_memory){keys, keys + cpu_areas_key_floats(attention, length), length};
 }
 
+/* All heads of some queries, [n,C], of one sentence. */
+static void attend_rows(struct stream *stream, const struct attention *attention, size_t n,
+                        const struct memory_rows *rows, const float *query, float *context)
+{
+    size_t d = attention->head_width, c = attention->n_heads * d, stride = d;
+    const float *turned =
+        cpu_area_key_query(stream, attention->key, n * attention->n_heads, query, &stride);
+    for (size_t h = 0; h < attention->n_heads; h++) {
+        struct head_memory memory = head_of(attention, h, rows->length, rows->memory);
+        struct head_queries queries = {.n = n,
+                                       .query = query + h * d,
+                                       .turned = turned + h * d,
+                                       .stride = c,
+                                       .turned_stride = c};
+        attend_head(stream, attention, &queries, &memory, context + h * d, c);
+    }
+}
+
 void cpu_attend_memory(struct stream *stream, const struct attention *attention, size_t n_sentences,
                        const struct memory_rows *rows, const float *query, float *context)
 {
-    size_t d = attention->head_width, c = attention->n_heads * d;
+    size_t c = attention->n_heads * attention->head_width;
     for (size_t b = 0; b < n_sentences; b++) {
         size_t end = rows[b].first_row + rows[b].n_rows;
-        for (size_t h = 0; h < attention->n_heads; h++) {
-            struct head_memory memory = head_of(attention, h, rows[b].length, rows[b].memory);
-            for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK) {
-                size_t m = end - row < CPU_QUERY_BLOCK ? end - row : CPU_QUERY_BLOCK;
-                attend_head(stream, attention, m, query + row * c + h * d, c, &memory, false, 0,
-                            context + row * c + h * d, c);
-            }
-        }
+        for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK)
+            attend_rows(stream, attention, query_block(end, row), &rows[b], query + row * c,
+                        context + row * c);
     }
 }
 

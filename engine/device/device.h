@@ -46,7 +46,7 @@ struct area_key_parts {
 /* The attention of one layer. C = n_heads * head_width. */
 struct attention {
     size_t n_heads, head_width;
-    enum kernel_type type; /* f32, or bf16: what keys and values are kept in, where areas allow */
+    enum kernel_type type; /* f32, or bf16: what keys and values, also of areas, are kept in */
     struct area_rule area;
     const struct area_key *key; /* borrowed; NULL: mean keys */
 };
@@ -91,7 +91,7 @@ struct device_ops {
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
                           size_t n_positions, struct embedding **embedding);
     int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
-                         size_t head_width, const struct area_rule *area, struct area_key **key);
+                         const struct attention *attention, struct area_key **key);
     void (*weight_close)(struct weight *weight);
     void (*norm_close)(struct norm *norm);
     void (*embedding_close)(struct embedding *embedding);

@@ -108,10 +108,11 @@ static void sum_area(const struct area_walk *walk, size_t columns, size_t last, 
     }
 }
 
-void area_sums(const struct area_walk *walk, size_t l, size_t d, const float *integral, float *sums)
+void area_sums(const struct area_walk *walk, size_t l, size_t first, size_t end, size_t d,
+               const float *integral, float *sums)
 {
     size_t columns = grid_columns(walk->rule, l);
-    for (size_t i = 0; i < l; i++) {
+    for (size_t i = first; i < end; i++) {
         if (area_exists(walk, l, i))
             sum_area(walk, columns, i, d, integral, sums + i * d);
         else
@@ -144,16 +145,8 @@ void area_extend(const struct area_walk *walk, size_t l, size_t d, const float *
             memcpy(columns + i * d, x + i * stride, d * sizeof(*x));
         else if (i % n_columns >= left)
             join(d, largest, x + (i - left) * stride, columns + i * d);
-        memcpy(windows + i * d, columns + i * d, d * sizeof(*x));
-    }
-}
-
-void area_deviations(size_t n_floats, float n, const float *sums, const float *squares,
-                     float *deviations)
-{
-    for (size_t i = 0; i < n_floats; i++) {
-        float mean = sums[i] / n;
-        deviations[i] = sqrtf(fabsf(squares[i] / n - mean * mean) + AREA_EPSILON);
+        if (windows != columns)
+            memcpy(windows + i * d, columns + i * d, d * sizeof(*x));
     }
 }
 

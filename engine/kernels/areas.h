@@ -42,19 +42,16 @@ bool area_exists(const struct area_walk *walk, size_t l, size_t last);
 void area_integral(const struct area_rule *rule, size_t l, size_t d, const float *x, size_t stride,
                    float *integral);
 
-/* sums[L,D] over the areas of the present size. Void entries are zero. */
-void area_sums(const struct area_walk *walk, size_t l, size_t d, const float *integral,
-               float *sums);
+/* sums[L,D] over the areas of the present size; of the entries first ... end - 1. Void ones are
+ * zero. */
+void area_sums(const struct area_walk *walk, size_t l, size_t first, size_t end, size_t d,
+               const float *integral, float *sums);
 
-/* Takes windows[L,D] of the last size to the present one; columns[L,D] are those of height 1.
- * x[L,D] are the items, stride floats apart; sums or, if `largest`, maxima. Void entries hold
- * something finite. */
+/* Takes windows[L,D] of the last size to the present one; columns[L,D] are those of height 1, and
+ * on a line may be the windows. x[L,D] are the items, stride floats apart; sums or, if `largest`,
+ * maxima. Void entries hold something finite. */
 void area_extend(const struct area_walk *walk, size_t l, size_t d, const float *x, size_t stride,
                  bool largest, float *columns, float *windows);
-
-/* deviations[L,D]: sqrt(|E[x²] − E[x]²| + epsilon) of n items, from sums and sums of squares. */
-void area_deviations(size_t n_floats, float n, const float *sums, const float *squares,
-                     float *deviations);
 
 /* The logits of mean keys: plane 0 holds the L scores, the others get the means of theirs. Planes
  * are Lp floats apart. scratch: 2 * Lp floats. */

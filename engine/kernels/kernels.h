@@ -166,6 +166,12 @@ struct logit_scan {
     bool renormalize;        /* ids that may not be chosen have no share of the sum either */
 };
 
+/* What an integral image has at the end of an area, and what it has before it: the sum over an
+ * area on a line is the difference. Rows of several areas may stand one after the other. */
+struct area_ends {
+    const float *last, *before; /* before NULL: nothing */
+};
+
 struct kernels {
     const char *name;
 
@@ -203,6 +209,23 @@ struct kernels {
      * area_is_plain(); areas.h has what others need. scores has Lp floats, the coverage beyond L
      * is 0. scratch: area_scratch(L) floats. */
     void (*area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
+
+    /* The same where areas have keys of their own: planes[A][Lp] are the logits of areas on a line,
+     * as areas.h numbers them, of which those count that end in the first `seen` items; the
+     * coverage is planes[Lp], what follows is anything, and room for KERNEL_PAD floats more.
+     * scratch: 2 A Lp floats. */
+    void (*plane_coverage)(size_t l, size_t seen, const struct area_rule *rule, float *planes,
+                           float *scratch);
+
+    /* deviations[n] = sqrt(|E[x²] - E[x]²| + AREA_EPSILON) of areas of `count` items, from integral
+     * images of x and of x²; `before` of both is NULL or neither. Plain float32 arithmetic in this
+     * order: all tables give the same bits. */
+    void (*area_deviations)(size_t n, int count, const struct area_ends *sums,
+                            const struct area_ends *squares, float *deviations);
+
+    /* hidden[M,D] = relu(hidden + share * windows[M,D] + constants[D]). */
+    void (*area_hidden)(size_t m, size_t d, float share, const float *windows,
+                        const float *constants, float *hidden);
 
     /* out[n] = sum over m < L of coverage[m] * value of item m, scattered likewise. */
     void (*context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,

@@ -1,5 +1,5 @@
 /* The oracle: every kernel as the loop its equation says. Also what ACRE_CPU=scalar runs. */
-#include "kernels/kernels.h"
+#include "kernels/areas.h"
 
 #include <math.h>
 #include <string.h>
@@ -191,6 +191,32 @@ static void area_coverage(size_t l, const struct area_rule *rule, float *row, fl
         row[m] = (float)((double)row[m] / total);
 }
 
+static void plane_coverage(size_t l, size_t seen, const struct area_rule *rule, float *planes,
+                           float *scratch)
+{
+    area_weights(rule, l, seen, planes, scratch);
+    area_coverage_of(rule, l, planes, scratch);
+    memcpy(planes, scratch, kernel_padded(l) * sizeof(*planes));
+}
+
+static void area_deviations(size_t n, int count, const struct area_ends *sums,
+                            const struct area_ends *squares, float *deviations)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = sums->last[i] - (sums->before ? sums->before[i] : 0.0f);
+        float square = squares->last[i] - (squares->before ? squares->before[i] : 0.0f);
+        float mean = sum / (float)count;
+        deviations[i] = sqrtf(fabsf(square / (float)count - mean * mean) + AREA_EPSILON);
+    }
+}
+
+static void area_hidden(size_t m, size_t d, float share, const float *windows,
+                        const float *constants, float *hidden)
+{
+    for (size_t i = 0; i < m * d; i++)
+        hidden[i] = fmaxf(0.0f, hidden[i] + share * windows[i] + constants[i % d]);
+}
+
 static void context_rows(enum kernel_type type, size_t l, size_t n, const float *coverage,
                          const float *cache, const int32_t *rows, size_t stride, float *out)
 {
@@ -226,6 +252,9 @@ const struct kernels kernels_scalar = {
     .store_row = store_row,
     .scores_rows = scores_rows,
     .area_coverage = area_coverage,
+    .plane_coverage = plane_coverage,
+    .area_deviations = area_deviations,
+    .area_hidden = area_hidden,
     .context_rows = context_rows,
     .scan_logits = scan_logits,
 };

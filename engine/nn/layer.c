@@ -173,8 +173,7 @@ int layer_bind_area_key(const struct layer_source *source, const char *name,
     int status = find_area_parts(source, name, attention, &parts, err);
     if (status != 0)
         return status;
-    if (source->device->ops->area_key_open(source->device, &parts, attention->head_width,
-                                           &attention->area, key) != 0)
+    if (source->device->ops->area_key_open(source->device, &parts, attention, key) != 0)
         return err_set(err, ACRE_ENOMEM, "%s: no memory for the keys of areas", source->prefix);
     attention->key = *key;
     return 0;

@@ -145,7 +145,7 @@ static struct tensor parameter(struct golden *golden, const char *name, bool tra
 
 /* NULL for mean keys. */
 static struct area_key *open_key(struct golden *golden, struct device *device,
-                                 const struct area_rule *rule, enum area_key_mode mode)
+                                 const struct attention *attention, enum area_key_mode mode)
 {
     struct area_key *key = NULL;
     float *floats[6] = {NULL};
@@ -160,7 +160,7 @@ static struct area_key *open_key(struct golden *golden, struct device *device,
         parts.height_embedding = parameter(golden, "param.area_height_emb", false, &floats[4]);
         parts.width_embedding = parameter(golden, "param.area_width_emb", false, &floats[5]);
     }
-    if (device->ops->area_key_open(device, &parts, golden->d, rule, &key) != 0)
+    if (device->ops->area_key_open(device, &parts, attention, &key) != 0)
         exit(1);
     for (size_t i = 0; i < 6; i++)
         free(floats[i]);
@@ -223,7 +223,7 @@ static double attention_error(struct golden *golden, struct device *device)
                                    .max_head_width = golden->d,
                                    .max_width = golden->d,
                                    .max_planes = area_planes(&attention.area)};
-    struct area_key *key = open_key(golden, device, &attention.area, mode);
+    struct area_key *key = open_key(golden, device, &attention, mode);
     attention.key = key;
     if (device->ops->stream_open(device, &limits, &stream) != 0)
         return INFINITY;
@@ -279,6 +279,12 @@ struct features {
     const float *x, *sum, *mean, *std, *max;
 };
 
+static const struct kernels *fastest_kernels(void)
+{
+    enum cpu_level level;
+    return kernels_find(cpu_detect(&level, NULL) == 0 ? level : CPU_SCALAR);
+}
+
 static double features_error(const struct features *f, const struct area_rule *rule)
 {
     size_t n = f->l * f->d;
@@ -286,6 +292,7 @@ static double features_error(const struct features *f, const struct area_rule *r
     float *windows[3] = {memory + 2 * n, memory + 3 * n, memory + 4 * n};
     float *integrals[2] = {memory + 5 * n, memory + 6 * n}, *columns = memory + 7 * n;
     struct area_walk walk = {.rule = rule};
+    const struct kernels *kernels = fastest_kernels();
     double error = 0.0;
     for (size_t i = 0; i < n; i++)
         squares[i] = f->x[i] * f->x[i];
@@ -294,15 +301,16 @@ static double features_error(const struct features *f, const struct area_rule *r
     while (area_next(&walk)) {
         size_t place[4], count = (size_t)(walk.width * walk.height);
         place[0] = place[1] = place[2] = place[3] = first_place(&walk, f->l);
-        area_sums(&walk, f->l, f->d, integrals[0], windows[0]);
-        area_sums(&walk, f->l, f->d, integrals[1], windows[1]);
+        area_sums(&walk, f->l, 0, f->l, f->d, integrals[0], windows[0]);
+        area_sums(&walk, f->l, 0, f->l, f->d, integrals[1], windows[1]);
         area_extend(&walk, f->l, f->d, f->x, f->d, true, columns, windows[2]);
         error = fmax(error, size_error(&walk, f->l, f->d, windows[0], f->sum, &place[0]));
         error = fmax(error, size_error(&walk, f->l, f->d, windows[2], f->max, &place[1]));
         for (size_t i = 0; i < n; i++)
             out[i] = windows[0][i] / (float)count;
         error = fmax(error, size_error(&walk, f->l, f->d, out, f->mean, &place[2]));
-        area_deviations(n, (float)count, windows[0], windows[1], out);
+        kernels->area_deviations(n, (int)count, &(struct area_ends){.last = windows[0]},
+                                 &(struct area_ends){.last = windows[1]}, out);
         error = fmax(error, size_error(&walk, f->l, f->d, out, f->std, &place[3]));
     }
     free(memory);

@@ -340,12 +340,13 @@ static struct feature_planes open_features(const struct area_rule *rule, size_t 
 static void next_features(const struct area_walk *walk, size_t l, size_t d, const float *x,
                           size_t stride, struct feature_planes *f)
 {
-    float n = (float)(walk->width * walk->height);
+    struct area_ends sums = {.last = f->sums[0]}, squares = {.last = f->sums[1]};
     for (int i = 0; i < 2; i++) {
-        area_sums(walk, l, d, f->integrals[i], f->sums[i]);
+        area_sums(walk, l, 0, l, d, f->integrals[i], f->sums[i]);
         area_extend(walk, l, d, x, stride, i == 1, f->columns[i], f->windows[i]);
     }
-    area_deviations(l * d, n, f->sums[0], f->sums[1], f->deviations);
+    kernels_scalar.area_deviations(l * d, walk->width * walk->height, &sums, &squares,
+                                   f->deviations);
 }
 
 static void close_features(struct feature_planes *f)

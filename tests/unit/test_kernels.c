@@ -240,6 +240,66 @@ static void coverage_equals_oracle(void **state)
     }
 }
 
+/* The oracle is that of areas one by one; what is void, or not seen, holds anything. */
+static void plane_coverage_equals_oracle(void **state)
+{
+    (void)state;
+    static const float spreads[] = {1e-3f, 1, 10, 1000};
+    for (int round = 0; round < 1000; round++) {
+        size_t l = round % 3 ? pick(1, 40) : pick(1, 300), lp = kernel_padded(l), seen = pick(1, l);
+        struct area_rule rule = {.width = (int)pick(1, MAX_AREA_WIDTH),
+                                 .value = (enum area_value)(rand() % 2)};
+        size_t n = (size_t)rule.width * lp;
+        float *got = random_floats(n + KERNEL_PAD, spreads[rand() % 4]);
+        float *want = malloc(n * sizeof(float)), *scratch = malloc(2 * n * sizeof(float));
+        memcpy(want, got, n * sizeof(float));
+        got[n + pick(0, KERNEL_PAD - 1)] = NAN;
+        if (rule.width > 1)
+            got[lp] = NAN;
+        if (seen < l)
+            got[pick(seen, l - 1)] = INFINITY;
+        tested->plane_coverage(l, seen, &rule, got, scratch);
+        kernels_scalar.plane_coverage(l, seen, &rule, want, scratch);
+        assert_close(lp, got, want, 1e-5f);
+        free(got), free(want), free(scratch);
+    }
+}
+
+/* To the last bit: where all items of an area are alike, nothing else is left of a deviation. */
+static void deviations_equal_oracle(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        size_t n = pick(1, 200);
+        int count = (int)pick(1, 20);
+        float *x = random_floats(4 * n, 3), *got = calloc(n, 4), *want = calloc(n, 4);
+        for (size_t i = 0; i < n; i++)
+            x[n + i] = x[i] * x[i] / (float)count; /* alike items */
+        bool is_first = rand() % 2;
+        struct area_ends sums = {x, is_first ? NULL : x + 2 * n};
+        struct area_ends squares = {x + n, is_first ? NULL : x + 3 * n};
+        tested->area_deviations(n, count, &sums, &squares, got);
+        kernels_scalar.area_deviations(n, count, &sums, &squares, want);
+        assert_memory_equal(got, want, n * sizeof(*got));
+        free(x), free(got), free(want);
+    }
+}
+
+static void hidden_equals_oracle(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        size_t m = pick(1, 20), d = pick(1, 100);
+        float *windows = random_floats(m * d, 3), *constants = random_floats(d, 1);
+        float *got = random_floats(m * d, 1), *want = malloc(m * d * sizeof(*want));
+        memcpy(want, got, m * d * sizeof(*want));
+        tested->area_hidden(m, d, 0.2f, windows, constants, got);
+        kernels_scalar.area_hidden(m, d, 0.2f, windows, constants, want);
+        assert_close(m * d, got, want, 1e-6f);
+        free(windows), free(constants), free(got), free(want);
+    }
+}
+
 /* Rows are written by the tested kernels, and must be the oracle's to the last bit. */
 static float *random_cache(enum kernel_type type, size_t n_rows, size_t n, size_t stride)
 {
@@ -317,10 +377,17 @@ static void scan_equals_oracle(void **state)
 static int test_table(const struct kernels *kernels)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_equals_oracle),        cmocka_unit_test(linear_equals_openblas),
-        cmocka_unit_test(linear_rows_are_independent), cmocka_unit_test(int8_products_are_exact),
-        cmocka_unit_test(layer_norm_equals_oracle),    cmocka_unit_test(lstm_cell_equals_oracle),
-        cmocka_unit_test(coverage_equals_oracle),      cmocka_unit_test(cache_rows_equal_oracle),
+        cmocka_unit_test(linear_equals_oracle),
+        cmocka_unit_test(linear_equals_openblas),
+        cmocka_unit_test(linear_rows_are_independent),
+        cmocka_unit_test(int8_products_are_exact),
+        cmocka_unit_test(layer_norm_equals_oracle),
+        cmocka_unit_test(lstm_cell_equals_oracle),
+        cmocka_unit_test(coverage_equals_oracle),
+        cmocka_unit_test(plane_coverage_equals_oracle),
+        cmocka_unit_test(deviations_equal_oracle),
+        cmocka_unit_test(hidden_equals_oracle),
+        cmocka_unit_test(cache_rows_equal_oracle),
         cmocka_unit_test(scan_equals_oracle),
     };
     tested = kernels;

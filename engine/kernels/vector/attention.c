@@ -266,6 +266,54 @@ static void cover_wide(const struct area_rule *rule, size_t l, float *scores, fl
            scores);
 }
 
+/* The exponentials of one plane's logits, from an area's last item `first` on; zero elsewhere. */
+ALWAYS_INLINE vf weigh_plane(size_t lp, size_t first, size_t seen, float maximum, float *plane)
+{
+    vf total = splat(0.0f);
+    for (size_t i = 0; i < lp; i += LANES) {
+        vi there = lanes_below(i, seen) & ~lanes_below(i, first);
+        vf weights = (vf)((vi)vexp(load(plane + i) - maximum) & there);
+        store(plane + i, weights);
+        total += weights;
+    }
+    return total;
+}
+
+/* Of weights in planes: an item is in the areas wider than t that end t items after it. */
+ALWAYS_INLINE void cover_planes(size_t lp, int a, bool mean_value, float scale, float *planes)
+{
+    for (size_t m = 0; m < lp; m += LANES) {
+        vf wider = splat(0.0f);
+        for (int t = a - 1; t >= 0; t--) {
+            float *plane = planes + (size_t)t * lp + m;
+            wider += load(plane) * (mean_value ? scale / (float)(t + 1) : scale);
+            store(plane, wider);
+        }
+    }
+    for (size_t m = 0; m < lp; m += LANES) {
+        vf share = load(planes + m);
+        for (size_t t = 1; t < (size_t)a; t++)
+            share += below(m + t, lp, load(planes + t * lp + m + t));
+        store(planes + m, share);
+    }
+}
+
+void ISA(plane_coverage)(size_t l, size_t seen, const struct area_rule *rule, float *planes,
+                         float *scratch)
+{
+    (void)scratch;
+    const size_t lp = kernel_padded(l);
+    float maximum = -INFINITY;
+    vf total = splat(0.0f);
+    for (size_t t = 0; t < (size_t)rule->width && t < seen; t++) {
+        float most = row_maximum(seen - t, planes + t * lp + t);
+        maximum = most > maximum ? most : maximum;
+    }
+    for (size_t t = 0; t < (size_t)rule->width; t++)
+        total += weigh_plane(lp, t, seen, maximum, planes + t * lp);
+    cover_planes(lp, rule->width, rule->value == AREA_VALUE_MEAN, 1.0f / lane_sum(total), planes);
+}
+
 void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch)
 {
     const bool mean_value = rule->value == AREA_VALUE_MEAN;

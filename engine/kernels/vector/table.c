@@ -14,6 +14,9 @@ const struct kernels ISA(kernels) = {
     .store_row = ISA(store_row),
     .scores_rows = ISA(scores_rows),
     .area_coverage = ISA(area_coverage),
+    .plane_coverage = ISA(plane_coverage),
+    .area_deviations = ISA(area_deviations),
+    .area_hidden = ISA(area_hidden),
     .context_rows = ISA(context_rows),
     .scan_logits = ISA(scan_logits),
 };

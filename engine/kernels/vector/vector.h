@@ -20,6 +20,12 @@ void ISA(store_row)(enum kernel_type type, size_t n, const float *x, float *row)
 void ISA(scores_rows)(enum kernel_type type, size_t l, size_t n, const float *query,
                       const float *cache, const int32_t *rows, size_t stride, float *scores);
 void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
+void ISA(plane_coverage)(size_t l, size_t seen, const struct area_rule *rule, float *planes,
+                         float *scratch);
+void ISA(area_deviations)(size_t n, int count, const struct area_ends *sums,
+                          const struct area_ends *squares, float *deviations);
+void ISA(area_hidden)(size_t m, size_t d, float share, const float *windows, const float *constants,
+                      float *hidden);
 void ISA(context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,
                        const float *cache, const int32_t *rows, size_t stride, float *out);
 void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_scan *scan);
