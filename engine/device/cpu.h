@@ -9,6 +9,7 @@ enum {
     CPU_QUERY_BLOCK = 32,   /* query rows whose scores are in scratch at one time */
     CPU_OUTPUT_BLOCK = 512, /* vocabulary columns, likewise */
     CPU_ROW_BLOCK = 256,    /* rows that are packed for a product, likewise */
+    CPU_LINE_FLOATS = 16,   /* of a cache line */
 };
 
 struct cpu_device {

@@ -176,15 +176,25 @@ static struct head_memory head_of(const struct attention *attention, size_t head
     return (struct head_memory){keys, keys + cpu_areas_key_floats(attention, length), length};
 }
 
+/* Few queries are done with a head before its memory has come: the next one's is asked for. */
+static void fetch(const float *memory, size_t n_floats)
+{
+    for (size_t i = 0; i < n_floats; i += CPU_LINE_FLOATS)
+        __builtin_prefetch(memory + i, 0, 2);
+}
+
 /* All heads of some queries, [n,C], of one sentence. */
 static void attend_rows(struct stream *stream, const struct attention *attention, size_t n,
                         const struct memory_rows *rows, const float *query, float *context)
 {
     size_t d = attention->head_width, c = attention->n_heads * d, stride = d;
+    size_t n_floats = head_floats(attention, rows->length);
     const float *turned =
         cpu_area_key_query(stream, attention->key, n * attention->n_heads, query, &stride);
     for (size_t h = 0; h < attention->n_heads; h++) {
         struct head_memory memory = head_of(attention, h, rows->length, rows->memory);
+        if (h + 1 < attention->n_heads)
+            fetch(memory.keys + n_floats, n_floats);
         struct head_queries queries = {.n = n,
                                        .query = query + h * d,
                                        .turned = turned + h * d,
@@ -200,6 +210,8 @@ void cpu_attend_memory(struct stream *stream, const struct attention *attention,
     size_t c = attention->n_heads * attention->head_width;
     for (size_t b = 0; b < n_sentences; b++) {
         size_t end = rows[b].first_row + rows[b].n_rows;
+        if (b + 1 < n_sentences)
+            fetch(rows[b + 1].memory, head_floats(attention, rows[b + 1].length));
         for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK)
             attend_rows(stream, attention, query_block(end, row), &rows[b], query + row * c,
                         context + row * c);

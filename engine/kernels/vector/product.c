@@ -11,6 +11,7 @@ enum {
     TILE_PANELS = 4,
     TILE_COLUMNS = TILE_PANELS * KERNEL_PANEL,
     MAX_TILE_ROWS = 12,
+    GROUP_PANELS = 8,
     FEW_ROWS = 6, /* of int8 products that AMX does not speed up */
 };
 
@@ -92,13 +93,28 @@ ALWAYS_INLINE vf first_sum(enum kernel_type type, const struct packed *w, size_t
     return splat(0.0f);
 }
 
+/* Weights that come from memory are fetched while others are multiplied: block `share` of `shares`
+ * row blocks fetches its part of what lies `distance` bytes behind the panels of a tile. A single
+ * block waits for memory anyway. Addresses beyond the weights do no harm. */
+struct ahead {
+    size_t distance, share, shares;
+};
+
+ALWAYS_INLINE size_t lines_ahead(const struct ahead *ahead, size_t lines)
+{
+    return ahead->shares > 1 ? (lines + ahead->shares - 1) / ahead->shares : 0;
+}
+
 /* out[rows, panels * 16] = first sums + x · panels. */
 ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const struct product *p,
-                        size_t row, size_t panel, float out[][TILE_COLUMNS])
+                        size_t row, size_t panel, const struct ahead *ahead,
+                        float out[][TILE_COLUMNS])
 {
     const size_t panel_bytes = kernel_panel_bytes(type, p->w.k), x_stride = p->x_stride;
     const char *x = (const char *)p->x + row * x_stride;
     const char *w = (const char *)p->w.panels + panel * panel_bytes;
+    const size_t n_next = lines_ahead(ahead, panels * panel_bytes / KERNEL_ROW_BYTES);
+    const char *next = w + ahead->distance + ahead->share * n_next * KERNEL_ROW_BYTES;
     vf sum[MAX_TILE_ROWS][TILE_PANELS * PANEL_VECTORS];
 #pragma GCC unroll 16
     for (size_t c = 0; c < panels * PANEL_VECTORS; c++) {
@@ -109,6 +125,8 @@ ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const
     }
     for (size_t i = 0; i < panel_bytes / KERNEL_ROW_BYTES; i++) {
         struct operand column[TILE_PANELS * PANEL_VECTORS];
+        if (i < n_next)
+            __builtin_prefetch(next + i * KERNEL_ROW_BYTES, 0, 2);
 #pragma GCC unroll 16
         for (size_t c = 0; c < panels * PANEL_VECTORS; c++)
             column[c] =
@@ -133,17 +151,19 @@ ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const
 
 /* One row block against all panels; `rows` is a constant, so each call site is its own kernel. */
 ALWAYS_INLINE void row_block(enum kernel_type type, size_t rows, const struct product *p,
-                             size_t row)
+                             size_t row, const struct ahead *ahead)
 {
     float sums[MAX_TILE_ROWS][TILE_COLUMNS];
-    const size_t wide = tile_panels(type, rows);
+    const size_t wide = tile_panels(type, rows), narrow = wide > 2 ? 2 : 1;
     size_t n_panels = kernel_padded(p->w.n) / KERNEL_PANEL;
     for (size_t panel = 0; panel < n_panels;) {
-        size_t step = n_panels - panel >= wide ? wide : 1;
+        size_t left = n_panels - panel, step = left >= wide ? wide : left >= narrow ? narrow : 1;
         if (step == wide)
-            tile(type, rows, wide, p, row, panel, sums);
+            tile(type, rows, wide, p, row, panel, ahead, sums);
+        else if (step == narrow)
+            tile(type, rows, narrow, p, row, panel, ahead, sums);
         else
-            tile(type, rows, 1, p, row, panel, sums);
+            tile(type, rows, 1, p, row, panel, ahead, sums);
         size_t first = panel * KERNEL_PANEL;
         size_t n = p->w.n - first < step * KERNEL_PANEL ? p->w.n - first : step * KERNEL_PANEL;
         ISA(finish_tile)(p, row, rows, first, n, sums[0], TILE_COLUMNS);
@@ -153,13 +173,13 @@ ALWAYS_INLINE void row_block(enum kernel_type type, size_t rows, const struct pr
 
 /* The tallest tile is at most tile_rows() high; the taller cases are never reached. */
 ALWAYS_INLINE void row_blocks(enum kernel_type type, const struct product *p, size_t row,
-                              size_t rows)
+                              size_t rows, const struct ahead *ahead)
 {
     switch (rows) {
 #define CASE(n)                                                                                    \
     case n:                                                                                        \
         if (n <= tile_rows(type))                                                                  \
-            row_block(type, n, p, row);                                                            \
+            row_block(type, n, p, row, ahead);                                                     \
         break;
         CASE(1)
         CASE(2)
@@ -182,7 +202,9 @@ ALWAYS_INLINE void row_blocks(enum kernel_type type, const struct product *p, si
 /* Panels in the outer loop: a group of them stays in the first caches while the rows pass. */
 ALWAYS_INLINE void multiply(enum kernel_type type, const struct product *product)
 {
-    const size_t group = 8 * KERNEL_PANEL;
+    const size_t group = GROUP_PANELS * KERNEL_PANEL, step = tile_rows(type);
+    struct ahead ahead = {.distance = GROUP_PANELS * kernel_panel_bytes(type, product->w.k),
+                          .shares = (product->m + step - 1) / step};
     for (size_t column = 0; column < product->w.n; column += group) {
         size_t left = product->w.n - column;
         struct product part = *product;
@@ -190,8 +212,10 @@ ALWAYS_INLINE void multiply(enum kernel_type type, const struct product *product
         part.y += column;
         if (part.residual)
             part.residual += column;
-        for (size_t row = 0, step = tile_rows(type); row < part.m; row += step)
-            row_blocks(type, &part, row, part.m - row < step ? part.m - row : step);
+        for (size_t row = 0; row < part.m; row += step) {
+            ahead.share = row / step;
+            row_blocks(type, &part, row, part.m - row < step ? part.m - row : step, &ahead);
+        }
     }
 }
 
