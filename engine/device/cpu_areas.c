@@ -121,9 +121,9 @@ static void fill_deviations(struct stream *stream, const struct area_walk *walk,
     for (size_t block = 0; block < length; block += AREA_BLOCK) {
         size_t end = length - block < AREA_BLOCK ? length : block + AREA_BLOCK;
         size_t inner = block + (size_t)walk->width;
-        inner = inner < end ? inner : end;
-        find_deviations(stream, walk, d, length, block, inner, false);
-        find_deviations(stream, walk, d, length, inner, end, true);
+        find_deviations(stream, walk, d, length, block, inner < end ? inner : end, false);
+        if (inner < end)
+            find_deviations(stream, walk, d, length, inner, end, true);
     }
 }
 

@@ -3,7 +3,9 @@
  * bound, cannot be read, or nothing was run. Usage: area DIR|FILE... */
 #include <dirent.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,20 @@ struct golden {
     json_t *facts;
     size_t b, h, n_queries, l, d, n_areas;
     float *query, *key, *value, *output, *weights, *bias; /* bias may be NULL */
-    struct tensor bias_shape;
+    struct tensor bias_shape; /* 4 dimensions, the leading ones maybe 1 */
+    char why[160];            /* what is wrong with the case; empty: nothing */
 };
+
+/* The first complaint stays. */
+__attribute__((format(printf, 2, 3))) static void complain(struct golden *golden,
+                                                           const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!golden->why[0])
+        vsnprintf(golden->why, sizeof(golden->why), format, args);
+    va_end(args);
+}
 
 /* The values and shape of a tensor; NULL and no dimensions if there is none. */
 static float *read_tensor(const struct golden *golden, const char *name, struct tensor *shape)
@@ -50,6 +64,45 @@ static double number_of(const struct golden *golden, const char *name)
     return json_number_value(json_object_get(golden->facts, name));
 }
 
+/* An integer that the engine can work with; 0 after a complaint. */
+static int size_of(struct golden *golden, const char *name, int least, int most)
+{
+    const json_t *value = json_object_get(golden->facts, name);
+    json_int_t size = json_is_integer(value) ? json_integer_value(value) : (json_int_t)least - 1;
+    if (size >= least && size <= most)
+        return (int)size;
+    complain(golden, "__metadata__: acre: %s: expected an integer from %d to %d", name, least,
+             most);
+    return 0;
+}
+
+/* What does not have all dimensions is the same along the first ones. */
+static void broadcast(struct golden *golden)
+{
+    struct tensor *bias = &golden->bias_shape;
+    const size_t want[4] = {golden->b, golden->h, golden->n_queries, golden->l};
+    if (!golden->bias)
+        return;
+    size_t missing = 4 - (size_t)bias->n_dims;
+    for (size_t i = 4; i-- > 0;)
+        bias->shape[i] = i < missing ? 1 : bias->shape[i - missing];
+    for (size_t i = 0; i < 4; i++)
+        if (bias->shape[i] != want[i] && (bias->shape[i] != 1 || i == 3))
+            complain(golden, "bias: dimension %zu: expected %zu, found %zu", i, want[i],
+                     bias->shape[i]);
+}
+
+static void check_shape(struct golden *golden, const char *name, const float *values,
+                        const struct tensor *found, const size_t want[4])
+{
+    bool is_same = values && found->n_dims == 4;
+    for (size_t i = 0; i < 4 && is_same; i++)
+        is_same = found->shape[i] == want[i];
+    if (!is_same)
+        complain(golden, "%s: expected the shape %zu, %zu, %zu, %zu", name, want[0], want[1],
+                 want[2], want[3]);
+}
+
 static bool read_case(struct golden *golden)
 {
     struct tensor query, key, value, output, weights;
@@ -59,17 +112,28 @@ static bool read_case(struct golden *golden)
     golden->output = read_tensor(golden, "output", &output);
     golden->weights = read_tensor(golden, "weights", &weights);
     golden->bias = read_tensor(golden, "bias", &golden->bias_shape);
-    if (!golden->query || !golden->key || !golden->value || !golden->output || !golden->weights ||
-        query.n_dims != 4 || key.n_dims != 4 || weights.n_dims != 4)
+    if (!golden->query || !golden->key || !golden->weights || query.n_dims != 4 ||
+        key.n_dims != 4 || weights.n_dims != 4) {
+        complain(golden, "query, key, weights: expected 4 dimensions of each");
         return false;
+    }
     golden->b = query.shape[0], golden->h = query.shape[1];
     golden->n_queries = query.shape[2], golden->d = query.shape[3];
     golden->l = key.shape[2], golden->n_areas = weights.shape[3];
-    return true;
+    size_t memory[4] = {golden->b, golden->h, golden->l, golden->d};
+    size_t rows[4] = {golden->b, golden->h, golden->n_queries, golden->d};
+    size_t areas[4] = {golden->b, golden->h, golden->n_queries, golden->n_areas};
+    check_shape(golden, "key", golden->key, &key, memory);
+    check_shape(golden, "value", golden->value, &value, memory);
+    check_shape(golden, "output", golden->output, &output, rows);
+    check_shape(golden, "weights", golden->weights, &weights, areas);
+    broadcast(golden);
+    return !golden->why[0];
 }
 
-/* The items that query i of head h of sentence b sees, which must be the first ones; 0 if not. */
-static size_t seen(const struct golden *golden, size_t b, size_t h, size_t i)
+/* The items that query i of head h of sentence b sees, which must be the first ones, and of a grid
+ * all: sentences are padded behind, a step sees the past, grids have no padding. 0 if not. */
+static size_t seen(struct golden *golden, size_t b, size_t h, size_t i)
 {
     const size_t *shape = golden->bias_shape.shape;
     size_t n = golden->l;
@@ -83,15 +147,18 @@ static size_t seen(const struct golden *golden, size_t b, size_t h, size_t i)
         n--;
     for (size_t m = 0; m < n; m++)
         if (bias[m] != 0.0f)
-            return 0;
-    return n;
+            n = 0;
+    if (n == 0 || (n < golden->l && number_of(golden, "memory_height") > 1))
+        complain(golden, "bias: query %zu, head %zu of %zu: expected %s", i, h, b,
+                 n == 0 ? "to see the first items, and no others" : "to see the whole grid");
+    return golden->why[0] ? 0 : n;
 }
 
 static double difference(size_t n, const float *a, const float *b)
 {
     double most = 0.0;
     for (size_t i = 0; i < n; i++)
-        most = fmax(most, isnan(a[i]) ? INFINITY : fabs((double)a[i] - (double)b[i]));
+        most = fmax(most, isnan(a[i] - b[i]) ? INFINITY : fabs((double)a[i] - (double)b[i]));
     return most;
 }
 
@@ -105,8 +172,19 @@ static int mode_of(const char *name, const char *const *names)
     return -1;
 }
 
-static bool find_rule(const struct golden *golden, struct area_rule *rule,
-                      enum area_key_mode *key_mode)
+static bool find_grid(struct golden *golden, size_t l, struct area_rule *rule)
+{
+    *rule = (struct area_rule){
+        .width = size_of(golden, "max_area_width", 1, MAX_AREA_WIDTH),
+        .height = size_of(golden, "max_area_height", 1, MAX_AREA_HEIGHT),
+        .memory_height = size_of(golden, "memory_height", 1, (int)l),
+    };
+    if (!golden->why[0] && l % (size_t)rule->memory_height != 0)
+        complain(golden, "__metadata__: acre: memory_height: expected a divisor of %zu", l);
+    return !golden->why[0];
+}
+
+static bool find_rule(struct golden *golden, struct area_rule *rule, enum area_key_mode *key_mode)
 {
     static const char *const keys[] = {"mean", "max",           "concat",     "max_concat",
                                        "sum",  "sample_concat", "sample_sum", NULL};
@@ -114,13 +192,17 @@ static bool find_rule(const struct golden *golden, struct area_rule *rule,
     const char *key_name = text_of(golden, "key_mode");
     int key = mode_of(strcmp(key_name, "sample") == 0 ? "mean" : key_name, keys);
     int value = mode_of(text_of(golden, "value_mode"), values);
-    *rule = (struct area_rule){.width = (int)number_of(golden, "max_area_width"),
-                               .height = (int)number_of(golden, "max_area_height"),
-                               .memory_height = (int)number_of(golden, "memory_height"),
-                               .value = (enum area_value)value,
-                               .top_k = (int)number_of(golden, "top_k_areas")};
+    if (!find_grid(golden, golden->l, rule))
+        return false;
+    if (key < 0)
+        complain(golden, "__metadata__: acre: key_mode: found \"%s\"", key_name);
+    if (value < 0)
+        complain(golden, "__metadata__: acre: value_mode: found \"%s\"",
+                 text_of(golden, "value_mode"));
+    rule->value = (enum area_value)value;
+    rule->top_k = size_of(golden, "top_k_areas", 0, INT_MAX);
     *key_mode = (enum area_key_mode)key;
-    return key >= 0 && value >= 0;
+    return !golden->why[0];
 }
 
 /* A parameter; kernels are transposed, as TensorFlow has [inputs, outputs]. `floats` is owned. */
@@ -184,7 +266,7 @@ static double weights_error(const struct golden *golden, const struct area_rule 
                     float got = last < n_seen ? planes[plane * lp + last] : 0.0f;
                     error = fmax(error, difference(1, &got, &expected[place]));
                 }
-    return place == golden->n_areas ? error : INFINITY;
+    return error;
 }
 
 /* One query through store_memory, attend_memory and memory_weights. */
@@ -212,12 +294,27 @@ static double query_error(const struct golden *golden, struct device *device, st
     return error;
 }
 
+static size_t count_areas(const struct area_rule *rule, size_t l)
+{
+    size_t n = 0;
+    struct area_walk walk = {.rule = rule};
+    while (area_next(&walk))
+        for (size_t i = 0; i < l; i++)
+            n += area_exists(&walk, l, i);
+    return n;
+}
+
 static double attention_error(struct golden *golden, struct device *device)
 {
     struct stream *stream;
     struct attention attention = {.n_heads = 1, .head_width = golden->d};
     enum area_key_mode mode;
     if (!find_rule(golden, &attention.area, &mode))
+        return INFINITY;
+    if (count_areas(&attention.area, golden->l) != golden->n_areas)
+        complain(golden, "weights: expected %zu areas, found %zu",
+                 count_areas(&attention.area, golden->l), golden->n_areas);
+    if (golden->why[0])
         return INFINITY;
     struct stream_limits limits = {.max_memory = golden->l,
                                    .max_head_width = golden->d,
@@ -244,6 +341,10 @@ static double attention_error(struct golden *golden, struct device *device)
 static enum outcome verdict(const struct golden *golden, double error)
 {
     bool passed = error <= bound;
+    if (golden->why[0]) {
+        printf("FAILED %s: %s\n", golden->path, golden->why);
+        return FAILED;
+    }
     printf("%s %s: largest error %.2g, bound %.0e\n", passed ? "passed" : "FAILED", golden->path,
            error, bound);
     return passed ? PASSED : FAILED;
@@ -325,10 +426,13 @@ static enum outcome judge_features(struct golden *golden)
     bool complete = true;
     for (size_t i = 0; i < 5; i++)
         complete = (data[i] = read_tensor(golden, names[i], &shape[i])) && complete;
-    double error = complete ? 0.0 : INFINITY;
-    struct area_rule rule = {.width = (int)number_of(golden, "max_area_width"),
-                             .height = (int)number_of(golden, "max_area_height"),
-                             .memory_height = (int)number_of(golden, "memory_height")};
+    double error = 0.0;
+    struct area_rule rule;
+    for (size_t i = 0; i < 5; i++)
+        complete = complete && shape[i].n_dims == 3;
+    if (!complete)
+        complain(golden, "features, sum, mean, std, max: expected 3 dimensions of each");
+    complete = complete && find_grid(golden, shape[0].shape[1], &rule);
     for (size_t b = 0; complete && b < shape[0].shape[0]; b++) {
         size_t l = shape[0].shape[1], d = shape[0].shape[2], areas = b * shape[1].shape[1] * d;
         struct features f = {l,
@@ -347,14 +451,13 @@ static enum outcome judge_features(struct golden *golden)
 
 static enum outcome judge(struct golden *golden, struct device *device)
 {
-    if (strcmp(text_of(golden, "kind"), "features") == 0)
+    const char *kind = text_of(golden, "kind");
+    if (strcmp(kind, "features") == 0)
         return judge_features(golden);
-    if (!read_case(golden)) {
-        printf("FAILED %s: expected query, key, value, output and weights with 4 dimensions\n",
-               golden->path);
-        return FAILED;
-    }
-    return verdict(golden, attention_error(golden, device));
+    if (strcmp(kind, "attention") != 0)
+        complain(golden, "__metadata__: acre: kind: expected attention or features, found \"%s\"",
+                 kind);
+    return verdict(golden, read_case(golden) ? attention_error(golden, device) : INFINITY);
 }
 
 static enum outcome run_file(const char *path, struct device *device)

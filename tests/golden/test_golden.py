@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests/golden/area-attention"
@@ -53,6 +54,31 @@ def test_a_wrong_value_is_noticed(tmp_path):
     path.write_bytes(data)
     result = make_golden(tmp_path)
     assert result.returncode != 0 and "FAILED" in result.stdout and path.stem in result.stdout
+
+
+def tampered(path, facts):
+    """A case with other facts."""
+    data = (CASES / path.name).read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    metadata = header["__metadata__"]
+    metadata["acre"] = json.dumps(json.loads(metadata["acre"]) | facts)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
+
+
+@pytest.mark.parametrize("name, facts, complaint", [
+    ("eq3-basic", {"kind": "other"}, 'kind: expected attention or features, found "other"'),
+    ("eq3-basic", {"max_area_width": 17}, "max_area_width: expected an integer from 1 to 16"),
+    ("features-1d", {"max_area_width": None}, "max_area_width: expected an integer from 1 to 16"),
+    ("eq3-basic", {"max_area_width": 2}, "weights: expected"),
+    ("grid-2x2", {"memory_height": 7}, "memory_height: expected a divisor of"),
+    ("eq3-basic", {"key_mode": "least"}, 'key_mode: found "least"'),
+])
+def test_a_bad_case_says_what_is_wrong(tmp_path, name, facts, complaint):
+    tampered(tmp_path / f"{name}.safetensors", facts)
+    result = make_golden(tmp_path)
+    assert result.returncode != 0 and complaint in result.stdout
 
 
 def test_a_folder_of_good_cases_passes(tmp_path):
