@@ -9,10 +9,11 @@
 
 /* ---- The cache ------------------------------------------------------------------------------- */
 
-/* A cache row has for each head, whatever of these the attention needs: the item's key, the
- * integral images there of keys and of their squares, the keys of the areas that end here; the
- * item's value, the values of those areas. What a product reads is padded with zeros and of the
- * attention's type; what only makes areas is float32. */
+/* A cache row has for each head, whatever of these the attention needs: the item's key (after the
+ * first dense layer where that is for means), the integral images there of keys and of their
+ * squares, the keys of the areas that end here; the item's value, the values of those areas. What a
+ * product reads is padded with zeros and of the attention's type; what only makes areas is float32.
+ */
 static size_t typed_floats(const struct attention *attention)
 {
     return kernel_cache_floats(attention->type, attention->head_width);
@@ -109,16 +110,15 @@ static struct area_ends last_ends(const struct past *integral, size_t d, size_t 
 
 /* In what follows widths 1 ... n are rows of [n][C], of which a head has D columns. */
 
-/* Deviations; x are the items. */
-static void find_deviations(struct stream *stream, size_t d, size_t c, size_t n,
-                            const struct past *x, float *deviations)
+/* Deviations; x[D] is the new item's key, the images stand behind `items`. */
+static void find_deviations(struct stream *stream, size_t d, size_t c, size_t n, const float *x,
+                            const struct past *items, float *deviations)
 {
-    struct past sums = *x, squares = *x;
-    const float *item = at(x, x->length - 1);
+    struct past sums = *items, squares = *items;
     sums.slice += kernel_padded(d);
     squares.slice += 2 * kernel_padded(d);
-    extend_integral(&sums, d, item, false);
-    extend_integral(&squares, d, item, true);
+    extend_integral(&sums, d, x, false);
+    extend_integral(&squares, d, x, true);
     for (size_t w = 0; w < n; w++) {
         struct area_ends of_x = last_ends(&sums, d, w + 1, stream->areas.windows[1]);
         struct area_ends of_squares = last_ends(&squares, d, w + 1, stream->areas.windows[2]);
@@ -168,8 +168,8 @@ static float *new_slice(const struct step *step, size_t head, size_t offset)
     return at(&past, past.length - 1);
 }
 
-/* Keys of areas: the rows of features become rows of hidden units. */
-static const float *find_keys(struct stream *stream, const struct step *step)
+/* Keys of areas, from those of the new items, x[C]: rows of windows or of hidden units. */
+static const float *find_keys(struct stream *stream, const struct step *step, const float *x)
 {
     const struct attention *attention = step->attention;
     const struct area_key *key = attention->key;
@@ -180,19 +180,24 @@ static const float *find_keys(struct stream *stream, const struct step *step)
         struct past items = slice_of(step, head, 0);
         find_windows(d, c, n, key->is_largest, &items, windows + head * d);
         if (key->has_deviation)
-            find_deviations(stream, d, c, n, &items, deviations + head * d);
+            find_deviations(stream, d, c, n, x + head * d, &items, deviations + head * d);
     }
-    if (!key->is_dense)
-        return windows;
-    if (!key->is_largest) {
-        cpu_area_key_base(stream, key, n * h, windows, d, ends[2]);
-        windows = ends[2];
-        hidden = ends[0];
-    }
-    for (size_t w = 0; w < n; w++)
+    for (size_t w = 0; w < n && key->is_dense; w++)
         cpu_area_key_hidden(stream, key, w, h, windows + w * c, 1.0f / (float)(w + 1),
                             deviations + w * c, hidden + w * c);
-    return hidden;
+    return key->is_dense ? hidden : windows;
+}
+
+/* What keys of areas are made of: the items' keys, means already after the first dense layer. */
+static const float *key_items(struct stream *stream, const struct attention *attention,
+                              const float *keys)
+{
+    const struct area_key *key = attention->key;
+    if (!key || !key->is_dense || key->is_largest)
+        return keys;
+    cpu_area_key_base(stream, key, attention->n_heads, keys, attention->head_width,
+                      stream->areas.ends[0]);
+    return stream->areas.ends[0];
 }
 
 static void store_areas(const struct stream *stream, const struct step *step, const float *rows,
@@ -213,19 +218,20 @@ static void store_step(struct stream *stream, const struct step *step, const flo
     size_t d = attention->head_width, h = attention->n_heads, c = h * d;
     size_t key_planes = cpu_key_planes(attention), value_planes = cpu_value_planes(attention);
     size_t values = values_offset(attention);
+    const float *items = key_items(stream, attention, qkv + c);
     float *maxima = stream->areas.ends[0];
     for (size_t head = 0; head < h; head++) {
-        store_item(stream, attention, key_planes, qkv + c + head * d, new_slice(step, head, 0));
+        store_item(stream, attention, key_planes, items + head * d, new_slice(step, head, 0));
         store_item(stream, attention, value_planes, qkv + 2 * c + head * d,
                    new_slice(step, head, values));
     }
     if (key_planes > 0)
-        store_areas(stream, step, find_keys(stream, step), area_keys_offset(attention));
+        store_areas(stream, step, find_keys(stream, step, qkv + c), area_keys_offset(attention));
     if (value_planes == 0)
         return;
     for (size_t head = 0; head < h; head++) {
-        struct past items = slice_of(step, head, values);
-        find_windows(d, c, step->n_widths, true, &items, maxima + head * d);
+        struct past past = slice_of(step, head, values);
+        find_windows(d, c, step->n_widths, true, &past, maxima + head * d);
     }
     store_areas(stream, step, maxima, values + kernel_padded(d));
 }
