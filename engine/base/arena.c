@@ -9,11 +9,13 @@ enum { LINE_BYTES = 64 };
 
 void *arena_take(struct arena *arena, size_t n, size_t item_bytes)
 {
-    size_t start = arena->used_bytes;
-    arena->used_bytes += (n * item_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    size_t start = arena->used_bytes, end = start + n * item_bytes;
+    size_t next = (end + MEM_GAP_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    arena->used_bytes = next;
     if (!arena->memory)
         return NULL;
     assert(arena->used_bytes <= arena->capacity_bytes);
+    mem_forbid(arena->memory + end, next - end);
     return arena->memory + start;
 }
 

@@ -85,10 +85,12 @@ void *mem_map(size_t bytes)
 {
     if (refused())
         return NULL;
-    void *memory = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+    size_t mapped = whole_pages(bytes + MEM_GAP_BYTES);
+    char *memory = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
+    mem_forbid(memory + bytes, mapped - bytes);
     held += whole_pages(bytes);
     return memory;
 }
@@ -97,8 +99,10 @@ void mem_unmap(void *memory, size_t bytes)
 {
     if (!memory)
         return;
+    size_t mapped = whole_pages(bytes + MEM_GAP_BYTES);
     held -= whole_pages(bytes);
-    munmap(memory, bytes ? bytes : 1);
+    mem_allow(memory, mapped);
+    munmap(memory, mapped);
 }
 
 void mem_forget(void *part, size_t bytes)

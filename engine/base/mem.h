@@ -22,6 +22,19 @@ void mem_unmap(void *memory, size_t bytes); /* NULL is allowed */
 /* Gives back the whole pages within a part of mapped memory; they read as zeros again. */
 void mem_forget(void *part, size_t bytes);
 
+/* The address sanitizer does not know the parts of a mapping: between them and behind the last are
+ * gaps of so many bytes that must not be touched. Elsewhere there are none. */
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+enum { MEM_GAP_BYTES = 256 };
+#define mem_forbid(part, bytes) ASAN_POISON_MEMORY_REGION(part, bytes)
+#define mem_allow(part, bytes) ASAN_UNPOISON_MEMORY_REGION(part, bytes)
+#else
+enum { MEM_GAP_BYTES = 0 };
+#define mem_forbid(part, bytes) ((void)(part), (void)(bytes))
+#define mem_allow(part, bytes) ((void)(part), (void)(bytes))
+#endif
+
 /* Makes room for `wanted` items of `item_bytes` in *items; grows *capacity at least by half.
  * Returns 0 or ACRE_ENOMEM with *items untouched. */
 int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes);
