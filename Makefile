@@ -47,7 +47,7 @@ ISA_amx := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
 ISA_wide := $(ISA_avx2) -Wno-psabi -DVECTOR_BYTES=64
 ISA_tiles := $(ISA_wide) -DEMULATE_TILES
 
-CONTRACT_areas := off # its rounding is part of what models were trained with
+CONTRACT_areas := off # it rounds as the authors' code does
 
 # ---- Building --------------------------------------------------------------------------------
 

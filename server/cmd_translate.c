@@ -59,8 +59,8 @@ static const struct args_command command = {
         "end\n"
         "token included: the ranges of source tokens the decoder attended to, heaviest first, as\n"
         "{\"first\":INDEX,\"width\":TOKENS,\"weight\":X}; weights below 0.01 are left out.\n"
-        "A line that is not UTF-8 or has a NUL byte ends the run with status 1: lines before it\n"
-        "are translated, it and those after it are not.\n",
+        "A line that is not UTF-8, has a NUL byte or does not fill a model's grid ends the run\n"
+        "with status 1: lines before it are translated, it and those after it are not.\n",
     .options = options,
     .positionals = positionals,
 };

@@ -8,9 +8,9 @@
  *
  * Means and deviations of vectors come from integral images (Algorithms 1 and 2) in float32, added
  * and subtracted in the authors' order: where all items of an area are alike, the deviation is what
- * rounding leaves, and models are trained with that. The image begins anew every AREA_BLOCK rows
- * and columns, so that long memories do not lose digits. Sums of scores, which may be far apart,
- * and maxima are built up from those of the next smaller areas. Pure functions, any thread.
+ * rounding leaves, in models that their code trained, too. The image begins anew every AREA_BLOCK
+ * rows and columns, so that long memories do not lose digits. Sums of scores, which may be far
+ * apart, and maxima are built up from those of the next smaller areas. Pure functions, any thread.
  */
 #ifndef KERNELS_AREAS_H
 #define KERNELS_AREAS_H

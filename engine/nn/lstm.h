@@ -10,7 +10,9 @@
  *   output    = a_1, or with several heads O·[a_1; ...; a_H] + o
  *
  * Where the keys of areas combine features (Eq. 9), the features are those of K_h·m, and the heads
- * share the dense layers and the embeddings of sizes, as in the authors' code.
+ * share the dense layers and the embeddings of sizes, as in the authors' code. Two things of that
+ * code the paper does not have, and neither has Acre: it reads the source from its end, which
+ * served models without attention, and its heads share K_h, so that they attend to the same places.
  *
  * A row of the cache holds what a hypothesis knows: hidden and cell state of every layer, then
  * a_1 ... a_H. It is read where its parent wrote it, so that reordering beams copies nothing. The
