@@ -131,12 +131,13 @@ static void find_windows(size_t d, size_t c, size_t n, bool largest, const struc
                          float *windows)
 {
     for (size_t w = 0; w < n; w++, windows += c) {
-        const float *x = at(past, past->length - 1 - w), *narrower = windows - c;
-        if (w == 0)
+        const float *x = at(past, past->length - 1 - w);
+        const float *narrower = w > 0 ? windows - c : NULL;
+        if (!narrower)
             memcpy(windows, x, d * sizeof(*x));
-        for (size_t i = 0; i < d && w > 0 && largest; i++)
+        for (size_t i = 0; i < d && narrower && largest; i++)
             windows[i] = x[i] > narrower[i] ? x[i] : narrower[i];
-        for (size_t i = 0; i < d && w > 0 && !largest; i++)
+        for (size_t i = 0; i < d && narrower && !largest; i++)
             windows[i] = x[i] + narrower[i];
     }
 }
