@@ -76,20 +76,20 @@ ALWAYS_INLINE vf vmax(vf a, vf b)
 #endif
 }
 
-/* Whether any lane of a comparison is true. */
-ALWAYS_INLINE bool any(vi mask)
+/* The lanes in which a comparison is true, a bit each. */
+ALWAYS_INLINE uint32_t true_lanes(vi mask)
 {
 #if VECTOR_BYTES == 64 && defined(__AVX512F__)
-    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask);
 #elif VECTOR_BYTES == 32
-    return _mm256_movemask_ps((__m256)mask) != 0;
+    return (uint32_t)_mm256_movemask_ps((__m256)mask);
 #elif VECTOR_BYTES == 16
-    return _mm_movemask_ps((__m128)mask) != 0;
+    return (uint32_t)_mm_movemask_ps((__m128)mask);
 #else
-    int32_t bits = 0;
+    uint32_t bits = 0;
     for (int i = 0; i < LANES; i++)
-        bits |= mask[i];
-    return bits != 0;
+        bits |= (uint32_t)(mask[i] != 0) << i;
+    return bits;
 #endif
 }
 
@@ -176,6 +176,24 @@ ALWAYS_INLINE vf vexp(vf x)
     vf e = p * (r * r) + r + 1.0f;
     vi exponent = ((vi)shifted - (vi)splat(ROUNDER) + 127) << 23;
     return e * (vf)exponent;
+}
+
+/* exp(x) for x <= 0, as a part of a sum in which others are about 1: the error is below 2e-7 of
+ * that. x in binary digits is rounded once, which matters where exp(x) is small. Minus infinity and
+ * what is below -87.3 give something below 2e-38. 2^r by the polynomial of Cephes. */
+ALWAYS_INLINE vf vexp_part(vf x)
+{
+    vf digits = vmax(x * 1.44269504f, splat(-126.0f));
+    vf shifted = digits + ROUNDER;
+    vf r = digits - (shifted - ROUNDER);
+    vf p = splat(1.535336188e-4f);
+    p = p * r + 1.339887440e-3f;
+    p = p * r + 9.618437357e-3f;
+    p = p * r + 5.550332471e-2f;
+    p = p * r + 2.402264791e-1f;
+    p = p * r + 6.931472029e-1f;
+    p = p * r + 1.0f;
+    return (vf)((vi)p + ((vi)shifted << 23));
 }
 
 /* The nearest bf16, ties to even, in the upper half of each lane; the lower is anything. */

@@ -14,10 +14,9 @@ static void offer_above(size_t n, int32_t first_id, const float *logits, struct 
 {
     float least = threshold(scan);
     for (size_t i = 0; i < n; i += LANES) {
-        if (!any(load(logits + i) > least))
-            continue;
-        size_t end = i + LANES < n ? i + LANES : n;
-        for (size_t c = i; c < end; c++) {
+        uint32_t lanes = true_lanes(load(logits + i) > least);
+        for (; lanes != 0; lanes &= lanes - 1) {
+            size_t c = i + (size_t)__builtin_ctz(lanes);
             if (logits[c] > least) {
                 kernels_offer(scan, first_id + (int32_t)c, logits[c]);
                 least = threshold(scan);
@@ -37,7 +36,7 @@ void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_sc
         return;
     vf sum = splat(0.0f);
     for (size_t i = 0; i < n; i += LANES)
-        sum += vexp(load(logits + i) - maximum);
+        sum += vexp_part(load(logits + i) - maximum);
     scan->sum = scan->sum * expf(scan->maximum - maximum) + lane_sum(sum);
     scan->maximum = maximum;
     offer_above(n, first_id, logits, scan);
