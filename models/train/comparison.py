@@ -20,7 +20,11 @@ from .evaluate import read_set
 from .export import write_json
 from .recipe import read_recipe
 
-SETS = "heldout/tatoeba", "eval/newstest2013", "eval/newstest2014-en{target}"
+# Bytes of so short a run are compared on short sentences: on long ones they say nothing.
+SETS = {
+    "token": ("heldout/tatoeba", "eval/newstest2013", "eval/newstest2014-en{target}"),
+    "char": ("heldout/tatoeba",),
+}
 METRICS = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF}
 COMPUTE_TYPE = "f32"
 # The steps that are timed: greedy, one sentence at a time, all translations of this many ids.
@@ -36,8 +40,8 @@ last weights. These runs are short: they compare, they do not show how good a mo
 Trained on {machines}.
 """
 SPEED_NOTE = """\
-Training: target ids a second, the median of a run's reports, and the time of an id as a multiple of
-regular attention's. Step: milliseconds that Acre takes for a target id when it translates one
+Training: target ids a second of CPU time, the median of a run's reports, and the time of an id as a
+multiple of regular attention's. Step: milliseconds that Acre takes for a target id when it translates one
 sentence by greedy search, encoder included, {compute_type}, one thread, measured by turns with
 `acre bench --model` ({backend})."""
 SCORE_NOTE = """\
@@ -53,7 +57,7 @@ than that; in brackets those of the single seeds, which vary by chance too. sacr
 
 def sets_of(data, recipe):
     """{name: (sources, references)} of the sets that the prepared folder `data` has."""
-    stems = [data / name.format(target=recipe.target) for name in SETS]
+    stems = [data / name.format(target=recipe.target) for name in SETS[recipe.level]]
     return {stem.name: read_set(stem, recipe) for stem in stems
             if stem.with_name(f"{stem.name}.{recipe.source}").exists()}
 
