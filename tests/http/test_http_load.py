@@ -47,7 +47,7 @@ class Background:
 
 def is_busy(server):
     """Whether the one worker has work: a request with a short deadline does not make it."""
-    return server.translate("Hi.", timeout_ms=50).status_code == 504
+    return server.translate("Hi.", timeout_ms=50 * PATIENCE).status_code == 504
 
 
 def test_32_clients_get_what_a_lone_one_gets(server):
