@@ -40,10 +40,10 @@ last weights. These runs are short: they compare, they do not show how good a mo
 Trained on {machines}.
 """
 SPEED_NOTE = """\
-Training: target ids a second of CPU time, the median of a run's reports, and the time of an id as a
-multiple of regular attention's. Step: milliseconds that Acre takes for a target id when it translates one
-sentence by greedy search, encoder included, {compute_type}, one thread, measured by turns with
-`acre bench --model` ({backend})."""
+Training: target ids a second of CPU time, the median of a run's reports, and the time of an id as
+a multiple of regular attention's. Step: milliseconds that Acre takes for a target id when it
+translates one sentence by greedy search, encoder included, {compute_type}, one thread, measured by
+turns with `acre bench --model` ({backend})."""
 SCORE_NOTE = """\
 BLEU and chrF of translations by Acre, beam {beam}, {compute_type}: the mean over seeds ± half the
 95 % interval of {resamples:,} bootstrap resamples of the sentences, and the difference from regular
