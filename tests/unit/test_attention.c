@@ -210,7 +210,7 @@ static float bound_of(const struct packed_rows *p)
     float items = rule->value == AREA_VALUE_SUM ? (float)most : 1.0f;
     if (p->subject.attention.type == KERNEL_F32)
         return 1e-5f;
-    return items * (has_rounded_keys(p) ? 0x1p-6f : 0x1p-8f);
+    return has_rounded_keys(p) ? items * 0x1p-6f : fminf(items * 0x1p-8f, MAX_AREA_WIDTH * 0x1p-9f);
 }
 
 /* Of steps, which round nothing else, and of weights. */
