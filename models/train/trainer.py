@@ -24,6 +24,7 @@ from . import area, checkpoint
 from .batches import Pairs, Position, Stream
 from .evaluate import LONGEST_TRANSLATION, bleu, read_set, whole_rows
 from .inherit import inherit
+from .loss import cross_entropy
 from .lstm import Lstm
 from .model import Transformer
 from .optimiser import Optimiser
@@ -187,11 +188,8 @@ class Trainer:
             inputs = F.pad(target, (1, -1), value=self.model.pad)  # teacher forcing
             states = self.model.decode(*self.model.encode(source), inputs)
             real = target != self.model.pad
-            logits = self.model.logits(states[real])
-        smoothing = self.recipe.label_smoothing
-        return F.cross_entropy(
-            logits.float(), target[real], label_smoothing=smoothing, reduction="sum"
-        )
+            return cross_entropy(states[real], *self.model.output(), target[real],
+                                 self.recipe.label_smoothing)
 
     def work_seconds(self):
         """A clock that does not run while other processes have the CPUs."""

@@ -53,8 +53,12 @@ class Translator(nn.Module):
     def drop(self, x):
         return dropout(x, self.shape.dropout) if self.training else x
 
+    def output(self):
+        """The matrix [V, C] and the bias [V] that make logits of decoder states."""
+        return self.model.shared.weight, self.final_logits_bias[0]
+
     def logits(self, states):
-        return F.linear(states, self.model.shared.weight, self.final_logits_bias[0])
+        return F.linear(states, *self.output())
 
     def forward(self, source, target):
         """Logits [B, T, V] of the target ids [B, T], which end with the end id and pads."""

@@ -1,0 +1,54 @@
+"""The loss against PyTorch's own, on odd sizes."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.nn import functional as F  # noqa: E402
+
+from models.train.loss import ROWS, cross_entropy  # noqa: E402
+
+
+def example(rows, width, vocabulary):
+    torch.manual_seed(rows)
+    states = torch.randn(rows, width, requires_grad=True)
+    weight = torch.randn(vocabulary, width, requires_grad=True)
+    bias = torch.randn(vocabulary, requires_grad=True)
+    return (states, weight, bias), torch.randint(0, vocabulary, (rows,))
+
+
+def gradients(loss, parts):
+    return torch.autograd.grad(loss * 0.7, parts)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows, width, vocabulary",
+                         [(1, 3, 2), (7, 5, 11), (ROWS, 4, 9), (2 * ROWS + 3, 6, 33)])
+def test_loss_and_gradients_are_those_of_pytorch(rows, width, vocabulary, smoothing):
+    parts, target = example(rows, width, vocabulary)
+    ours = cross_entropy(*parts, target, smoothing)
+    theirs = F.cross_entropy(F.linear(*parts), target, label_smoothing=smoothing, reduction="sum")
+    assert torch.allclose(ours, theirs, rtol=1e-5)
+    for got, expected in zip(gradients(ours, parts), gradients(theirs, parts)):
+        assert torch.allclose(got, expected, rtol=1e-4, atol=1e-5 * rows)
+
+
+def test_a_hopeless_target_has_a_finite_loss():
+    parts, target = example(3, 4, 6)
+    with torch.no_grad():
+        parts[2][target] -= 1000
+    ours = cross_entropy(*parts, target, 0.0)
+    theirs = F.cross_entropy(F.linear(*parts), target, reduction="sum")
+    assert torch.isfinite(ours) and torch.allclose(ours, theirs)
+
+
+def test_autocast_multiplies_in_bfloat16_and_keeps_gradients_in_float32():
+    parts, target = example(ROWS + 5, 16, 40)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = cross_entropy(*parts, target, 0.1)
+    exact = cross_entropy(*parts, target, 0.1)
+    assert ours.dtype == torch.float32 and ours != exact
+    assert torch.allclose(ours, exact, rtol=1e-2)
+    for got, expected in zip(gradients(ours, parts), gradients(exact, parts)):
+        assert got.dtype == torch.float32
+        assert (got - expected).norm() < 0.02 * expected.norm()
