@@ -110,28 +110,67 @@ def row(options, model, sets, beam, compute_type):
     return Row(model.name, beam, compute_type, scores, speed)
 
 
-def table(rows, sizes):
-    """Markdown; `sizes` has the sentences of each set."""
+# ---- Tables: lists of lines of cells, of which the first is the titles ----
+
+
+def table_of(rows, sizes):
+    """`sizes` has the sentences of each set."""
     names = sorted(sizes)
     titles = ["model", "beam", "type", *(f"{name} ({sizes[name]:,})" for name in names), "per s"]
-    lines = [titles, ["---"] * len(titles)]
-    lines += [[r.model, str(r.beam), r.compute_type, *(r.scores.get(name, "–") for name in names),
-               f"{r.speed:.0f}"] for r in rows]
-    return markdown(lines)
+    return [titles, *([r.model, str(r.beam), r.compute_type,
+                       *(r.scores.get(name, "–") for name in names), f"{r.speed:.0f}"]
+                      for r in rows)]
 
 
-def markdown(lines):
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def markdown(table):
+    titles, *lines = table
+    return "\n".join(f"| {' | '.join(line)} |" for line in (titles, ["---"] * len(titles), *lines))
 
 
-def put_in_place(path, section, text):
+def table_in(text):
+    """The first table of a Markdown text, or an empty list."""
+    table = re.search(r"(?m)(^\|.*\|\n)+", text)
+    lines = table[0].splitlines() if table else []
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    return cells[:1] + cells[2:]  # the second line is dashes
+
+
+def merged(old, new):
+    """`new`, and of the table `old` the lines of models that `new` does not name."""
+    if not old:
+        return new
+    titles = old[0] + [title for title in new[0] if title not in old[0]]
+    named = {line[0] for line in new[1:]}
+    lines = [dict(zip(old[0], line)) for line in old[1:] if line[0] not in named]
+    lines += [dict(zip(new[0], line)) for line in new[1:]]
+    lines.sort(key=lambda line: line["model"])
+    return [titles, *([line.get(title, "–") for title in titles] for line in lines)]
+
+
+def section_of(path, section):
+    """(start, end) of what a section of a Markdown file says, and the whole file."""
+    text = path.read_text(encoding="utf-8")
+    found = list(re.finditer(rf"(?ms)^## {section}\n(.*?)(?=^## |\Z)", text))
+    if len(found) != 1:
+        raise ValueError(f"{path}: expected one section {section}, found {len(found)}")
+    return *found[0].span(1), text
+
+
+def put_in_place(path, section, note, table):
     """Replaces what a section of a Markdown file says."""
-    old = path.read_text(encoding="utf-8")
-    new, count = re.subn(rf"(?ms)^## {section}\n.*?(?=^## |\Z)",
-                         lambda _: f"## {section}\n\n{text}\n\n", old)
-    if count != 1:
-        raise ValueError(f"{path}: expected one section {section}, found {count}")
-    path.write_text(new.rstrip("\n") + "\n", encoding="utf-8")
+    start, end, text = section_of(path, section)
+    text = f"{text[:start]}\n{note}\n\n{markdown(table)}\n\n{text[end:]}"
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def put_in_summary(options, section, note, table):
+    """Likewise in models/README.md, whose lines of models that were not asked for stay."""
+    path = options.folder / "README.md"
+    if not options.all_models:
+        start, end, text = section_of(path, section)
+        table = merged(table_in(text[start:end]), table)
+    put_in_place(path, section, note, table)
+    print(markdown(table))
 
 
 def evaluate_scores(options):
@@ -144,11 +183,9 @@ def evaluate_scores(options):
         sizes |= {test.name: len(test.sources) for test in sets}
         note = NOTE.format(threads=options.threads, bleu=BLEU.get_signature(),
                            chrf=CHRF.get_signature())
-        card = table(of_model, {test.name: len(test.sources) for test in sets})
-        put_in_place(model / "README.md", "Scores", f"{note}\n\n{card}")
-    if options.all_models:
-        put_in_place(options.folder / "README.md", "Scores", f"{note}\n\n{table(rows, sizes)}")
-    print(table(rows, sizes))
+        card = table_of(of_model, {test.name: len(test.sources) for test in sets})
+        put_in_place(model / "README.md", "Scores", note, card)
+    put_in_summary(options, "Scores", note, table_of(rows, sizes))
 
 
 def withstood(options, model, inputs):
@@ -163,14 +200,11 @@ def withstood(options, model, inputs):
     return robustness.withstood(inputs, translations)
 
 
-def robustness_text(counts, inputs):
-    """Markdown; `counts` has what each model withstood."""
+def robustness_table(counts, inputs):
+    """`counts` has what each model withstood."""
     sizes = {**Counter(given.kind for given in inputs), "all": len(inputs)}
-    titles = ["model", *sizes]
-    lines = [titles, ["---"] * len(titles)]
-    lines += [[model, *(f"{held[kind]}/{size}" for kind, size in sizes.items())]
-              for model, held in counts.items()]
-    return f"{robustness.NOTE}\n\n{markdown(lines)}"
+    return [["model", *sizes], *([model, *(f"{held[kind]}/{size}" for kind, size in sizes.items())]
+                                 for model, held in counts.items())]
 
 
 def evaluate_robustness(options):
@@ -178,11 +212,9 @@ def evaluate_robustness(options):
     for model in options.models:
         of_model = {model.name: withstood(options, model, inputs)}
         counts |= of_model
-        put_in_place(model / "README.md", "Robustness", robustness_text(of_model, inputs))
-    summary = robustness_text(counts, inputs)
-    if options.all_models:
-        put_in_place(options.folder / "README.md", "Robustness", summary)
-    print(summary)
+        put_in_place(model / "README.md", "Robustness", robustness.NOTE,
+                     robustness_table(of_model, inputs))
+    put_in_summary(options, "Robustness", robustness.NOTE, robustness_table(counts, inputs))
 
 
 def evaluate(options):
@@ -196,8 +228,8 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="python3 -m models.evaluate",
                                      description="Scores models and writes the scores down.")
     parser.add_argument("models", nargs="*", metavar="MODEL",
-                        help="folders of models/ (default: every one; only then models/README.md "
-                             "is written, too)")
+                        help="folders of models/ (default: every one); lines of others stay in "
+                             "models/README.md")
     parser.add_argument("--acre", type=Path, required=True, metavar="FILE", help="the acre command")
     parser.add_argument("--part", nargs="+", default=PARTS, choices=PARTS,
                         help="what to measure (default: both)")

@@ -18,12 +18,15 @@ ROWS = 512
 def rows_loss(states, weight, bias, target, smoothing):
     """(summed loss, gradient of the logits [rows, V]) of a few rows, whose probabilities p are
     to become q: 1 - s + s/V for the target, s/V for all else."""
-    logs = F.linear(states, weight, bias).float().log_softmax(-1)
-    rest, hits = smoothing / logs.shape[1], target[:, None]
-    loss = -(1 - smoothing) * logs.gather(1, hits).sum() - rest * logs.sum()
-    gradient = logs.exp_().sub_(rest)  # p - q
+    logits = F.linear(states, weight, bias).float()
+    probabilities = logits.softmax(-1)  # exp() alone is slow where it comes to nothing
+    rest, hits = smoothing / logits.shape[1], target[:, None]
+    sought = (1 - smoothing) * logits.gather(1, hits).sum() + rest * logits.sum()
+    # The largest probability is no less than 1/V, so that its logarithm is a number.
+    normalisers = logits.amax(-1) - probabilities.amax(-1).log()
+    gradient = probabilities.sub_(rest)  # p - q
     gradient.scatter_add_(1, hits, torch.full_like(hits, smoothing - 1, dtype=gradient.dtype))
-    return loss, gradient
+    return normalisers.sum() - sought, gradient
 
 
 class CrossEntropy(Function):

@@ -88,10 +88,32 @@ def test_scores_are_those_of_sacrebleu(models, sets):
     assert any(row.startswith("| one | 4 | f32 | 100.0 / 100.0 |") for row in rows)
 
 
-def test_one_model_leaves_the_summary_alone(models, sets):
-    assert run(models, sets, "one") == 0
-    assert (models / "README.md").read_text() == SUMMARY
-    assert "| one | 4 | int8 |" in (models / "one" / "README.md").read_text()
+def write_summary(models, scores):
+    text = SUMMARY.replace("## Scores\n", f"## Scores\n\n{scores}\n")
+    (models / "README.md").write_text(text)
+
+
+def test_lines_of_other_models_stay_in_the_summary(models, sets):
+    other = "| zero | 4 | int8 | 1.0 / 2.0 | – | 9 |"
+    old = f"""| model | beam | type | it (3) | news (2) | per s |
+| --- | --- | --- | --- | --- | --- |
+| one | 2 | bf16 | 5.0 / 6.0 | – | 8 |
+{other}
+"""
+    write_summary(models, f"Old.\n\n{old}\nWords.")
+    assert run(models, sets, "one", "--beam", "4") == 0
+    text = (models / "README.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert lines[0] == old.splitlines()[0] and lines[-1] == other
+    assert [line.split(" | ")[1:4] for line in lines[2:-1]] == [["4", "int8", "–"],
+                                                                 ["4", "f32", "–"]]
+    assert "Old." not in text and "Words." not in text and text.endswith("## Robustness\n")
+
+
+def test_all_models_leave_no_line_of_others(models, sets):
+    write_summary(models, "| model |\n| --- |\n| gone |")
+    assert run(models, sets) == 0
+    assert "gone" not in (models / "README.md").read_text()
 
 
 def test_robustness_is_written_in_place(models, monkeypatch, tmp_path, capsys):
