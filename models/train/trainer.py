@@ -130,6 +130,7 @@ class Trainer:
         self.step = self.tokens = 0
         self.seconds = 0.0  # spent on steps in all, over every start of the run
         self.cooldown, self.best = None, None
+        self.waited = 0  # evaluations since the best
         self.stopping = False
         position = self.resume(self.folder / "checkpoint.pt")
         pairs = Pairs(self.folder / "prepared", self.recipe)
@@ -159,6 +160,7 @@ class Trainer:
         torch.set_rng_state(state["rng"])
         self.step, self.tokens = state["step"], state["tokens"]
         self.seconds, self.best = state["seconds"], state["best"]
+        self.waited = state.get("waited", 0)  # absent in checkpoints before early stops
         self.cooldown = Cooldown(**state["cooldown"]) if state["cooldown"] else None
         print(f"train: going on from step {self.step}", flush=True)
         return Position(**state["position"])
@@ -173,6 +175,7 @@ class Trainer:
             "tokens": self.tokens,
             "seconds": self.seconds,
             "best": self.best,
+            "waited": self.waited,
             "cooldown": asdict(self.cooldown) if self.cooldown else None,
             "position": asdict(self.stream.position),
         }
@@ -236,6 +239,7 @@ class Trainer:
                 self.report()
             if evaluate.due():
                 self.evaluate()
+                self.cool_down_early()
             if save.due():
                 self.save()
         if self.finished() and not self.stopping:
@@ -250,6 +254,7 @@ class Trainer:
         return self.cooldown is not None and self.step >= self.cooldown.ends_at()
 
     def begin_cooldown(self, steps):
+        self.waited = 0  # a run that is extended has all its patience again
         self.save("before-cooldown.pt")
         self.cooldown = Cooldown(self.step, max(1, steps))
         print(f"train: cooling down from step {self.step} for {steps} steps", flush=True)
@@ -261,6 +266,14 @@ class Trainer:
         left = self.hours * 3600 - self.seconds
         if left <= self.recipe.cooldown_part * self.hours * 3600:
             self.begin_cooldown(round(max(0.0, left) * self.step / self.seconds))
+
+    def cool_down_early(self):
+        """Ends a run whose development scores rise no more, as if its time were over."""
+        if self.cooldown or not self.recipe.patience or self.waited < self.recipe.patience:
+            return
+        print(f"train: no better score in {self.waited} evaluations", flush=True)
+        part = self.recipe.cooldown_part
+        self.begin_cooldown(round(self.step * part / (1 - part)))
 
     # ---- Reports ----
 
@@ -318,7 +331,9 @@ class Trainer:
         samples = translate(model, self.vocabulary, samples, longest)
         self.log({"bleu": scores, "samples": samples})
         print(f"{time.strftime('%H:%M')}  step {self.step}  BLEU {scores}  {samples}", flush=True)
+        self.waited += 1
         if self.best is None or sum(scores.values()) >= sum(self.best["bleu"].values()):
+            self.waited = 0
             self.best = {"step": self.step, "tokens": self.tokens, "bleu": scores}
             best = {"average": self.average.weights, "seconds": self.seconds} | self.best
             checkpoint.save_atomically(best, self.folder / "best.pt")

@@ -185,6 +185,28 @@ def test_killed_while_saving_keeps_the_old_checkpoint(run, monkeypatch):
     assert checkpoint.load(run / "kill.pt")["step"] == 1
 
 
+def test_a_run_that_gets_no_better_cools_down(run, monkeypatch):
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    scores = iter((3.0, 4.0, 2.0, 2.0, 2.0, 5.0, 2.0))
+    monkeypatch.setattr(training, "bleu", lambda *_: next(scores))
+    monkeypatch.setattr(training, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
+    trainer = Trainer(run)
+    trainer.recipe = dataclasses.replace(trainer.recipe, patience=3, cooldown_part=0.2)
+    train(trainer, 8)
+    waited = []
+    for _ in range(5):
+        trainer.evaluate()
+        trainer.cool_down_early()
+        waited.append(trainer.waited)
+        trainer.save()
+        assert (trainer.cooldown is None) == (len(waited) < 5)
+        trainer.resume(run / "checkpoint.pt")
+    assert waited == [0, 0, 1, 2, 0]  # once it cools down, it waits no more
+    assert (trainer.cooldown.start, trainer.cooldown.steps) == (8, 2)
+    trainer.resume(run / "before-cooldown.pt")
+    assert trainer.cooldown is None and trainer.waited == 0
+
+
 def test_loss_falls_then_the_run_cools_down_and_exports(run, recipe):
     (run / "checkpoint.pt").unlink(missing_ok=True)
     trainer = Trainer(run)
