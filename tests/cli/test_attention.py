@@ -89,7 +89,8 @@ def test_shape_and_weights(acre, trained_model):
     assert set(sentence) == {"source", "target", "layers"}
     assert "".join(sentence["source"]).replace("▁", " ").strip() == STATION + "</s>"
     assert sentence["target"][-1] == "</s>"
-    assert len(sentence["layers"]) == config["decoder_layers"]
+    layers = 1 if config["model_type"] == "acre-lstm" else config["decoder_layers"]
+    assert len(sentence["layers"]) == layers
     assert all(len(y["heads"]) == config["decoder_attention_heads"] for y in sentence["layers"])
     widths = config["area"]["decoder_cross"]["width"]
     for layer, _, _, areas in places(sentence):
