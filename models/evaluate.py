@@ -156,10 +156,10 @@ def section_of(path, section):
     return *found[0].span(1), text
 
 
-def put_in_place(path, section, note, table):
+def put_in_place(path, section, words):
     """Replaces what a section of a Markdown file says."""
     start, end, text = section_of(path, section)
-    text = f"{text[:start]}\n{note}\n\n{markdown(table)}\n\n{text[end:]}"
+    text = f"{text[:start]}\n{words}\n\n{text[end:]}"
     path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
@@ -169,7 +169,7 @@ def put_in_summary(options, section, note, table):
     if not options.all_models:
         start, end, text = section_of(path, section)
         table = merged(table_in(text[start:end]), table)
-    put_in_place(path, section, note, table)
+    put_in_place(path, section, f"{note}\n\n{markdown(table)}")
     print(markdown(table))
 
 
@@ -184,7 +184,7 @@ def evaluate_scores(options):
         note = NOTE.format(threads=options.threads, bleu=BLEU.get_signature(),
                            chrf=CHRF.get_signature())
         card = table_of(of_model, {test.name: len(test.sources) for test in sets})
-        put_in_place(model / "README.md", "Scores", note, card)
+        put_in_place(model / "README.md", "Scores", f"{note}\n\n{markdown(card)}")
     put_in_summary(options, "Scores", note, table_of(rows, sizes))
 
 
@@ -212,8 +212,8 @@ def evaluate_robustness(options):
     for model in options.models:
         of_model = {model.name: withstood(options, model, inputs)}
         counts |= of_model
-        put_in_place(model / "README.md", "Robustness", robustness.NOTE,
-                     robustness_table(of_model, inputs))
+        card = markdown(robustness_table(of_model, inputs))
+        put_in_place(model / "README.md", "Robustness", f"{robustness.NOTE}\n\n{card}")
     put_in_summary(options, "Robustness", robustness.NOTE, robustness_table(counts, inputs))
 
 

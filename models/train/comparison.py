@@ -253,7 +253,7 @@ def systems_of(found):
 
 def speed_table(found):
     titles = ["model", "attention", "seeds", "training, ids/s", "× time", "step, ms", "× time"]
-    lines = [titles, ["---"] * len(titles)]
+    lines = [titles]
     for words, _, system in systems_of(found):
         lines.append([*words, str(len(system["seeds"])), f"{system['ids_per_second']:,.0f}",
                       times(system.get("training_ratio")), f"{system['step_ms']:.3f}",
@@ -263,7 +263,7 @@ def speed_table(found):
 
 def score_table(found):
     titles = ["model", "attention", "set", "BLEU", "against regular", "chrF", "against regular"]
-    lines = [titles, ["---"] * len(titles)]
+    lines = [titles]
     for words, area, system in systems_of(found):
         for name, metrics in system["sets"].items():
             line = [*words, name]
