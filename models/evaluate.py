@@ -32,9 +32,9 @@ BEAMS, TYPES = (4, 1), ("int8", "f32")
 BLEU, CHRF = sacrebleu.BLEU(), sacrebleu.CHRF()
 NOTE = """\
 Measured by `make eval` through `acre translate`: BLEU / chrF on each set, and sentences per second
-over all of them on {threads} threads. `tatoeba` (everyday sentences) and `it` (software
-documentation) were held out of the training text; the others are public test sets. sacreBLEU
-signatures: `{bleu}` and
+over all of them on {threads} threads (–: not measured). `tatoeba` (everyday sentences) and `it`
+(software documentation) were held out of the training text; the others are public test sets.
+sacreBLEU signatures: `{bleu}` and
 `{chrf}`."""
 
 

@@ -2,7 +2,7 @@
 
 The logits of 4,000 target ids over 8,000 pieces are 128 MB, and autograd keeps several copies of
 them. Here they exist for a few rows at a time, which stay in the processor's cache, and become
-gradients at once, in two thirds of the time.
+gradients at once.
 
 Letters: N target ids, C width, V vocabulary, s label smoothing.
 """
