@@ -148,7 +148,8 @@ class Lstm(Translator):
         for i, layer in enumerate(self.model.encoder.layers):
             x, state = layer(self.drop(x) if i else x, last)
             states.append(state)
-        return (x.transpose(0, 1), states), mask[:, None, None, :]
+        # At every position of the target, attention would copy what is not contiguous.
+        return (x.transpose(0, 1).contiguous(), states), mask[:, None, None, :]
 
     def decode(self, memory, memory_mask, inputs):
         steps, states, attended = self.begin(memory, memory_mask)
