@@ -16,7 +16,7 @@ SHIPPED = Path(__file__).parents[1]  # models/, where start_from and teacher are
 
 # Of each kind of variant, the part of the pairs that is repeated so.
 PARTS = {"lower_cased": 0.04, "unpunctuated": 0.04, "shouted": 0.01, "emphatic": 0.01,
-         "renumbered": 0.2, "with_copied": 0.04, "with_replaced": 0.04}
+         "repeated": 0.1, "renumbered": 0.2, "with_copied": 0.04, "with_replaced": 0.04}
 
 VOCABULARY_SIZES = range(300, 1 << 16)  # 256 pieces are bytes; prepared ids have 16 bits
 

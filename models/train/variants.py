@@ -15,6 +15,13 @@ FINAL_MARKS = ".!?…"
 ORDINAL = re.compile(r"\d[a-z]")
 WORD = re.compile(r"[a-z]{3,9}")
 NAME = re.compile(r"\b[A-Z][a-z]{2,}\b")
+# Words that people say several times, and what they are in German or French.
+STRESSED = [(re.compile(rf"\b{english}\b", re.I), re.compile(rf"\b({targets})\b", re.I))
+            for english, targets in (
+                ("really", "wirklich|vraiment"), ("very", "sehr|très"), ("much", "viel|beaucoup"),
+                ("never", "nie|niemals|jamais"), ("always", "immer|toujours"),
+                ("again", "wieder|encore"), ("long", "lange|longtemps"),
+                ("no", "nein|non"), ("yes", "ja|oui"), ("please", "bitte"))]
 SIGNS = "😀 😂 😊 😍 👍 🙏 ❤️ 🎉 😢 🔥 :) :-) ;-) → ✓ € §".split()
 # Blocks of emoji and signs in Unicode that are nearly full.
 PICTURES = [*range(0x1F300, 0x1F650), *range(0x1F680, 0x1F6D0), *range(0x1F90C, 0x1FA00),
@@ -45,6 +52,18 @@ def emphatic(pair, chance):
         return None
     marks = mark * chance.randint(2, 5)
     return Pair(pair.origin, pair.english[:-1] + marks, pair.target[:-1] + marks)
+
+
+def repeated(pair, chance):
+    """A word that both sides have once, said equally often on both."""
+    between, more = chance.choice((" ", ", ")), chance.randint(1, 4)
+    sides = pair.english, pair.target
+    for patterns in chance.sample(STRESSED, len(STRESSED)):
+        if all(len(said.findall(side)) == 1 for said, side in zip(patterns, sides)):
+            return Pair(pair.origin, *(
+                said.sub(lambda m: m.group() + more * (between + m.group().lower()), side)
+                for said, side in zip(patterns, sides)))
+    return None
 
 
 def renumbered(pair, chance):
@@ -133,8 +152,8 @@ def sign(_, chance):
     return (chr(chance.choice(PICTURES)) + tone) * chance.choice((1, 1, 1, 2, 3))
 
 
-VARIANTS = {f.__name__: f for f in (lower_cased, unpunctuated, shouted, emphatic, renumbered,
-                                    with_copied, with_replaced)}
+VARIANTS = {f.__name__: f for f in (lower_cased, unpunctuated, shouted, emphatic, repeated,
+                                    renumbered, with_copied, with_replaced)}
 
 
 def with_variants(pairs, parts, seed):

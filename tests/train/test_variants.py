@@ -32,6 +32,27 @@ def test_emphasis_is_the_same_on_both_sides():
     assert made("emphatic", Pair("t", "Stop it!", "Hör auf.")) is None
 
 
+def test_words_are_repeated_alike():
+    pair = Pair("t", "Really? I am very tired.", "Wirklich? Ich bin sehr müde.")
+    seen = set()
+    for seed in range(200):
+        changed = made("repeated", pair, seed)
+        times = changed.english.lower().count("really"), changed.english.count("very")
+        assert times == (changed.target.lower().count("wirklich"), changed.target.count("sehr"))
+        assert sorted(times)[0] == 1 and 2 <= sorted(times)[1] <= 5
+        seen.add((changed.english, changed.target))
+    assert ("Really? I am very very tired.", "Wirklich? Ich bin sehr sehr müde.") in seen
+    assert ("Really, really? I am very tired.", "Wirklich, wirklich? Ich bin sehr müde.") in seen
+
+
+@pytest.mark.parametrize("english, target", [
+    ("It is very, very far.", "Es ist sehr weit."), ("Never say never.", "Sag niemals nie."),
+    ("No one said no.", "Niemand sagte nein."),
+])
+def test_words_without_one_translation_are_not_repeated(english, target):
+    assert made("repeated", Pair("t", english, target)) is None
+
+
 def test_numbers_change_alike():
     all_changed = list(filter(None, (made("renumbered", seed=seed) for seed in range(200))))
     assert len(all_changed) > 150
@@ -74,7 +95,7 @@ def test_shared_names_are_replaced_alike():
 
 
 def test_each_kind_takes_its_part():
-    pairs = [Pair("t", f"Take {n} of Tom now.", f"Nimm {n} Tom jetzt.") for n in range(2, 4002)]
+    pairs = [Pair("t", f"Never take {n} of Tom.", f"Nimm nie {n} von Tom.") for n in range(2, 4002)]
     for name in PARTS:
         count = sum(1 for _ in variants.with_variants(pairs, {name: 0.1}, seed=1)) - len(pairs)
         assert 300 < count < 500, name
