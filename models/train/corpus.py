@@ -133,11 +133,11 @@ def unseen(pairs, seen):
             yield pair
 
 
-def capped(pairs, most):
-    """At most `most` pairs, chosen by hash so that the choice is stable."""
-    if most is None or len(pairs) <= most:
-        return pairs
-    return sorted(pairs, key=lambda pair: stable_hash(pair.english + pair.target))[:most]
+def capped(items, most, text=lambda pair: pair.english + pair.target):
+    """At most `most` pairs, or other items with a text, chosen by its hash: a stable choice."""
+    if most is None or len(items) <= most:
+        return items
+    return sorted(items, key=lambda item: stable_hash(text(item)))[:most]
 
 
 def held_out(pairs, count):

@@ -2,7 +2,8 @@
 
 What a model writes is more regular than what people wrote: one word order, one choice of words.
 A model of bytes, which has much to learn from few sentences, learns faster from it. The source
-sentences may come from any language pair, since the translations are made here.
+sentences may come from any language pair, since the translations are made here: a token model
+learns from its own of text that nobody translated into its language (He et al., ICLR 2020).
 """
 
 import subprocess
@@ -21,7 +22,8 @@ PROGRESS_SENTENCES = 20_000
 def english_sentences(recipe, folder, longest):
     """{corpus name: its clean English sentences}, each once, whatever languages they come with.
 
-    `longest` is the most UTF-8 bytes of a sentence: what no phase can use is left out.
+    As many of a corpus as the recipe's limit of its distilled text. At char level `longest` is the
+    most UTF-8 bytes of a sentence: what no phase can use is left out.
     """
     by_origin, seen = {}, set()
     for language in corpus.languages(folder):
@@ -29,13 +31,15 @@ def english_sentences(recipe, folder, longest):
             if not any(fnmatch(origin, pattern) for pattern in recipe.distilled):
                 continue
             for pair in corpus.read_pairs(origin, path, Counter()):
-                if pair.english not in seen and len(pair.english.encode()) <= longest:
+                fits = recipe.level == "token" or len(pair.english.encode()) <= longest
+                if fits and pair.english not in seen:
                     seen.add(pair.english)
                     by_origin.setdefault(origin, []).append(pair.english)
     missing = [p for p in recipe.distilled if not any(fnmatch(o, p) for o in by_origin)]
     if missing:
         raise ValueError(f"{folder}: no corpus matches distilled: {', '.join(missing)}")
-    return by_origin
+    return {origin: corpus.capped(sentences, recipe.limit_of(origin + SUFFIX), text=str)
+            for origin, sentences in by_origin.items()}
 
 
 def translate(acre, model, sentences, *options):

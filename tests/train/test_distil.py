@@ -72,6 +72,14 @@ def test_sentences_come_from_every_language_once_and_short(tmp_path):
     assert found == {"tatoeba": ["A dog.", "A cat.", "A bird."]}
 
 
+def test_a_token_model_learns_from_long_sentences_up_to_a_limit(tmp_path):
+    lines = [f"There are {n} very long birds.\tIl y a {n} oiseaux." for n in range(2, 52)]
+    (tmp_path / "tatoeba.en-fr.tsv").write_text("".join(line + "\n" for line in lines))
+    recipe = read_recipe(recipe_file(tmp_path, level="token", limits={"tatoeba.distilled": 7}))
+    (found,) = distil.english_sentences(recipe, tmp_path, longest=10).values()
+    assert len(set(found)) == 7 and set(found) <= {line.split("\t")[0] for line in lines}
+
+
 def test_faults_of_the_teacher_are_dropped(tmp_path, corpora, acre):
     text = (corpora / "tatoeba.en-de.tsv").read_text() + "FINE\tgut\nNumber 1\tNummer 1\n"
     (tmp_path / "tatoeba.en-de.tsv").write_text(text)
