@@ -26,7 +26,7 @@ def orthogonalised(matrices):
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(ITERATIONS):
         gram = x @ x.mT
-        x = a * x + torch.baddbmm(b * gram, gram, gram, alpha=c) @ x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if is_tall else x
 
 
