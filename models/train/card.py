@@ -56,12 +56,12 @@ time, mixes formal and informal address, and repeats the biases of its sources. 
 where a mistake matters."""
 
 BYTE_LIMITS = """\
-The model is small, reads and writes UTF-8 bytes and was trained for a short time, most of it on
-everyday sentences of a few words, at most {longest} bytes a side. Those are what it is for, and
-even of those many come out wrong: a word is lost, invented, repeated or misspelt. Longer sentences,
-documents, news, names and numbers are beyond it; the token model of the same languages is far
-better. It translates one sentence at a time, mixes formal and informal address, and repeats the
-biases of its sources. Do not rely on it where a mistake matters."""
+The model is small, reads and writes UTF-8 bytes and was trained on little text for a short time, at
+most {longest} bytes a side. It is meant for everyday sentences. Longer sentences, news and names it
+has not met come out wrong often: words are left out, invented, repeated or misspelt, and the end of
+a sentence may say its beginning again. The token model of the same languages is better and faster.
+It translates one sentence at a time, mixes formal and informal address, and repeats the biases of
+its sources. Do not rely on it where a mistake matters."""
 
 
 def licence_of(origin, licences):
