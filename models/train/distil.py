@@ -2,8 +2,8 @@
 
 What a model writes is more regular than what people wrote: one word order, one choice of words.
 A model of bytes, which has much to learn from few sentences, learns faster from it. The source
-sentences may come from any language pair, since the translations are made here: a token model
-learns from its own of text that nobody translated into its language (He et al., ICLR 2020).
+sentences may come from any language pair, since the translations are made here. So a token model
+can be taught by itself, with text that nobody translated into its language (He et al., ICLR 2020).
 """
 
 import subprocess
