@@ -15,15 +15,15 @@ enum {
 struct slot {
     struct sentence *sentence; /* NULL: free */
     struct search search;
-    struct search_node *nodes; /* [T * K] of the largest search */
+    struct search_node *nodes; /* [positions * K] of the largest search */
     float *memory;             /* encoder memory of all decoder layers */
     size_t source_length;      /* end token included */
-    int32_t *paths[2];         /* [K][T] cache rows: now, and being built */
+    int32_t *paths[2];         /* [K][positions] cache rows: now, and being built */
 };
 
 struct batch {
     struct batch_model model;
-    size_t max_sentences, max_beam, positions;
+    size_t max_sentences, max_beam, positions, cache_steps;
     struct stream *stream;
     struct workspace workspace;
     float *cache, *memories; /* on the device */
@@ -55,9 +55,14 @@ static size_t max_rows(const struct batch *batch)
     return step > admit ? step : admit;
 }
 
-static size_t slot_rows(const struct batch *batch)
+static size_t slot_nodes(const struct batch *batch)
 {
     return batch->positions * batch->max_beam;
+}
+
+static size_t slot_rows(const struct batch *batch)
+{
+    return batch->cache_steps * batch->max_beam;
 }
 
 static void place_host(struct batch *batch)
@@ -65,8 +70,8 @@ static void place_host(struct batch *batch)
     struct arena *arena = &batch->arena;
     size_t n = batch->max_sentences, rows = max_rows(batch), step = n * batch->max_beam;
     batch->slots = arena_take(arena, n, sizeof(*batch->slots));
-    batch->nodes = arena_take(arena, n * slot_rows(batch), sizeof(*batch->nodes));
-    batch->paths = arena_take(arena, 2 * n * slot_rows(batch), sizeof(*batch->paths));
+    batch->nodes = arena_take(arena, n * slot_nodes(batch), sizeof(*batch->nodes));
+    batch->paths = arena_take(arena, 2 * n * slot_nodes(batch), sizeof(*batch->paths));
     batch->ids = arena_take(arena, rows, sizeof(*batch->ids));
     batch->positions_of = arena_take(arena, rows, sizeof(*batch->positions_of));
     batch->first = arena_take(arena, n + 1, sizeof(*batch->first));
@@ -105,14 +110,14 @@ static int alloc_device(struct batch *batch)
 
 static void place_slots(struct batch *batch)
 {
-    size_t rows = slot_rows(batch);
+    size_t nodes = slot_nodes(batch);
     size_t memory = network_memory_floats(batch->model.network, batch->positions);
     for (size_t i = 0; i < batch->max_sentences; i++) {
         struct slot *slot = &batch->slots[i];
-        slot->nodes = batch->nodes + i * rows;
+        slot->nodes = batch->nodes + i * nodes;
         slot->memory = batch->memories + i * memory;
-        slot->paths[0] = batch->paths + 2 * i * rows;
-        slot->paths[1] = slot->paths[0] + rows;
+        slot->paths[0] = batch->paths + 2 * i * nodes;
+        slot->paths[1] = slot->paths[0] + nodes;
     }
 }
 
@@ -126,7 +131,8 @@ int batch_open(const struct batch_model *model, const struct batch_limits *limit
     batch->max_sentences = limits->max_sentences;
     batch->max_beam = limits->max_beam_size;
     batch->positions = network_positions(model->network);
-    if (slot_rows(batch) > INT32_MAX / batch->max_sentences) {
+    batch->cache_steps = network_cache_steps(model->network);
+    if (slot_nodes(batch) > INT32_MAX / batch->max_sentences) {
         mem_free(batch);
         return err_set(err, ACRE_EOPTION,
                        "batch_size %zu and max_beam_size %zu are too large for a model of %zu "
@@ -173,7 +179,8 @@ size_t batch_admit_rows(const struct batch *batch)
 static int32_t cache_row(const struct batch *batch, const struct slot *slot, int t, int b)
 {
     size_t first = (size_t)(slot - batch->slots) * slot_rows(batch);
-    return (int32_t)(first + (size_t)t * (size_t)slot->search.decoding.beam_size + (size_t)b);
+    size_t step = (size_t)t % batch->cache_steps;
+    return (int32_t)(first + step * (size_t)slot->search.decoding.beam_size + (size_t)b);
 }
 
 static int32_t *path_of(const struct batch *batch, const struct slot *slot, int which, int b)
@@ -320,7 +327,10 @@ static int copy_results(const struct search *search, struct sentence *sentence)
 static void forget_slot(struct batch *batch, const struct slot *slot)
 {
     const struct network *network = batch->model.network;
-    size_t rows = (size_t)(slot->search.t + 1) * (size_t)slot->search.decoding.beam_size;
+    size_t steps = (size_t)(slot->search.t + 1);
+    if (steps > batch->cache_steps)
+        steps = batch->cache_steps;
+    size_t rows = steps * (size_t)slot->search.decoding.beam_size;
     size_t memory = network_memory_floats(network, slot->source_length);
     if (rows * network_cache_floats(network) + memory <= KEPT_FLOATS)
         return;

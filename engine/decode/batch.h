@@ -5,10 +5,11 @@
  * leave early, is the scheduler's decision. Rows are packed: a batch has no padding and a
  * sentence's result does not depend on its neighbours.
  *
- * A slot owns a range of rows in the self-attention cache, row t * beam + b for node (t, b) of its
- * search. A hypothesis finds its past through its path, the rows of its ancestors, so reordering
- * beams copies row numbers and never the cache. Everything is allocated when the batch is opened,
- * except the tokens of finished hypotheses. Used by one thread.
+ * A slot owns a range of rows in the cache, row (t mod T) * beam + b for node (t, b) of its search,
+ * where T is how many steps back the network looks. A hypothesis finds its past through its path,
+ * the rows of its ancestors, so reordering beams copies row numbers and never the cache. Everything
+ * is allocated when the batch is opened, except the tokens of finished hypotheses. Used by one
+ * thread.
  */
 #ifndef DECODE_BATCH_H
 #define DECODE_BATCH_H

@@ -15,9 +15,9 @@
  * served models without attention, and its heads share K_h, so that they attend to the same places.
  *
  * A row of the cache holds what a hypothesis knows: hidden and cell state of every layer, then
- * a_1 ... a_H. It is read where its parent wrote it, so that reordering beams copies nothing. The
- * memory of a sentence begins with the row its first step reads. The weights are immutable; all
- * else belongs to one stream.
+ * a_1 ... a_H. It is read where its parent wrote it, so that reordering beams copies nothing, and
+ * by the next step only. The memory of a sentence begins with the row its first step reads. The
+ * weights are immutable; all else belongs to one stream.
  */
 #ifndef NN_LSTM_H
 #define NN_LSTM_H
@@ -25,6 +25,9 @@
 #include "nn/pass.h"
 
 struct lstm;
+
+/* A step reads its parents' rows and writes its own. */
+enum { LSTM_CACHE_STEPS = 2 };
 
 /* Errors and lifetimes as transformer_open(). */
 int lstm_open(struct device *device, const struct config *config, const struct safetensors *weights,

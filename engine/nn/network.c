@@ -69,6 +69,11 @@ size_t network_cache_floats(const struct network *network)
                          : transformer_cache_floats(network->transformer);
 }
 
+size_t network_cache_steps(const struct network *network)
+{
+    return network->lstm ? LSTM_CACHE_STEPS : transformer_positions(network->transformer);
+}
+
 void network_forget_rows(const struct network *network, float *cache, size_t cache_rows,
                          size_t first_row, size_t n_rows)
 {

@@ -37,6 +37,10 @@ void network_store_memory(const struct network *network, struct stream *stream,
 /* Floats of one row of the cache, all layers together. */
 size_t network_cache_floats(const struct network *network);
 
+/* Steps of a path that a step works with, its own one included: rows of older ones may be written
+ * anew. */
+size_t network_cache_steps(const struct network *network);
+
 /* Gives the pages of some rows of a cache back. */
 void network_forget_rows(const struct network *network, float *cache, size_t cache_rows,
                          size_t first_row, size_t n_rows);

@@ -141,6 +141,18 @@ static void caches_follow_the_limits(void **state)
     assert_alike(many.packed, few.packed);
 }
 
+/* A hypothesis of LSTMs has two rows of the cache, not one for each of its tokens: with 64
+ * positions less than a single vector of 24 cells for each. */
+static void lstms_cache_two_steps(void **state)
+{
+    (void)state;
+    struct acre_options options = {.n_threads = 1, .batch_size = 32, .max_beam_size = 1};
+    struct stated one = state_of(LSTM, options);
+    options.max_beam_size = 8;
+    struct stated eight = state_of(LSTM, options);
+    assert_in_range(eight.working - one.working, 1, 32 * 7 * 64 * 24 * sizeof(float));
+}
+
 static void weights_follow_the_type(void **state)
 {
     (void)state;
@@ -191,6 +203,7 @@ int main(void)
         cmocka_unit_test(models_state_what_they_hold),
         cmocka_unit_test(every_worker_takes_the_same),
         cmocka_unit_test(caches_follow_the_limits),
+        cmocka_unit_test(lstms_cache_two_steps),
         cmocka_unit_test(weights_follow_the_type),
         cmocka_unit_test(failures_hold_nothing),
     };
