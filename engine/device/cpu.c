@@ -98,15 +98,13 @@ static void embed(struct stream *stream, const struct embedding *embedding, size
     }
 }
 
-/* The product of x[M,K] with a weight, its rows packed into scratch where the type needs it. */
-static struct product product_of(struct stream *stream, const struct weight *weight, size_t m,
-                                 const float *x)
+struct product cpu_product(struct stream *stream, const struct packed *w, size_t m, const float *x,
+                           size_t x_stride)
 {
     const struct kernels *kernels = stream->kernels;
-    const struct packed *w = &weight->packed;
-    struct product product = {.m = m, .x = x, .x_stride = w->k * sizeof(*x), .w = *w};
+    struct product product = {.m = m, .x = x, .x_stride = x_stride * sizeof(*x), .w = *w};
     if (w->type != KERNEL_F32) {
-        kernels->pack_rows(w->type, m, w->k, x, w->k, stream->rows, stream->row_scales);
+        kernels->pack_rows(w->type, m, w->k, x, x_stride, stream->rows, stream->row_scales);
         product.x = stream->rows;
         product.x_stride = kernels->row_bytes(w->type, w->k);
         product.x_scales = stream->row_scales;
@@ -114,17 +112,13 @@ static struct product product_of(struct stream *stream, const struct weight *wei
     return product;
 }
 
-static size_t row_block(size_t m, size_t row)
-{
-    return m - row < CPU_ROW_BLOCK ? m - row : CPU_ROW_BLOCK;
-}
-
 static void linear(struct stream *stream, const struct weight *weight, size_t m, const float *x,
                    enum kernel_activation activation, const float *residual, float *y)
 {
-    size_t n = weight->packed.n, k = weight->packed.k;
+    const struct packed *w = &weight->packed;
+    size_t n = w->n, k = w->k;
     for (size_t row = 0; row < m; row += CPU_ROW_BLOCK) {
-        struct product product = product_of(stream, weight, row_block(m, row), x + row * k);
+        struct product product = cpu_product(stream, w, cpu_row_block(m, row), x + row * k, k);
         product.activation = activation;
         product.residual = residual ? residual + row * n : NULL;
         product.residual_stride = n;
@@ -179,7 +173,7 @@ static void mask_logits(size_t n, size_t first_id, const uint32_t *allowed, floa
 static void search_rows(struct stream *stream, const struct weight *output, size_t m,
                         const float *x, struct logit_scan *scans)
 {
-    struct product product = product_of(stream, output, m, x);
+    struct product product = cpu_product(stream, &output->packed, m, x, output->packed.k);
     product.y = stream->logits;
     product.y_stride = CPU_OUTPUT_BLOCK;
     for (size_t column = 0; column < output->packed.n; column += CPU_OUTPUT_BLOCK) {
@@ -200,7 +194,7 @@ static void search_output(struct stream *stream, const struct weight *output, si
                           const float *x, struct logit_scan *scans)
 {
     for (size_t row = 0; row < m; row += CPU_ROW_BLOCK)
-        search_rows(stream, output, row_block(m, row), x + row * output->packed.k, scans + row);
+        search_rows(stream, output, cpu_row_block(m, row), x + row * output->packed.k, scans + row);
 }
 
 static void cpu_close(struct device *device)

@@ -77,6 +77,17 @@ static inline const struct cpu_device *cpu_device_of(const struct device *device
     return (const struct cpu_device *)device;
 }
 
+/* How many rows the block that begins with this one has. */
+static inline size_t cpu_row_block(size_t m, size_t row)
+{
+    return m - row < CPU_ROW_BLOCK ? m - row : CPU_ROW_BLOCK;
+}
+
+/* The product of x[M,K] with a weight, at most CPU_ROW_BLOCK rows x_stride floats apart: packed
+ * into stream->rows where the type needs it. Its result and what is done to it are the caller's. */
+struct product cpu_product(struct stream *stream, const struct packed *w, size_t m, const float *x,
+                           size_t x_stride);
+
 /* The operations of device.h: loading in cpu_weights.c, attention in cpu_attention.c. */
 int cpu_weight_open(struct device *device, enum kernel_type type, const struct weight_part *parts,
                     size_t n_parts, struct weight **weight);

@@ -140,20 +140,14 @@ static void multiply(struct stream *stream, const struct packed *w, size_t m, co
                      size_t x_stride, const float *bias, enum kernel_activation activation,
                      float *y)
 {
-    const struct kernels *kernels = stream->kernels;
-    struct product product = {.w = *w, .activation = activation, .y_stride = w->n};
-    product.w.bias = bias;
     for (size_t row = 0; row < m; row += CPU_ROW_BLOCK) {
-        product.m = m - row < CPU_ROW_BLOCK ? m - row : CPU_ROW_BLOCK;
-        product.x = x + row * x_stride;
-        product.x_stride = x_stride * sizeof(*x);
+        struct product product =
+            cpu_product(stream, w, cpu_row_block(m, row), x + row * x_stride, x_stride);
+        product.w.bias = bias;
+        product.activation = activation;
         product.y = y + row * w->n;
-        if (w->type != KERNEL_F32) {
-            kernels->pack_rows(w->type, product.m, w->k, product.x, x_stride, stream->rows, NULL);
-            product.x = stream->rows;
-            product.x_stride = kernels->row_bytes(w->type, w->k);
-        }
-        kernels->linear(&product);
+        product.y_stride = w->n;
+        stream->kernels->linear(&product);
     }
 }
 
