@@ -4,8 +4,8 @@ Both write the tokenizer files of a model directory, so a run's `prepared` folde
 exported model hold the same bytes.
 """
 
+import io
 import json
-import shutil
 from pathlib import Path
 
 END, UNKNOWN, PAD = "</s>", "<unk>", "<pad>"
@@ -32,10 +32,10 @@ class PieceVocabulary:
         """Learns `size` ids in all: the end, unknown and pad ids and size - 3 pieces."""
         import sentencepiece
 
-        folder = Path(folder)
+        folder, model = Path(folder), io.BytesIO()  # a file's model would tell where it was made
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
-            model_prefix=str(folder / "joint"),
+            model_writer=model,
             model_type="unigram",
             vocab_size=size - 2,  # its own <unk> is one of them
             character_coverage=0.9998,
@@ -49,11 +49,10 @@ class PieceVocabulary:
             num_threads=2,
             minloglevel=1,
         )
-        (folder / "joint.vocab").unlink()
-        shutil.move(folder / "joint.model", folder / "source.spm")
-        shutil.copyfile(folder / "source.spm", folder / "target.spm")
-        model = sentencepiece.SentencePieceProcessor(str(folder / "source.spm"))
-        pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
+        for name in ("source.spm", "target.spm"):
+            (folder / name).write_bytes(model.getvalue())
+        learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        pieces = [learnt.id_to_piece(i) for i in range(learnt.get_piece_size())]
         names = [END, UNKNOWN, *(piece for piece in pieces if piece != UNKNOWN), PAD]
         text = json.dumps({name: i for i, name in enumerate(names)}, ensure_ascii=False, indent=1)
         (folder / "vocab.json").write_text(text + "\n", encoding="utf-8")
