@@ -89,19 +89,19 @@ def test_a_server_takes_what_its_models_state(server):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_full_batches_take_what_is_stated(name):
-    """The longest hypotheses of the largest beam in every slot fill the caches: that is no more
-    than stated, and not so little that the statement would be worthless."""
+    """Long sentences, and the longest hypotheses of the largest beam, in every slot fill what there
+    is: that is no more than stated, and not so little that the statement would be worthless."""
     model = ROOT / "models" / name
     flags = ["--threads", "1", "--batch-size", "2"]
     found = json.loads(subprocess.check_output([ACRE, "inspect", model, "--json", *flags,
                                                 "--max-beam-size", "4"]))
-    longest = str(found["max_source_tokens"])
+    longest = found["max_source_tokens"]
+    line = ("we " * longest)[:longest].strip() + "\n"
     done = subprocess.run([ACRE, "bench", "--model", model, "--json", *flags, "--beam-size", "4",
-                           "--min-length", longest, "--max-length", longest],
-                          input=b"Where is the station?\nWhat time is it?\n", capture_output=True,
-                          check=True)
+                           "--min-length", str(longest), "--max-length", str(longest)],
+                          input=2 * line.encode(), capture_output=True, check=True)
     bench = json.loads(done.stdout)
-    assert bench["target_tokens"] == 2 * int(longest)
+    assert bench["target_tokens"] == 2 * longest
     for key in ("packed_bytes", "working_bytes"):
         assert bench[key] == pytest.approx(found[key], abs=4096)  # malloc's rounding
     peak, working = bench["peak_rss_bytes"], bench["working_bytes"]
