@@ -55,8 +55,8 @@ def emphatic(pair, chance):
 
 
 def repeated(pair, chance):
-    """A word that both sides have once, said equally often on both."""
-    between, more = chance.choice((" ", ", ")), chance.randint(1, 4)
+    """A word that both sides have once, said equally often on both: mostly three times."""
+    between, more = chance.choice((" ", ", ")), chance.choice((1, 2, 2, 2, 3, 4))
     sides = pair.english, pair.target
     for patterns in chance.sample(STRESSED, len(STRESSED)):
         if all(len(said.findall(side)) == 1 for said, side in zip(patterns, sides)):
