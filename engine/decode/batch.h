@@ -6,7 +6,7 @@
  * sentence's result does not depend on its neighbours.
  *
  * A slot owns a range of rows in the cache, row (t mod T) * beam + b for node (t, b) of its search,
- * where T is how many steps back the network looks. A hypothesis finds its past through its path,
+ * where T is network_cache_steps(). A hypothesis finds its past through its path,
  * the rows of its ancestors, so reordering beams copies row numbers and never the cache. Everything
  * is allocated when the batch is opened, except the tokens of finished hypotheses. Used by one
  * thread.
