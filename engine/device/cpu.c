@@ -112,6 +112,11 @@ struct product cpu_product(struct stream *stream, const struct packed *w, size_t
     return product;
 }
 
+static const void *panels_of(const struct weight *weight)
+{
+    return weight ? weight->packed.panels : NULL;
+}
+
 static void linear(struct stream *stream, const struct weight *weight, size_t m, const float *x,
                    enum kernel_activation activation, const float *residual, float *y)
 {
@@ -119,6 +124,7 @@ static void linear(struct stream *stream, const struct weight *weight, size_t m,
     size_t n = w->n, k = w->k;
     for (size_t row = 0; row < m; row += CPU_ROW_BLOCK) {
         struct product product = cpu_product(stream, w, cpu_row_block(m, row), x + row * k, k);
+        product.next = panels_of(weight->next);
         product.activation = activation;
         product.residual = residual ? residual + row * n : NULL;
         product.residual_stride = n;
@@ -180,6 +186,7 @@ static void search_rows(struct stream *stream, const struct weight *output, size
         size_t left = output->packed.n - column;
         size_t n = left < CPU_OUTPUT_BLOCK ? left : CPU_OUTPUT_BLOCK;
         product.w = packed_columns(&output->packed, column, n);
+        product.next = n == left ? panels_of(output->next) : NULL;
         stream->kernels->linear(&product);
         for (size_t row = 0; row < m; row++) {
             float *logits = stream->logits + row * CPU_OUTPUT_BLOCK;
@@ -211,6 +218,7 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .embedding_open = cpu_embedding_open,
         .area_key_open = cpu_area_key_open,
         .weight_close = cpu_weight_close,
+        .weight_follow = cpu_weight_follow,
         .norm_close = cpu_norm_close,
         .embedding_close = cpu_embedding_close,
         .area_key_close = cpu_area_key_close,

@@ -20,7 +20,8 @@ struct cpu_device {
 
 struct weight {
     struct packed packed;
-    struct arena arena; /* what it points to */
+    const struct weight *next; /* that is probably multiplied next, or NULL; borrowed */
+    struct arena arena;        /* what `packed` points to */
 };
 
 struct norm {
@@ -72,6 +73,15 @@ struct stream {
     struct area_scratch areas;
 };
 
+/* Asks for what is read soon. Where few rows are computed with it, that takes longer to come than
+ * to use, and is best asked for in small parts, between other work. Always inlined: compilers drop
+ * calls of functions that seem to do nothing. */
+static inline __attribute__((always_inline)) void cpu_fetch(const float *memory, size_t n_floats)
+{
+    for (size_t i = 0; i < n_floats; i += CPU_LINE_FLOATS)
+        __builtin_prefetch(memory + i, 0, 2);
+}
+
 static inline const struct cpu_device *cpu_device_of(const struct device *device)
 {
     return (const struct cpu_device *)device;
@@ -92,6 +102,7 @@ struct product cpu_product(struct stream *stream, const struct packed *w, size_t
 int cpu_weight_open(struct device *device, enum kernel_type type, const struct weight_part *parts,
                     size_t n_parts, struct weight **weight);
 void cpu_weight_close(struct weight *weight);
+void cpu_weight_follow(struct weight *weight, const struct weight *next);
 int cpu_norm_open(struct device *device, const struct tensor *gain, const struct tensor *bias,
                   struct norm **norm);
 void cpu_norm_close(struct norm *norm);
@@ -151,7 +162,15 @@ struct head_memory {
     const float *keys;   /* [Lp/16][D][16] */
     const float *values; /* [Dp/16][L][16] */
     size_t length;
+    const float *next; /* what is read after it, fetched by halves before the two products */
+    size_t n_next;     /* floats; 0: nothing */
 };
+
+static inline __attribute__((always_inline)) void cpu_fetch_half(const struct head_memory *memory,
+                                                                 size_t half)
+{
+    cpu_fetch(memory->next + half * (memory->n_next / 2), memory->n_next / 2);
+}
 
 /* Queries of one head that attend to it, at most CPU_QUERY_BLOCK. */
 struct head_queries {

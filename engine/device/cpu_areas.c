@@ -274,10 +274,12 @@ void cpu_areas_attend(struct stream *stream, const struct attention *attention,
 {
     size_t length = memory->length;
     size_t row_floats = area_planes(&attention->area) * kernel_padded(length);
+    cpu_fetch_half(memory, 0);
     memory_logits(stream, attention, queries, memory, stream->scores);
     for (size_t row = 0; row < queries->n; row++)
         cpu_areas_weigh(stream, attention, length, seen_by(queries, row, length),
                         queries->query + row * queries->stride, stream->scores + row * row_floats);
+    cpu_fetch_half(memory, 1);
     cpu_attention_product(stream, attention->type, queries->n, attention->head_width,
                           n_entries(cpu_value_planes(attention), length), stream->scores,
                           row_floats, memory->values, context, stride);

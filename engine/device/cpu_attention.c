@@ -33,6 +33,7 @@ static void attend_head(struct stream *stream, const struct attention *attention
         cpu_areas_attend(stream, attention, queries, memory, context, context_stride);
         return;
     }
+    cpu_fetch_half(memory, 0);
     cpu_attention_product(stream, attention->type, queries->n, length, d, queries->query,
                           queries->stride, memory->keys, stream->scores, lp);
     for (size_t row = 0; row < queries->n; row++) {
@@ -41,6 +42,7 @@ static void attend_head(struct stream *stream, const struct attention *attention
         stream->kernels->area_coverage(l, &attention->area, scores, stream->area);
         memset(scores + l, 0, (lp - l) * sizeof(float));
     }
+    cpu_fetch_half(memory, 1);
     cpu_attention_product(stream, attention->type, queries->n, d, length, stream->scores, lp,
                           memory->values, context, context_stride);
 }
@@ -55,7 +57,7 @@ static void attend_sentence(struct stream *stream, const struct attention *atten
 {
     size_t d = attention->head_width, c = attention->n_heads * d;
     float *keys = stream->areas.keys, *values = stream->areas.values;
-    struct head_memory memory = {keys, values, length};
+    struct head_memory memory = {.keys = keys, .values = values, .length = length};
     for (size_t offset = 0; offset < c; offset += d) {
         cpu_areas_pack(stream, attention, length, qkv + c + offset, qkv + 2 * c + offset, 3 * c,
                        keys, values);
@@ -113,11 +115,28 @@ static void store_step(struct stream *stream, const struct attention *attention,
                                    row + h * kernel_cache_floats(attention->type, d));
 }
 
+/* What a head reads for row r, if there is such a row: its items' keys and values, `stride` floats
+ * apart. */
+static inline __attribute__((always_inline)) void fetch_items(const struct step_rows *rows,
+                                                              size_t r, const float *keys,
+                                                              const float *values, size_t stride,
+                                                              size_t n_floats)
+{
+    int32_t length = r < rows->n_rows ? rows->lengths[r] : 0;
+    for (int32_t i = 0; i < length; i++) {
+        size_t offset = (size_t)rows->paths[r][i] * stride;
+        cpu_fetch(keys + offset, n_floats);
+        cpu_fetch(values + offset, n_floats);
+    }
+}
+
 static void attend_step_row(struct stream *stream, const struct attention *attention,
-                            const int32_t *path, size_t length, float *cache, const float *qkv,
+                            const struct step_rows *rows, size_t r, float *cache, const float *qkv,
                             float *context)
 {
     enum kernel_type type = attention->type;
+    const int32_t *path = rows->paths[r];
+    size_t length = (size_t)rows->lengths[r];
     size_t d = attention->head_width, dp = kernel_cache_padded(type, d);
     size_t slice = kernel_cache_floats(type, d), stride = cpu_cache_row_floats(attention);
     const float *values = cache + attention->n_heads * slice;
@@ -125,6 +144,7 @@ static void attend_step_row(struct stream *stream, const struct attention *atten
                cache + (size_t)path[length - 1] * stride);
     for (size_t h = 0; h < attention->n_heads; h++, cache += slice, values += slice) {
         const float *query = padded(d, dp, qkv + h * d, stream->query);
+        fetch_items(rows, r + 1, cache, values, stride, slice);
         float *out = d == dp ? context + h * d : stream->query + dp;
         stream->kernels->scores_rows(type, length, dp, query, cache, path, stride, stream->scores);
         stream->kernels->area_coverage(length, &attention->area, stream->scores, stream->area);
@@ -141,8 +161,7 @@ void cpu_attend_step(struct stream *stream, const struct attention *attention,
     for (size_t r = 0; r < rows->n_rows; r++) {
         size_t length = (size_t)rows->lengths[r];
         if (cpu_is_plain(attention))
-            attend_step_row(stream, attention, rows->paths[r], length, cache, qkv + r * 3 * c,
-                            context + r * c);
+            attend_step_row(stream, attention, rows, r, cache, qkv + r * 3 * c, context + r * c);
         else
             cpu_areas_attend_step(stream, attention, rows->paths[r], length, cache, qkv + r * 3 * c,
                                   context + r * c);
@@ -173,28 +192,37 @@ static struct head_memory head_of(const struct attention *attention, size_t head
                                   const float *memory)
 {
     const float *keys = memory + head * head_floats(attention, length);
-    return (struct head_memory){keys, keys + cpu_areas_key_floats(attention, length), length};
+    return (struct head_memory){
+        .keys = keys,
+        .values = keys + cpu_areas_key_floats(attention, length),
+        .length = length,
+    };
 }
 
-/* Few queries are done with a head before its memory has come: the next one's is asked for. */
-static void fetch(const float *memory, size_t n_floats)
+/* After a sentence's last head the first one of the next sentence is read, NULL if there is none.
+ */
+static void set_next(const struct attention *attention, size_t head, const struct memory_rows *next,
+                     struct head_memory *memory)
 {
-    for (size_t i = 0; i < n_floats; i += CPU_LINE_FLOATS)
-        __builtin_prefetch(memory + i, 0, 2);
+    bool is_last = head + 1 == attention->n_heads;
+    size_t n_floats = head_floats(attention, memory->length);
+    if (is_last && !next)
+        return;
+    memory->next = is_last ? next->memory : memory->keys + n_floats;
+    memory->n_next = is_last ? head_floats(attention, next->length) : n_floats;
 }
 
 /* All heads of some queries, [n,C], of one sentence. */
 static void attend_rows(struct stream *stream, const struct attention *attention, size_t n,
-                        const struct memory_rows *rows, const float *query, float *context)
+                        const struct memory_rows *rows, const struct memory_rows *next,
+                        const float *query, float *context)
 {
     size_t d = attention->head_width, c = attention->n_heads * d, stride = d;
-    size_t n_floats = head_floats(attention, rows->length);
     const float *turned =
         cpu_area_key_query(stream, attention->key, n * attention->n_heads, query, &stride);
     for (size_t h = 0; h < attention->n_heads; h++) {
         struct head_memory memory = head_of(attention, h, rows->length, rows->memory);
-        if (h + 1 < attention->n_heads)
-            fetch(memory.keys + n_floats, n_floats);
+        set_next(attention, h, next, &memory);
         struct head_queries queries = {.n = n,
                                        .query = query + h * d,
                                        .turned = turned + h * d,
@@ -210,10 +238,9 @@ void cpu_attend_memory(struct stream *stream, const struct attention *attention,
     size_t c = attention->n_heads * attention->head_width;
     for (size_t b = 0; b < n_sentences; b++) {
         size_t end = rows[b].first_row + rows[b].n_rows;
-        if (b + 1 < n_sentences)
-            fetch(rows[b + 1].memory, head_floats(attention, rows[b + 1].length));
+        const struct memory_rows *next = b + 1 < n_sentences ? &rows[b + 1] : NULL;
         for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK)
-            attend_rows(stream, attention, query_block(end, row), &rows[b], query + row * c,
+            attend_rows(stream, attention, query_block(end, row), &rows[b], next, query + row * c,
                         context + row * c);
     }
 }

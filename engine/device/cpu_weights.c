@@ -14,6 +14,11 @@ void cpu_weight_close(struct weight *weight)
     mem_free(weight);
 }
 
+void cpu_weight_follow(struct weight *weight, const struct weight *next)
+{
+    weight->next = next;
+}
+
 static void place_weight(struct weight *weight)
 {
     struct packed *packed = &weight->packed;

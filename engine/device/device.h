@@ -86,6 +86,8 @@ struct device_ops {
      * computed in its type. */
     int (*weight_open)(struct device *device, enum kernel_type type,
                        const struct weight_part *parts, size_t n_parts, struct weight **weight);
+    /* A hint: where decoding multiplies with a weight, it does so with `next` afterwards. */
+    void (*weight_follow)(struct weight *weight, const struct weight *next);
     int (*norm_open)(struct device *device, const struct tensor *gain, const struct tensor *bias,
                      struct norm **norm);
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,

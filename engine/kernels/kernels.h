@@ -136,6 +136,7 @@ struct product {
     size_t x_stride;
     const float *x_scales; /* [M], int8 */
     struct packed w;
+    const void *next; /* panels that are read after these, to be fetched; NULL: those behind them */
     enum kernel_activation activation;
     const float *residual; /* [M,N] or NULL */
     size_t residual_stride;

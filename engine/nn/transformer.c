@@ -87,6 +87,22 @@ static int bind_decoder(struct transformer *model, const struct config *config,
     return 0;
 }
 
+/* The order of a step's products; the next step begins where this one ends. */
+static void chain_weights(const struct transformer *model)
+{
+    struct weight *last = model->tables.output;
+    for (size_t i = 0; i < model->n_decoder; i++) {
+        const struct layer *layer = &model->decoder[i];
+        struct weight *const chain[] = {layer->self_qkv,  layer->self_out, layer->cross_query,
+                                        layer->cross_out, layer->inner,    layer->outer};
+        for (size_t j = 0; j < sizeof(chain) / sizeof(chain[0]); j++) {
+            model->device->ops->weight_follow(last, chain[j]);
+            last = chain[j];
+        }
+    }
+    model->device->ops->weight_follow(last, model->tables.output);
+}
+
 int transformer_open(struct device *device, const struct config *config,
                      const struct safetensors *weights, struct transformer **out,
                      struct acre_err *err)
@@ -120,6 +136,7 @@ int transformer_open(struct device *device, const struct config *config,
         transformer_close(model);
         return status;
     }
+    chain_weights(model);
     *out = model;
     return 0;
 }

@@ -94,8 +94,9 @@ ALWAYS_INLINE vf first_sum(enum kernel_type type, const struct packed *w, size_t
 }
 
 /* Weights that come from memory are fetched while others are multiplied: block `share` of `shares`
- * row blocks fetches its part of what lies `distance` bytes behind the panels of a tile. A single
- * block waits for memory anyway. Addresses beyond the weights do no harm. */
+ * row blocks fetches its part of what lies `distance` bytes behind the panels of a tile, which
+ * after the last panels is where the next weight begins. A single block waits for memory anyway.
+ * Addresses beyond the weights do no harm. */
 struct ahead {
     size_t distance, share, shares;
 };
@@ -212,6 +213,8 @@ ALWAYS_INLINE void multiply(enum kernel_type type, const struct product *product
         part.y += column;
         if (part.residual)
             part.residual += column;
+        if (left <= group && part.next)
+            ahead.distance = (size_t)((const char *)part.next - (const char *)part.w.panels);
         for (size_t row = 0; row < part.m; row += step) {
             ahead.share = row / step;
             row_blocks(type, &part, row, part.m - row < step ? part.m - row : step, &ahead);

@@ -43,7 +43,9 @@ ALWAYS_INLINE struct block block_at(const struct product *p, size_t row, size_t 
     size_t turns = block.depth_bytes / KERNEL_ROW_BYTES;
     size_t blocks = (p->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
     block.next_bytes = (2 * PANEL_TILE_BYTES + blocks - 1) / blocks;
-    block.next = block.w[0] + 2 * panel_bytes + row / BLOCK_ROWS * turns * block.next_bytes;
+    bool is_last = column + BLOCK_COLUMNS >= p->w.n;
+    block.next = is_last && p->next ? p->next : block.w[0] + 2 * panel_bytes;
+    block.next += row / BLOCK_ROWS * turns * block.next_bytes;
     block.y = p->y + row * p->y_stride + column;
     block.y_stride = p->y_stride;
     block.y_rows = ((p->m - row < BLOCK_ROWS ? p->m - row : BLOCK_ROWS) + turns - 1) / turns;
