@@ -55,14 +55,17 @@ def emphatic(pair, chance):
 
 
 def repeated(pair, chance):
-    """A word that both sides have once, said equally often on both: mostly three times."""
+    """A word that both sides have once, said equally often on both: mostly three times, and now and
+    then as hastily as such things are typed."""
     between, more = chance.choice((" ", ", ")), chance.choice((1, 2, 2, 2, 3, 4))
     sides = pair.english, pair.target
     for patterns in chance.sample(STRESSED, len(STRESSED)):
         if all(len(said.findall(side)) == 1 for said, side in zip(patterns, sides)):
-            return Pair(pair.origin, *(
+            said_again = Pair(pair.origin, *(
                 said.sub(lambda m: m.group() + more * (between + m.group().lower()), side)
                 for said, side in zip(patterns, sides)))
+            hasty = chance.random() < 0.25
+            return lower_cased(unpunctuated(said_again, chance), chance) if hasty else said_again
     return None
 
 

@@ -43,6 +43,7 @@ def test_words_are_repeated_alike():
         seen.add((changed.english, changed.target))
     assert ("Really? I am very very tired.", "Wirklich? Ich bin sehr sehr müde.") in seen
     assert ("Really, really? I am very tired.", "Wirklich, wirklich? Ich bin sehr müde.") in seen
+    assert ("really? i am very very tired", "Wirklich? Ich bin sehr sehr müde") in seen
 
 
 @pytest.mark.parametrize("english, target", [
