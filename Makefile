@@ -31,7 +31,7 @@ LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 # ---- Sources ---------------------------------------------------------------------------------
 # kernels/vector/ is compiled once per instruction set; the engine chooses at run time.
 
-ISAS := sse2 avx2 avx512 amx
+ISAS := sse2 avx2 avx512 avx512bf16 amx
 VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
                $(wildcard engine/kernels/vector/*.c))
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc)
@@ -42,9 +42,11 @@ UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
               -mprefer-vector-width=512
+ISA_avx512bf16 := $(ISA_avx512) -mavx512bf16
 ISA_amx := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
-# For tests: the text of avx512 and amx without their instructions, on any machine.
+# For tests: the text of the wide ones without their instructions, on any machine.
 ISA_wide := $(ISA_avx2) -Wno-psabi -DVECTOR_BYTES=64
+ISA_pairs := $(ISA_wide) -DEMULATE_BF16
 ISA_tiles := $(ISA_wide) -DEMULATE_TILES
 
 CONTRACT_areas := off # it rounds as the authors' code does
@@ -74,7 +76,7 @@ $B/engine/kernels/$1/%.o: engine/kernels/vector/%.c Makefile
 	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=$$(or $$(CONTRACT_$$*),fast) \
 	    -DISA_NAME=$1 -c -o $$@ $$<
 endef
-$(foreach isa,$(ISAS) wide tiles,$(eval $(call isa_rule,$(isa))))
+$(foreach isa,$(ISAS) wide pairs tiles,$(eval $(call isa_rule,$(isa))))
 
 $B/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -90,7 +92,7 @@ $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 	@echo '  LINK $@'
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcmocka -lopenblas $(ENGINE_LDLIBS)
 
-$B/tests/unit/test_kernels: $(call VECTOR_OBJ,wide) $(call VECTOR_OBJ,tiles)
+$B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(isa)))
 $B/tests/bench/products: $B/tests/bench/limit.c.o
 
 -include $(shell find $B -name '*.d' 2>/dev/null)

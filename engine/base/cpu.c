@@ -35,9 +35,10 @@ static enum cpu_level hardware_level(void)
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                   __builtin_cpu_supports("avx512vnni");
-    if (!avx2)
-        return CPU_SSE2;
-    return !avx512 ? CPU_AVX2 : has_amx() ? CPU_AMX : CPU_AVX512;
+    bool bf16 = __builtin_cpu_supports("avx512bf16");
+    if (!avx512)
+        return avx2 ? CPU_AVX2 : CPU_SSE2;
+    return !bf16 ? CPU_AVX512 : has_amx() ? CPU_AMX : CPU_AVX512_BF16;
 }
 
 #else
@@ -55,7 +56,11 @@ int cpu_detect(enum cpu_level *level, struct acre_err *err)
         const char *word;
         enum cpu_level cap;
     } caps[] = {
-        {"scalar", CPU_SCALAR}, {"avx2", CPU_AVX2}, {"avx512", CPU_AVX512}, {"amx", CPU_AMX}};
+        {"scalar", CPU_SCALAR},
+        {"avx2", CPU_AVX2},
+        {"avx512", CPU_AVX512_BF16},
+        {"amx", CPU_AMX},
+    };
 
     *level = hardware_level();
     const char *wanted = getenv("ACRE_CPU");
@@ -74,7 +79,7 @@ int cpu_detect(enum cpu_level *level, struct acre_err *err)
 
 const char *cpu_level_name(enum cpu_level level)
 {
-    static const char *const names[] = {"scalar", "sse2", "avx2", "avx512", "amx"};
+    static const char *const names[] = {"scalar", "sse2", "avx2", "avx512", "avx512bf16", "amx"};
     return names[level];
 }
 

@@ -8,8 +8,12 @@ const struct kernels *kernels_find(enum cpu_level level)
 {
 #if defined(__x86_64__)
     static const struct kernels *const tables[] = {
-        [CPU_SCALAR] = &kernels_scalar, [CPU_SSE2] = &kernels_sse2, [CPU_AVX2] = &kernels_avx2,
-        [CPU_AVX512] = &kernels_avx512, [CPU_AMX] = &kernels_amx,
+        [CPU_SCALAR] = &kernels_scalar,
+        [CPU_SSE2] = &kernels_sse2,
+        [CPU_AVX2] = &kernels_avx2,
+        [CPU_AVX512] = &kernels_avx512,
+        [CPU_AVX512_BF16] = &kernels_avx512bf16,
+        [CPU_AMX] = &kernels_amx,
     };
     return tables[level];
 #else

@@ -263,6 +263,7 @@ uint16_t kernels_bf16(float x);
 void kernels_offer(struct logit_scan *scan, int32_t id, float logit);
 
 extern const struct kernels kernels_scalar;
-extern const struct kernels kernels_sse2, kernels_avx2, kernels_avx512, kernels_amx;
+extern const struct kernels kernels_sse2, kernels_avx2, kernels_avx512, kernels_avx512bf16,
+    kernels_amx;
 
 #endif

@@ -21,7 +21,7 @@ static double seconds(void)
                        "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15")
 
 #define TEN "0,1,2,3,4,5,6,7,8,9"
-enum { TEN_SUMS = 10, FOUR_SUMS = 4 };
+enum { TEN_SUMS = 10, TWELVE_SUMS = 12, FOUR_SUMS = 4 };
 
 static void avx2_f32(void)
 {
@@ -41,6 +41,11 @@ static void avx512_f32(void)
 static void avx512_int8(void)
 {
     TURN(TEN, "vpdpbusd %%zmm14, %%zmm15, %%zmm\\n\n");
+}
+
+static void avx512_bf16(void)
+{
+    TURN(TEN ",10,11", "vdpbf16ps %%zmm14, %%zmm15, %%zmm\\n\n");
 }
 
 static void amx_int8(void)
@@ -82,6 +87,9 @@ static const struct loop loops[][KERNEL_TYPES] = {
     [CPU_AVX512] = {[KERNEL_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
                     [KERNEL_BF16] = {avx512_f32, TEN_SUMS * 2 * 16},
                     [KERNEL_INT8] = {avx512_int8, TEN_SUMS * 2 * 64}},
+    [CPU_AVX512_BF16] = {[KERNEL_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
+                         [KERNEL_BF16] = {avx512_bf16, TWELVE_SUMS * 2 * 32},
+                         [KERNEL_INT8] = {avx512_int8, TEN_SUMS * 2 * 64}},
     [CPU_AMX] = {[KERNEL_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
                  [KERNEL_BF16] = {amx_bf16, FOUR_SUMS * 2 * 16 * 16 * 32},
                  [KERNEL_INT8] = {amx_int8, FOUR_SUMS * 2 * 16 * 16 * 64}},

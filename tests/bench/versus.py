@@ -54,7 +54,7 @@ def ours(settings, case, compute_type, level, threads, repeat):
         compute_type=compute_type, level=level, threads=threads, repeat=repeat,
         beam_size=case.beam, batch_size=case.batch, min_length=LENGTH, max_length=LENGTH,
     )
-    used = (result["compute_type"], result["backend"].split()[1])
+    used = (result["compute_type"], result["backend"].split()[1].removesuffix("bf16"))
     if used != (compute_type, level):
         raise SystemExit(f"acre bench: expected {compute_type} {level}, found {' '.join(used)}")
     return result

@@ -15,7 +15,7 @@
 #include "kernels/kernels.h"
 
 static const struct kernels *tested;
-extern const struct kernels kernels_wide, kernels_tiles;
+extern const struct kernels kernels_wide, kernels_pairs, kernels_tiles;
 
 static float uniform(float low, float high)
 {
@@ -406,7 +406,8 @@ int main(void)
         failed += test_table(kernels_find(level));
 #if defined(__x86_64__)
     if (best >= CPU_AVX2)
-        failed += test_table(&kernels_wide) + test_table(&kernels_tiles);
+        failed +=
+            test_table(&kernels_wide) + test_table(&kernels_pairs) + test_table(&kernels_tiles);
 #endif
     return failed;
 }

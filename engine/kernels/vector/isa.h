@@ -32,6 +32,12 @@ enum {
     REGISTERS = VECTOR_BYTES == 64 ? 32 : 16,
     /* Whether four products of bytes are one instruction, of unsigned x with signed w. */
     HAS_DOT = VECTOR_BYTES == 64,
+/* Whether two products of bf16 numbers are one instruction. */
+#if defined(__AVX512BF16__) || defined(EMULATE_BF16)
+    HAS_BF16_DOT = 1,
+#else
+    HAS_BF16_DOT = 0,
+#endif
 /* Whether there are tiles (AMX), which take over the products of int8 and bf16. */
 #if defined(__AMX_INT8__) || defined(EMULATE_TILES)
     HAS_TILES = 1,
@@ -194,6 +200,17 @@ ALWAYS_INLINE vf vexp_part(vf x)
     p = p * r + 6.931472029e-1f;
     p = p * r + 1.0f;
     return (vf)((vi)p + ((vi)shifted << 23));
+}
+
+/* sum + the products of each lane's two bf16 numbers. */
+ALWAYS_INLINE vf dot_bf16(vf sum, vf x, vf w)
+{
+#if defined(__AVX512BF16__)
+    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)w);
+#else
+    sum += (vf)((vi)x << 16) * (vf)((vi)w << 16);
+    return sum + (vf)((vi)x >> 16 << 16) * (vf)((vi)w >> 16 << 16);
+#endif
 }
 
 /* The nearest bf16, ties to even, in the upper half of each lane; the lower is anything. */

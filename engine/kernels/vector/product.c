@@ -20,10 +20,16 @@ struct operand {
     vf even, odd;
 };
 
-/* Registers that one vector of a panel takes once it is an operand. */
+/* Whether a vector of a panel is an operand as it is. */
+ALWAYS_INLINE bool is_direct(enum kernel_type type)
+{
+    return type == KERNEL_F32 || (type == KERNEL_BF16 ? HAS_BF16_DOT : HAS_DOT);
+}
+
+/* Registers that it takes. */
 ALWAYS_INLINE size_t units(enum kernel_type type)
 {
-    return type == KERNEL_F32 || (type == KERNEL_INT8 && HAS_DOT) ? 1 : 2;
+    return is_direct(type) ? 1 : 2;
 }
 
 /* Rows of the tallest tile: sums and operands of one panel fill the registers. */
@@ -46,10 +52,12 @@ ALWAYS_INLINE size_t tile_panels(enum kernel_type type, size_t rows)
 ALWAYS_INLINE struct operand column_of(enum kernel_type type, vf packed)
 {
     struct operand column = {packed, packed};
+    if (is_direct(type))
+        return column;
     if (type == KERNEL_BF16) {
         column.even = (vf)((vi)packed << 16);
         column.odd = (vf)((vi)packed >> 16 << 16);
-    } else if (type == KERNEL_INT8 && !HAS_DOT) {
+    } else {
         column.even = (vf)((vs)packed << 8 >> 8);
         column.odd = (vf)((vs)packed >> 8);
     }
@@ -63,7 +71,7 @@ ALWAYS_INLINE struct operand item_of(enum kernel_type type, const void *x, size_
     const item *items = x;
     if (type == KERNEL_INT8 && HAS_TILES)
         return (struct operand){.even = (vf)((vi)splat(items[i]) ^ (int32_t)0x80808080)};
-    if (units(type) == 1)
+    if (is_direct(type))
         return (struct operand){.even = splat(items[i])};
     return (struct operand){splat(items[2 * i]), splat(items[2 * i + 1])};
 }
@@ -74,6 +82,8 @@ ALWAYS_INLINE vf multiply_add(enum kernel_type type, vf sum, struct operand x, s
     case KERNEL_F32:
         return sum + x.even * w.even;
     case KERNEL_BF16:
+        if (HAS_BF16_DOT)
+            return dot_bf16(sum, x.even, w.even);
         return sum + x.even * w.even + x.odd * w.odd;
     case KERNEL_INT8:
         if (HAS_DOT)

@@ -6,10 +6,12 @@
 
 /* Numbers of int8 rows are bytes, with 128 added where HAS_DOT and no tiles; elsewhere 16-bit
  * numbers, of each four k the first, third, second, fourth. Numbers of bf16 rows are floats that
- * fit in bf16; for tiles only their upper halves. */
+ * fit in bf16, or only their upper halves. */
+enum { HALVES = HAS_TILES || HAS_BF16_DOT };
+
 size_t ISA(row_bytes)(enum kernel_type type, size_t k)
 {
-    size_t int8_bytes = HAS_DOT ? 1 : 2, bf16_bytes = HAS_TILES ? 2 : 4;
+    size_t int8_bytes = HAS_DOT ? 1 : 2, bf16_bytes = HALVES ? 2 : 4;
     size_t bytes = type == KERNEL_INT8 ? int8_bytes : type == KERNEL_BF16 ? bf16_bytes : 4;
     return kernel_depth(type, k) * bytes;
 }
@@ -70,7 +72,7 @@ static void round_row(size_t k, const float *x, char *row)
     typedef int16_t halves __attribute__((vector_size(2 * LANES)));
     for (size_t i = 0; i < kernel_depth(KERNEL_BF16, k); i += LANES) {
         vi bits = to_bf16(load_part(x, i, k));
-        if (HAS_TILES) {
+        if (HALVES) {
             halves upper = __builtin_convertvector(bits >> 16, halves);
             memcpy(row + i * sizeof(uint16_t), &upper, sizeof(upper));
         } else {
