@@ -417,14 +417,19 @@ static double split_repeated(const char *unit, size_t size, const struct tokeniz
     return taken;
 }
 
-/* Four times the text takes about four times as long, not sixteen times. */
+/* Four times the text takes about four times as long, not sixteen times. On a busy
+ * machine one measurement may say otherwise. */
 static void check_large(const char *what, const char *unit, const struct tokenizer *tokenizer)
 {
-    double quarter = split_repeated(unit, LARGE / 4, tokenizer);
-    double whole = split_repeated(unit, LARGE, tokenizer);
-    if (whole > 8 * quarter + 0.1)
-        fail_msg("%s, %s: %.2f s, a quarter of it %.2f s", what,
-                 tokenizer_is_bytes(tokenizer) ? "bytes" : "pieces", whole, quarter);
+    double quarter = 0, whole = 0;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        quarter = split_repeated(unit, LARGE / 4, tokenizer);
+        whole = split_repeated(unit, LARGE, tokenizer);
+        if (whole <= 8 * quarter + 0.1)
+            return;
+    }
+    fail_msg("%s, %s: %.2f s, a quarter of it %.2f s", what,
+             tokenizer_is_bytes(tokenizer) ? "bytes" : "pieces", whole, quarter);
 }
 
 static void test_large(void **state)
