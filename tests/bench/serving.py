@@ -12,6 +12,8 @@ from acre import get, pinned
 
 REQUEST = "I would like a cup of coffee."
 BEAM, BATCH, CLIENTS = 4, 32, 32
+REQUESTS = 3000  # so many that the last ones, which wait in smaller batches, count for little
+QUICK_REQUESTS = 100
 LOAD = 0.8  # of the closed loop's rate, for Poisson arrivals
 RANDOM_LENGTH = 27  # most target tokens of a random model, which never ends by itself
 
@@ -61,6 +63,7 @@ class Traffic:
         found = settings.eval and (material.newstest(settings.eval, "de")
                                    or material.newstest(settings.eval, "fr"))
         n = 64 if settings.quick else 1000
+        self.requests = QUICK_REQUESTS if settings.quick else REQUESTS
         self.lines = material.some_lines(found[0], n, "served.txt") if found else \
             material.made_up_text(n)
         self.compute_type = settings.serve_type
@@ -92,7 +95,7 @@ def closed_rows(traffic, rounds):
     served, alone, errors = [], [], {}
     for number in range(rounds):
         with traffic.serve() as server:
-            result = traffic.send(server, "--clients", CLIENTS)
+            result = traffic.send(server, "--clients", CLIENTS, "--requests", traffic.requests)
         served.append(result["sentences_per_second"])
         errors.update(result["errors"])
         bench = traffic.bench()
@@ -109,7 +112,7 @@ def closed_rows(traffic, rounds):
 
 
 def open_rows(traffic, rate):
-    n = 100 if traffic.settings.quick else 3000
+    n = traffic.requests
     with traffic.serve() as server:
         lone = traffic.send(server, "--clients", 1, "--requests", max(32, n // 10))
         busy = traffic.send(server, "--rate", rate, "--requests", n)
