@@ -199,8 +199,7 @@ static struct head_memory head_of(const struct attention *attention, size_t head
     };
 }
 
-/* After a sentence's last head the first one of the next sentence is read, NULL if there is none.
- */
+/* After a sentence's last head the first one of the next sentence is read, if there is one. */
 static void set_next(const struct attention *attention, size_t head, const struct memory_rows *next,
                      struct head_memory *memory)
 {

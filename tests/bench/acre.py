@@ -35,6 +35,11 @@ def capped(level):
     return os.environ if level is None else {**os.environ, "ACRE_CPU": level}
 
 
+def level_of(result):
+    """The instruction sets that a bench used, as ACRE_CPU names them: of "cpu avx512bf16"."""
+    return result["backend"].split()[1].removesuffix("bf16")
+
+
 def output_of(command, level=None, cpu=None):
     command = [*pinned(cpu), *command]
     result = subprocess.run(command, env=capped(level), capture_output=True, text=True, check=False)
@@ -64,7 +69,7 @@ class Acre:
         AMX also AVX-512, which has a promise of its own."""
         source = material.token_file(1, 1)
         found = self.bench(material.random_model("tiny"), source, max_length=1, threads=1)
-        best = found["backend"].split()[1].removesuffix("bf16")  # of "cpu avx512bf16"
+        best = level_of(found)
         return ["amx", "avx512"] if best == "amx" else [best]
 
     def serve(self, models, cpu=None, **settings):

@@ -8,6 +8,7 @@ from functools import partial
 
 import hardware
 import material
+from acre import level_of
 from race import Entry, Race
 
 LENGTH = 27  # source tokens, and target tokens, forced
@@ -54,7 +55,7 @@ def ours(settings, case, compute_type, level, threads, repeat):
         compute_type=compute_type, level=level, threads=threads, repeat=repeat,
         beam_size=case.beam, batch_size=case.batch, min_length=LENGTH, max_length=LENGTH,
     )
-    used = (result["compute_type"], result["backend"].split()[1].removesuffix("bf16"))
+    used = (result["compute_type"], level_of(result))
     if used != (compute_type, level):
         raise SystemExit(f"acre bench: expected {compute_type} {level}, found {' '.join(used)}")
     return result

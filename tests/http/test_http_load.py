@@ -210,7 +210,7 @@ def test_request_that_fits_alone_is_never_413(serve):
 def test_sigterm_finishes_what_was_accepted(serve):
     server = serve(**ONE_WORKER, drain_timeout_s=600)
     want = server.translate(LONG[0]).json()["translatedText"]
-    texts = LONG[:1000 if PATIENCE == 1 else 200]
+    texts = LONG[:1000]
     heavy = Background(server, {**HEAVY, "q": texts})
     kept = server.connect()
     kept.sendall(b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
