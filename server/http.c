@@ -33,10 +33,12 @@ enum {
 
 /* One TCP connection, from accept to close: for the clocks MHD does not have. */
 struct connection {
+    struct http *http;
     struct connection *next, **previous_link;
     int fd;
-    bool in_request; /* headers are complete, the reply is not yet sent */
+    struct http_request *request; /* headers are complete, the reply is not yet sent; or NULL */
     bool in_body;
+    bool has_left;     /* the client closed its side */
     uint64_t since_ms; /* when this phase (idle or body) began */
 };
 
@@ -53,7 +55,7 @@ struct http_request {
     bool is_too_large;
     struct MHD_Response *response; /* owned */
     unsigned status;
-    struct watch *watch; /* owned, while AWAITING */
+    uv_timer_t *deadline; /* owned, while AWAITING */
     http_give_up_fn *give_up;
     void *user;
     struct http_request *next, **previous_link; /* in http->awaiting, while AWAITING */
@@ -66,6 +68,7 @@ struct http {
     uv_loop_t *loop;
     uv_poll_t poll;
     uv_timer_t run_timer, sweep_timer;
+    struct watch *watch;            /* owned; all connections are in it */
     struct connection *connections; /* latest first */
     size_t n_connections;
     struct http_request *awaiting;
@@ -120,7 +123,7 @@ static void make_room(const struct http *http, uint64_t idle_ms)
     const struct connection *oldest = NULL;
 
     for (const struct connection *c = http->connections; c; c = c->next)
-        if (!c->in_request && (!oldest || c->since_ms <= oldest->since_ms))
+        if (!c->request && (!oldest || c->since_ms <= oldest->since_ms))
             oldest = c;
     if (oldest && uv_now(http->loop) - oldest->since_ms >= idle_ms)
         shutdown(oldest->fd, SHUT_RDWR);
@@ -141,7 +144,7 @@ static void sweep(uv_timer_t *timer)
     for (struct connection *c = http->connections; c; c = c->next) {
         uint64_t limit_s = c->in_body ? http->options.read_timeout_s : http->options.idle_timeout_s;
 
-        if (c->in_request && !c->in_body)
+        if (c->request && !c->in_body)
             continue;
         if (now - c->since_ms > limit_s * 1000 || has_ended(c->fd))
             shutdown(c->fd, SHUT_RDWR);
@@ -150,12 +153,13 @@ static void sweep(uv_timer_t *timer)
         make_room(http, SWEEP_MS);
 }
 
-static void unlink_connection(struct http *http, struct connection *c)
+static void unlink_connection(struct connection *c)
 {
+    watch_remove(c->http->watch, c->fd);
     *c->previous_link = c->next;
     if (c->next)
         c->next->previous_link = c->previous_link;
-    http->n_connections--;
+    c->http->n_connections--;
     free(c);
 }
 
@@ -165,6 +169,7 @@ static struct connection *link_connection(struct http *http, int fd)
 
     if (!c)
         return NULL;
+    c->http = http;
     c->fd = fd;
     c->since_ms = uv_now(http->loop);
     c->next = http->connections;
@@ -173,6 +178,7 @@ static struct connection *link_connection(struct http *http, int fd)
         c->next->previous_link = &c->next;
     http->connections = c;
     http->n_connections++;
+    watch_add(http->watch, fd, c);
     return c;
 }
 
@@ -190,7 +196,7 @@ static void on_connection(void *user, struct MHD_Connection *mhd, void **context
     }
     http->has_closed = true;
     if (*context)
-        unlink_connection(http, *context);
+        unlink_connection(*context);
     *context = NULL;
 }
 
@@ -315,7 +321,8 @@ static struct http_request *open_request(struct http *http, struct MHD_Connectio
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     request->connection = info ? info->socket_context : NULL;
     if (request->connection) {
-        request->connection->in_request = request->connection->in_body = true;
+        request->connection->request = request;
+        request->connection->in_body = true;
         request->connection->since_ms = uv_now(http->loop);
     }
     return request;
@@ -423,7 +430,8 @@ static void on_completed(void *user, struct MHD_Connection *mhd, void **context,
         return;
     http->n_active--;
     if (request->connection) {
-        request->connection->in_request = request->connection->in_body = false;
+        request->connection->request = NULL;
+        request->connection->in_body = false;
         request->connection->since_ms = uv_now(http->loop);
     }
     if (request->response)
@@ -464,10 +472,15 @@ static void add_headers(const struct http *http, struct MHD_Response *response,
         MHD_add_response_header(response, cors[i][0], cors[i][1]);
 }
 
+static void free_timer(uv_handle_t *timer)
+{
+    free(timer);
+}
+
 static void leave_awaiting(struct http_request *request)
 {
-    watch_close(request->watch);
-    request->watch = NULL;
+    uv_close((uv_handle_t *)request->deadline, free_timer);
+    request->deadline = NULL;
     *request->previous_link = request->next;
     if (request->next)
         request->next->previous_link = request->previous_link;
@@ -503,19 +516,38 @@ static void give_up(struct http_request *request, enum http_give_up why)
         fn(request->user, why);
 }
 
-static void on_watch(void *user, enum watch_event event)
+static void on_left(void *user)
 {
-    give_up(user, event == WATCH_DEADLINE ? HTTP_DEADLINE : HTTP_LEFT);
+    struct connection *connection = user;
+
+    connection->has_left = true;
+    if (connection->request && connection->request->state == AWAITING)
+        give_up(connection->request, HTTP_LEFT);
+}
+
+static bool has_left(const struct http_request *request)
+{
+    return request->connection && request->connection->has_left;
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct http_request *request = timer->data;
+
+    give_up(request, has_left(request) ? HTTP_LEFT : HTTP_DEADLINE);
 }
 
 int http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *fn, void *user)
 {
     struct http *http = request->http;
-    int fd = MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 
-    request->watch = watch_open(http->loop, fd, timeout_ms, on_watch, request);
-    if (!request->watch)
+    request->deadline = malloc(sizeof(*request->deadline));
+    if (!request->deadline)
         return ACRE_ENOMEM;
+    uv_timer_init(http->loop, request->deadline);
+    request->deadline->data = request;
+    uv_update_time(http->loop); /* parsing a large body may have taken a while */
+    uv_timer_start(request->deadline, on_deadline, has_left(request) ? 0 : timeout_ms, 0);
     request->give_up = fn;
     request->user = user;
     request->state = AWAITING;
@@ -610,9 +642,12 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     http->no_memory = make_no_memory();
     if (!http->no_memory)
         goto err_after_alloc;
+    http->watch = watch_open(loop, on_left);
+    if (!http->watch)
+        goto err_after_response;
     http->daemon = start_daemon(http);
     if (!http->daemon)
-        goto err_after_response;
+        goto err_after_watch;
     if (start_handles(http, loop) != 0)
         goto err_after_daemon;
     *out = http;
@@ -621,6 +656,8 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
 err_after_daemon:
     MHD_quiesce_daemon(http->daemon); /* the socket stays the caller's */
     MHD_stop_daemon(http->daemon);
+err_after_watch:
+    watch_close(http->watch);
 err_after_response:
     MHD_destroy_response(http->no_memory);
 err_after_alloc:
@@ -672,6 +709,7 @@ void http_close(struct http *http)
     if (!http->is_draining)
         http_drain(http);
     MHD_stop_daemon(http->daemon);
+    watch_close(http->watch);
 }
 
 void http_free(struct http *http)

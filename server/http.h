@@ -3,7 +3,7 @@
  * Each request is read whole (or refused by its size), then given to the one handler, which either
  * replies before it returns or calls http_await() and replies later; its connection is suspended
  * meanwhile. Everything here runs on the loop thread; nothing here is thread-safe.
- * Invariants: one reply per request; a suspended connection always has a watch; whoever called
+ * Invariants: one reply per request; a suspended connection always has a deadline; whoever called
  * http_await() replies exactly once, also after it was told to give up.
  */
 #ifndef SERVER_HTTP_H

@@ -1,7 +1,7 @@
-/* Happy path: translate_start() copies the texts -> submit_all() (pool thread) makes N jobs ->
- * on_submitted() (loop) -> each job's on_done() (engine worker) puts its item on the list and wakes
- * the loop -> on_wake() counts it off -> the last one calls `done` -> its owner reads the results
- * and closes.
+/* Happy path: translate_start() copies the texts -> submit_all() makes N jobs (of long texts in a
+ * pool thread, then on_submitted() in the loop) -> each job's on_done() (engine worker) puts its
+ * item on the list and wakes the loop -> on_wake() counts it off -> the last one calls `done` ->
+ * its owner reads the results and closes.
  *
  * Failure modes: the queue is full at the k-th text: `done` is called at once, and closing cancels
  * the k-1 before it. The owner closes early (deadline, client left, shutdown): submitting stops,
@@ -12,8 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "unicode.h"
+
+/* Texts up to so many bytes are submitted by the loop itself: that takes it less than to wake a
+ * thread of the pool and to be woken by it, tenths of a millisecond at most. */
+enum { SHORT_BYTES = 512 };
 
 struct item {
     struct translate *translate;
@@ -37,8 +43,10 @@ struct translate {
     uv_work_t work;
     struct acre_request request; /* what all jobs share */
     char *texts;                 /* owned copy */
-    bool is_submitting;          /* loop thread only */
+    size_t texts_bytes;
+    bool is_submitting; /* loop thread only */
     atomic_bool is_cancelled;
+    struct item nothing; /* ends like a job where there is no job whose end to wait for */
     size_t n_submitted;
     size_t failed_index;
     int status; /* of submitting */
@@ -56,7 +64,11 @@ struct translator {
     unsigned long n_started; /* ever */
     uv_loop_t *loop;
     uv_work_t warm_up;
-    uv_async_t wake;
+    /* The loop is woken by an eventfd of our own. A uv_async_t leaves a mark behind after it has
+     * woken the loop, for which the loop then spins: on one CPU, where it runs in the place of the
+     * thread that is to leave the mark, until its time is up. */
+    uv_poll_t wake;
+    int wake_fd;
     uv_mutex_t lock;
     struct item *finished; /* protected by `lock` */
 };
@@ -93,17 +105,21 @@ static void settle(struct translate *translate)
     }
 }
 
-/* Worker thread. */
+/* Any thread. Who finds the list empty wakes the loop, after the lock: the loop may run at once. */
 static void on_done(void *user)
 {
+    static const uint64_t one = 1;
     struct item *item = user;
     struct translator *translator = item->translate->translator;
+    bool is_first;
 
     uv_mutex_lock(&translator->lock);
+    is_first = !translator->finished;
     item->next = translator->finished;
     translator->finished = item;
-    uv_async_send(&translator->wake);
     uv_mutex_unlock(&translator->lock);
+    if (is_first && write(translator->wake_fd, &one, sizeof(one)) < 0)
+        return; /* cannot be: only 2^64 - 2 unread wake-ups are refused */
 }
 
 static void take_finished(struct translator *translator)
@@ -121,17 +137,21 @@ static void take_finished(struct translator *translator)
     }
 }
 
-static void on_wake(uv_async_t *wake)
+static void on_wake(uv_poll_t *wake, int status, int events)
 {
-    take_finished(wake->data);
+    struct translator *translator = wake->data;
+    uint64_t n;
+
+    (void)status;
+    (void)events;
+    if (read(translator->wake_fd, &n, sizeof(n)) == sizeof(n))
+        take_finished(translator);
 }
 
 /* ---- Submitting ------------------------------------------------------------------------------ */
 
-/* Pool thread. */
-static void submit_all(uv_work_t *work)
+static void submit_all(struct translate *translate)
 {
-    struct translate *translate = work->data;
     struct acre_engine *engine = translate->translator->engine;
     struct acre_request request = translate->request;
 
@@ -161,6 +181,25 @@ static void cancel_jobs(struct translate *translate)
     for (size_t i = 0; i < translate->n_items; i++)
         if (translate->items[i].job)
             acre_job_cancel(translate->items[i].job);
+}
+
+/* Loop thread, which submits, and tells the owner of a failure or of blank texts later. */
+static void submit_now(struct translate *translate)
+{
+    submit_all(translate);
+    free(translate->texts);
+    translate->texts = NULL;
+    if (translate->status == 0 && translate->n_submitted > 0)
+        return;
+    translate->nothing.translate = translate;
+    translate->n_submitted++;
+    on_done(&translate->nothing);
+}
+
+/* Pool thread. */
+static void submit_in_pool(uv_work_t *work)
+{
+    submit_all(work->data);
 }
 
 static void on_submitted(uv_work_t *work, int status)
@@ -223,6 +262,7 @@ static int copy_texts(struct translate *translate, const struct srv_translate *r
         item->bytes = text->bytes;
         bytes += text->bytes;
     }
+    translate->texts_bytes = bytes;
     return 0;
 }
 
@@ -244,14 +284,18 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->work.data = translate;
     translate->request = (struct acre_request){
         .model = model, .decoding = decoding_of(translator, request, model), .done = on_done};
-    if (copy_texts(translate, request) != 0 ||
-        uv_queue_work(translator->loop, &translate->work, submit_all, on_submitted) != 0) {
+    if (copy_texts(translate, request) != 0) {
         free_translate(translate);
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     }
+    *out = translate;
+    if (translate->texts_bytes <= SHORT_BYTES) {
+        submit_now(translate);
+        return 0;
+    }
+    uv_queue_work(translator->loop, &translate->work, submit_in_pool, on_submitted);
     translate->is_submitting = true;
     translator->n_submitting++;
-    *out = translate;
     return 0;
 }
 
@@ -335,9 +379,13 @@ int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_si
     translator->max_beam_size = max_beam_size;
     if (uv_mutex_init(&translator->lock) != 0)
         goto err_after_alloc;
-    if (uv_async_init(loop, &translator->wake, on_wake) != 0)
+    translator->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (translator->wake_fd < 0)
         goto err_after_mutex;
+    if (uv_poll_init(loop, &translator->wake, translator->wake_fd) != 0)
+        goto err_after_eventfd;
     translator->wake.data = translator;
+    uv_poll_start(&translator->wake, UV_READABLE, on_wake);
     /* libuv starts its pool with the first work, and aborts if it cannot: that shall be now. */
     translator->warm_up.data = translator;
     uv_queue_work(loop, &translator->warm_up, do_nothing, on_warm);
@@ -345,6 +393,8 @@ int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_si
     *out = translator;
     return 0;
 
+err_after_eventfd:
+    close(translator->wake_fd);
 err_after_mutex:
     uv_mutex_destroy(&translator->lock);
 err_after_alloc:
@@ -368,6 +418,7 @@ void translator_free(struct translator *translator)
 {
     if (!translator)
         return;
+    close(translator->wake_fd);
     uv_mutex_destroy(&translator->lock);
     free(translator);
 }

@@ -1,25 +1,27 @@
-/* watch.h - keeps an eye on a request while its connection is suspended.
+/* watch.h - sees clients leave whose connections are suspended, which libmicrohttpd overlooks.
  *
- * libmicrohttpd neither times out a suspended connection nor notices that its client left, so a
- * watch does both: a timer for the deadline and a uv_poll on a duplicate of the socket.
- * Loop thread only. The callback comes at most once, never after watch_close().
+ * One epoll set, which a connection enters once, when it is accepted: a request costs nothing. The
+ * kernel reports a close once, whether a request is under way by then or not. A half-closed
+ * connection (the client shut down its sending side) counts as left: nothing tells it from a closed
+ * one. Loop thread only.
  */
 #ifndef SERVER_WATCH_H
 #define SERVER_WATCH_H
 
-#include <stdint.h>
 #include <uv.h>
 
-enum watch_event { WATCH_DEADLINE, WATCH_LEFT };
-typedef void watch_fn(void *user, enum watch_event event);
-
 struct watch;
+typedef void watch_left_fn(void *user);
 
-/* Starts watching socket `fd`, which stays the caller's. NULL if there is no memory; if there is no
- * descriptor left, only the deadline is watched. */
-struct watch *watch_open(uv_loop_t *loop, int fd, uint64_t timeout_ms, watch_fn *fn, void *user);
+/* NULL if the system refuses. `left` is called with the `user` of each connection that is left. */
+struct watch *watch_open(uv_loop_t *loop, watch_left_fn *left);
 
-/* Stops at once; memory goes when the loop has closed the handles. */
+/* From now on until watch_remove(), which comes before `fd` is closed. If the system refuses, this
+ * client's leaving is not seen. */
+void watch_add(struct watch *watch, int fd, void *user);
+void watch_remove(struct watch *watch, int fd);
+
+/* Stops at once; memory goes when the loop has closed the handle. NULL is nothing. */
 void watch_close(struct watch *watch);
 
 #endif

@@ -140,13 +140,14 @@ def test_connection_is_usable_after_a_deadline(serve):
             assert read_reply(connection)[0] == status
 
 
-@pytest.mark.parametrize("reset", [False, True], ids=["close", "reset"])
-def test_work_of_clients_that_left_is_given_up(serve, reset):
+@pytest.mark.parametrize("pause_s, reset", [(0.1, False), (0.1, True), (0, False)],
+                         ids=["close", "reset", "close_with_the_request"])
+def test_work_of_clients_that_left_is_given_up(serve, pause_s, reset):
     server = serve(**ONE_WORKER)
     for _ in range(5):
         connection = server.connect()
         connection.sendall(raw_post(HEAVY))
-        time.sleep(0.1)
+        time.sleep(pause_s)
         if reset:  # linger 0: RST instead of FIN
             connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")
         connection.close()
