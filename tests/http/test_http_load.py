@@ -140,20 +140,25 @@ def test_connection_is_usable_after_a_deadline(serve):
             assert read_reply(connection)[0] == status
 
 
-@pytest.mark.parametrize("pause_s, reset", [(0.1, False), (0.1, True), (0, False)],
-                         ids=["close", "reset", "close_with_the_request"])
-def test_work_of_clients_that_left_is_given_up(serve, pause_s, reset):
-    server = serve(**ONE_WORKER)
-    for _ in range(5):
+@pytest.mark.parametrize(
+    "n_clients, texts, pause_s, reset",
+    [(5, LONG, 0.1, False), (5, LONG, 0.1, True), (200, LONG[:100], 0, False)],
+    ids=["close", "reset", "close_with_the_request"],
+)
+def test_work_of_clients_that_left_is_given_up(serve, n_clients, texts, pause_s, reset):
+    """A server that stops finishes the work of its clients: here it has none left."""
+    server = serve(**ONE_WORKER, **NO_LIMITS, drain_timeout_s=600)
+    for _ in range(n_clients):
         connection = server.connect()
-        connection.sendall(raw_post(HEAVY))
+        connection.sendall(raw_post({**HEAVY, "q": texts}))
         time.sleep(pause_s)
         if reset:  # linger 0: RST instead of FIN
             connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")
         connection.close()
     start = time.monotonic()
-    assert server.translate().status_code == 200
-    assert time.monotonic() - start < 1.5 * PATIENCE
+    server.signal(signal.SIGTERM)
+    assert server.process.wait(timeout=60 * PATIENCE) == 0
+    assert time.monotonic() - start < 2 * PATIENCE
 
 
 def test_others_are_served_while_clients_vanish(server):
