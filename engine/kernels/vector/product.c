@@ -9,9 +9,9 @@
 
 enum {
     TILE_PANELS = 4,
-    TILE_COLUMNS = TILE_PANELS * KERNEL_PANEL,
     MAX_TILE_ROWS = 12,
     GROUP_PANELS = 8,
+    GROUP_COLUMNS = GROUP_PANELS * KERNEL_PANEL,
     FEW_ROWS = 6, /* of int8 products that AMX does not speed up */
 };
 
@@ -116,10 +116,9 @@ ALWAYS_INLINE size_t lines_ahead(const struct ahead *ahead, size_t lines)
     return ahead->shares > 1 ? (lines + ahead->shares - 1) / ahead->shares : 0;
 }
 
-/* out[rows, panels * 16] = first sums + x · panels. */
+/* out[rows, panels * 16] = first sums + x · panels; rows of out are GROUP_COLUMNS apart. */
 ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const struct product *p,
-                        size_t row, size_t panel, const struct ahead *ahead,
-                        float out[][TILE_COLUMNS])
+                        size_t row, size_t panel, const struct ahead *ahead, float *out)
 {
     const size_t panel_bytes = kernel_panel_bytes(type, p->w.k), x_stride = p->x_stride;
     const char *x = (const char *)p->x + row * x_stride;
@@ -155,31 +154,30 @@ ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const
     for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 16
         for (size_t c = 0; c < panels * PANEL_VECTORS; c++)
-            store(out[r] + c * LANES, sum[r][c]);
+            store(out + r * GROUP_COLUMNS + c * LANES, sum[r][c]);
 }
 
 /* ---- Tiles over the whole product ------------------------------------------------------------ */
 
-/* One row block against all panels; `rows` is a constant, so each call site is its own kernel. */
+/* One row block against a group; `rows` is a constant, so each call site is its own kernel. */
 ALWAYS_INLINE void row_block(enum kernel_type type, size_t rows, const struct product *p,
                              size_t row, const struct ahead *ahead)
 {
-    float sums[MAX_TILE_ROWS][TILE_COLUMNS];
+    float sums[MAX_TILE_ROWS * GROUP_COLUMNS];
     const size_t wide = tile_panels(type, rows), narrow = wide > 2 ? 2 : 1;
     size_t n_panels = kernel_padded(p->w.n) / KERNEL_PANEL;
     for (size_t panel = 0; panel < n_panels;) {
         size_t left = n_panels - panel, step = left >= wide ? wide : left >= narrow ? narrow : 1;
+        float *out = sums + panel * KERNEL_PANEL;
         if (step == wide)
-            tile(type, rows, wide, p, row, panel, ahead, sums);
+            tile(type, rows, wide, p, row, panel, ahead, out);
         else if (step == narrow)
-            tile(type, rows, narrow, p, row, panel, ahead, sums);
+            tile(type, rows, narrow, p, row, panel, ahead, out);
         else
-            tile(type, rows, 1, p, row, panel, ahead, sums);
-        size_t first = panel * KERNEL_PANEL;
-        size_t n = p->w.n - first < step * KERNEL_PANEL ? p->w.n - first : step * KERNEL_PANEL;
-        ISA(finish_tile)(p, row, rows, first, n, sums[0], TILE_COLUMNS);
+            tile(type, rows, 1, p, row, panel, ahead, out);
         panel += step;
     }
+    ISA(finish_tile)(p, row, rows, 0, p->w.n, sums, GROUP_COLUMNS);
 }
 
 /* The tallest tile is at most tile_rows() high; the taller cases are never reached. */
@@ -213,7 +211,7 @@ ALWAYS_INLINE void row_blocks(enum kernel_type type, const struct product *p, si
 /* Panels in the outer loop: a group of them stays in the first caches while the rows pass. */
 ALWAYS_INLINE void multiply(enum kernel_type type, const struct product *product)
 {
-    const size_t group = GROUP_PANELS * KERNEL_PANEL, step = tile_rows(type);
+    const size_t group = GROUP_COLUMNS, step = tile_rows(type);
     struct ahead ahead = {.distance = GROUP_PANELS * kernel_panel_bytes(type, product->w.k),
                           .shares = (product->m + step - 1) / step};
     for (size_t column = 0; column < product->w.n; column += group) {
