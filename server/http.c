@@ -31,7 +31,7 @@ enum {
     ACCEPT_ROUNDS = 64 /* of MHD_run() to empty the kernel's queue when draining starts */
 };
 
-/* One TCP connection, from accept to close: for the clocks MHD does not have. */
+/* One TCP connection, from accept to close: for the clocks MHD does not have, and for watch.h. */
 struct connection {
     struct http *http;
     struct connection *next, **previous_link;

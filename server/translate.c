@@ -1,7 +1,7 @@
-/* Happy path: translate_start() copies the texts -> submit_all() makes N jobs (of long texts in a
- * pool thread, then on_submitted() in the loop) -> each job's on_done() (engine worker) puts its
- * item on the list and wakes the loop -> on_wake() counts it off -> the last one calls `done` ->
- * its owner reads the results and closes.
+/* Happy path: translate_start() copies the texts -> submit_all() makes N jobs (in a pool thread,
+ * then on_submitted(); of one short text in the loop) -> each job's on_done() (engine worker) puts
+ * its item on the list and wakes the loop -> on_wake() counts it off -> the last one calls `done`
+ * -> its owner reads the results and closes.
  *
  * Failure modes: the queue is full at the k-th text: `done` is called at once, and closing cancels
  * the k-1 before it. The owner closes early (deadline, client left, shutdown): submitting stops,
@@ -17,8 +17,8 @@
 
 #include "unicode.h"
 
-/* Texts up to so many bytes are submitted by the loop itself: that takes it less than to wake a
- * thread of the pool and to be woken by it, tenths of a millisecond at most. */
+/* A single text of up to so many bytes is submitted by the loop itself: that takes tenths of a
+ * millisecond at most, and spares waking a thread of the pool and being woken by it. */
 enum { SHORT_BYTES = 512 };
 
 struct item {
@@ -289,7 +289,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     }
     *out = translate;
-    if (translate->texts_bytes <= SHORT_BYTES) {
+    if (translate->n_items == 1 && translate->texts_bytes <= SHORT_BYTES) {
         submit_now(translate);
         return 0;
     }
