@@ -214,7 +214,7 @@ def test_request_that_fits_alone_is_never_413(serve):
 
 
 def test_sigterm_finishes_what_was_accepted(serve):
-    server = serve(**ONE_WORKER, drain_timeout_s=600)
+    server = serve(**ONE_WORKER, drain_timeout_s=600, request_timeout_ms=600000)
     want = server.translate(LONG[0]).json()["translatedText"]
     texts = LONG[:1000]
     heavy = Background(server, {**HEAVY, "q": texts})
