@@ -43,8 +43,7 @@ struct translate {
     uv_work_t work;
     struct acre_request request; /* what all jobs share */
     char *texts;                 /* owned copy */
-    size_t texts_bytes;
-    bool is_submitting; /* loop thread only */
+    bool is_submitting;          /* loop thread only */
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
     size_t n_submitted;
@@ -262,7 +261,6 @@ static int copy_texts(struct translate *translate, const struct srv_translate *r
         item->bytes = text->bytes;
         bytes += text->bytes;
     }
-    translate->texts_bytes = bytes;
     return 0;
 }
 
@@ -289,7 +287,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     }
     *out = translate;
-    if (translate->n_items == 1 && translate->texts_bytes <= SHORT_BYTES) {
+    if (translate->n_items == 1 && translate->items[0].bytes <= SHORT_BYTES) {
         submit_now(translate);
         return 0;
     }
