@@ -19,11 +19,13 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wunde
 SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
 OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3)
 ENGINE_LIBS := jansson icu-uc sentencepiece
-SERVER_LIBS := libmicrohttpd libuv
+SERVER_LIBS := libuv
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
 ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread
 SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null)
-CPPFLAGS += -D_GNU_SOURCE -Iengine -MMD -MP $(PKG_FLAGS)
+LLHTTP := /usr/share/llhttp# Debian has the parser as source
+LLHTTP_FLAGS := -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
+CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) $(LLHTTP_FLAGS)
 CFLAGS += -std=c11 -g $(OPTIMISE) $(WARNINGS) -fno-math-errno
 CXXFLAGS += -std=c++17 -g $(OPTIMISE) -Wall -Wextra
 LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
@@ -36,7 +38,8 @@ VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
                $(wildcard engine/kernels/vector/*.c))
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
-SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c))
+LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
+SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c server/*/*.c)) $(LLHTTP_OBJ)
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
 UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 ISA_avx2 := -mavx2 -mfma -mf16c
@@ -82,6 +85,11 @@ $B/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
 	@echo '  CC   $@'
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$B/llhttp/%.o: $(LLHTTP)/% Makefile
+	@mkdir -p $(@D)
+	@echo '  CC   $@'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
 
 $B/%.cc.o: %.cc Makefile
 	@mkdir -p $(@D)

@@ -1,10 +1,11 @@
 /* LibreTranslate's calls: POST /translate, POST /translate/NAME, GET /languages.
  *
- * Happy path of a translation: fields_read() -> parse() into struct srv_translate -> choose() a
- * model -> translate_start() -> http_await() ... on_translated() -> render() -> reply.
+ * Happy path of a translation: http_await() -> fields_read(), of a large body in a thread of the
+ * pool -> parse() into struct srv_translate -> choose() a model -> translate_start() ...
+ * on_translated() -> render() -> reply.
  * Failure modes: anything wrong with the request is refused before it is queued, in the words that
  * LibreTranslate uses where it has some; on_give_up() ends a call at its deadline, when its client
- * left, or when the server stops. */
+ * left, or when the server stops, and not before the pool's thread is through with its body. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,18 @@
 #include "routes.h"
 #include "unicode.h"
 
+enum { SMALL_BODY_BYTES = 16384 }; /* read by the loop itself, in a tenth of a millisecond */
+
 struct call {
     struct server *server;
     struct http_request *http;
+    const char *name; /* of the model, in the path; or NULL. The request's */
+    uv_work_t reading;
+    bool is_reading;
+    bool is_given_up;
+    enum http_give_up why;
+    int read_rc;
+    struct srv_error read_error;
     struct fields fields;         /* owns the strings of `request` */
     struct srv_translate request; /* `texts` owned */
     bool is_array;                /* q was one, so the reply has arrays */
@@ -36,6 +46,12 @@ static void free_call(struct call *call)
 }
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
+
+static const char *const field_names[] = {
+    "q",      "source",     "target",    "format",         "alternatives",
+    "level",  "model",      "beam_size", "max_length",     "timeout_ms",
+    "scores", "alignments", "stream",    "length_penalty", NULL,
+};
 
 /* Strings that must be there. */
 static int parse_required(const struct fields *fields, const char *name, bool is_required,
@@ -190,7 +206,7 @@ static int parse_flags(struct call *call, struct srv_error *error)
 }
 
 /* In LibreTranslate's order, so that a request with two faults gets the same answer. */
-static int parse(struct call *call, const char *name, struct srv_error *error)
+static int parse(struct call *call, struct srv_error *error)
 {
     const struct fields *fields = &call->fields;
     struct srv_translate *request = &call->request;
@@ -198,8 +214,8 @@ static int parse(struct call *call, const char *name, struct srv_error *error)
 
     if (fields_text(fields, "model", &request->model_name, error) != 0)
         return -1;
-    if (name)
-        request->model_name = name;
+    if (call->name)
+        request->model_name = call->name;
     needs_pair = !request->model_name;
     if (parse_texts(call, error) != 0 ||
         parse_required(fields, "source", needs_pair, &request->source, error) != 0 ||
@@ -223,8 +239,7 @@ static int must_match(const char *name, const char *wanted, const char *has,
                        has, info->name, wanted);
 }
 
-static int choose_by_name(struct call *call, bool is_in_path, struct acre_model **model,
-                          struct srv_error *error)
+static int choose_by_name(struct call *call, struct acre_model **model, struct srv_error *error)
 {
     const struct srv_translate *request = &call->request;
     const struct acre_model_info *info;
@@ -233,7 +248,7 @@ static int choose_by_name(struct call *call, bool is_in_path, struct acre_model 
     *model = models_find_name(&call->server->models, request->model_name);
     if (!*model) {
         models_list_names(&call->server->models, names, sizeof(names));
-        return error_reply(error, is_in_path ? 404 : 400, "unknown_model",
+        return error_reply(error, call->name ? 404 : 400, "unknown_model",
                            "model: expected one of %s, found %.100s", names, request->model_name);
     }
     info = acre_model_info(*model);
@@ -284,13 +299,11 @@ static int choose_by_pair(struct call *call, struct acre_model **model, struct s
                        languages_name(target), target, languages_name(source), source);
 }
 
-/* `name` is the path's, or NULL. */
-static int choose(struct call *call, const char *name, struct acre_model **model,
-                  struct srv_error *error)
+static int choose(struct call *call, struct acre_model **model, struct srv_error *error)
 {
     int max_length;
 
-    if ((call->request.model_name ? choose_by_name(call, name != NULL, model, error)
+    if ((call->request.model_name ? choose_by_name(call, model, error)
                                   : choose_by_pair(call, model, error)) != 0)
         return -1;
     max_length = acre_model_info(*model)->decoding.max_length;
@@ -371,9 +384,8 @@ static void on_translated(void *user)
     free_call(call);
 }
 
-static void on_give_up(void *user, enum http_give_up why)
+static void give_up(struct call *call, enum http_give_up why)
 {
-    struct call *call = user;
     struct srv_error error;
 
     if (why == HTTP_DEADLINE)
@@ -388,24 +400,71 @@ static void on_give_up(void *user, enum http_give_up why)
     free_call(call);
 }
 
-static int start(struct call *call, const char *name, struct srv_error *error)
+static void on_give_up(void *user, enum http_give_up why)
+{
+    struct call *call = user;
+
+    if (!call->is_reading) {
+        give_up(call, why);
+        return;
+    }
+    call->is_given_up = true;
+    call->why = why;
+}
+
+/* The fields are read. */
+static int start(struct call *call, struct srv_error *error)
 {
     struct acre_model *model;
 
-    if (fields_read(&call->fields, call->http, error) != 0 || parse(call, name, error) != 0 ||
-        choose(call, name, &model, error) != 0 ||
-        translate_start(call->server->translator, &call->request, model, on_translated, call,
-                        &call->translate, error) != 0)
+    if (parse(call, error) != 0 || choose(call, &model, error) != 0)
         return -1;
-    if (http_await(call->http, call->request.timeout_ms, on_give_up, call) != 0)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
-    return 0;
+    http_set_deadline(call->http, call->request.timeout_ms);
+    return translate_start(call->server->translator, &call->request, model, on_translated, call,
+                           &call->translate, error);
+}
+
+static int read_call(struct call *call, struct srv_error *error)
+{
+    return fields_read(&call->fields, call->http, field_names, error);
+}
+
+static void go_on(struct call *call)
+{
+    if (call->read_rc == 0)
+        call->read_rc = start(call, &call->read_error);
+    if (call->read_rc == 0)
+        return;
+    reply_error(call->http, &call->read_error);
+    free_call(call);
+}
+
+/* Pool thread. */
+static void read_in_pool(uv_work_t *work)
+{
+    struct call *call = work->data;
+
+    call->read_rc = read_call(call, &call->read_error);
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+
+    (void)status;
+    call->is_reading = false;
+    call->server->n_reading--;
+    if (call->is_given_up)
+        give_up(call, call->why);
+    else
+        go_on(call);
 }
 
 void api_libre_translate(struct server *server, struct http_request *request, const char *rest)
 {
     struct call *call = calloc(1, sizeof(*call));
     struct srv_error error;
+    size_t body_bytes;
 
     if (!call) {
         error_from_engine(&error, ACRE_ENOMEM, NULL);
@@ -414,10 +473,19 @@ void api_libre_translate(struct server *server, struct http_request *request, co
     }
     call->server = server;
     call->http = request;
-    if (start(call, rest, &error) == 0)
+    call->name = rest;
+    call->reading.data = call;
+    call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
+    http_await(request, call->request.timeout_ms, on_give_up, call);
+    http_body(request, &body_bytes);
+    if (body_bytes <= SMALL_BODY_BYTES) {
+        call->read_rc = read_call(call, &call->read_error);
+        go_on(call);
         return;
-    reply_error(request, &error);
-    free_call(call);
+    }
+    call->is_reading = true;
+    server->n_reading++;
+    uv_queue_work(server->loop, &call->reading, read_in_pool, on_read);
 }
 
 /* The targets of a source language, each once, in the order of the models. */

@@ -1,7 +1,8 @@
 /* What this server is and how it is: GET /models, /health, /health/live, /health/ready.
  *
- * live: the process answers; restart it if it does not. ready: it takes new translations; a load
- * balancer sends none while it does not. None of these waits for a translation. */
+ * live: the process answers, and its loop comes round to its timers; restart it if it does not.
+ * ready: it takes new translations; a load balancer sends none while it does not. None of these
+ * waits for a translation. */
 #include "reply.h"
 #include "routes.h"
 
@@ -22,9 +23,20 @@ void api_status_health(struct server *server, struct http_request *request, cons
     reply_json(request, 200, json_pack("{s:s}", "status", "ok"));
 }
 
+enum { STALLED_MS = 5000 };
+
 void api_status_live(struct server *server, struct http_request *request, const char *rest)
 {
-    api_status_health(server, request, rest);
+    const uint64_t lag_ms = http_lag_ms(server->http);
+    struct srv_error error;
+
+    if (lag_ms < STALLED_MS) {
+        api_status_health(server, request, rest);
+        return;
+    }
+    error_reply(&error, 503, "stalled", "stalled: the event loop is %llu ms behind",
+                (unsigned long long)lag_ms);
+    reply_error(request, &error);
 }
 
 void api_status_ready(struct server *server, struct http_request *request, const char *rest)

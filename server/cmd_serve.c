@@ -14,7 +14,7 @@
 #include "args.h"
 #include "cmd.h"
 #include "error.h"
-#include "listener.h"
+#include "http/listener.h"
 #include "log.h"
 #include "routes.h"
 
@@ -95,10 +95,12 @@ static int read_settings(struct settings *settings, const struct serve_args *arg
     return 0;
 }
 
-/* A suspended connection has two descriptors (watch.h). */
+/* What is not a connection has 64, those that the kernel holds when draining starts the rest. */
+enum { OTHER_DESCRIPTORS = 64 + LISTENER_BACKLOG };
+
 static void raise_descriptor_limit(struct settings *settings)
 {
-    const rlim_t wanted = 2 * (rlim_t)settings->max_connections + 64;
+    const rlim_t wanted = (rlim_t)settings->max_connections + OTHER_DESCRIPTORS;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
@@ -107,7 +109,9 @@ static void raise_descriptor_limit(struct settings *settings)
     setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur >= wanted)
         return;
-    settings->max_connections = limit.rlim_cur > 80 ? (int64_t)(limit.rlim_cur - 64) / 2 : 8;
+    settings->max_connections = limit.rlim_cur > 2 * OTHER_DESCRIPTORS
+                                    ? (int64_t)limit.rlim_cur - OTHER_DESCRIPTORS
+                                    : (int64_t)limit.rlim_cur / 2;
     log_warning("max_connections lowered to %lld: this process may open %llu files",
                 (long long)settings->max_connections, (unsigned long long)limit.rlim_cur);
 }
@@ -118,10 +122,21 @@ static void raise_descriptor_limit(struct settings *settings)
  */
 enum { TICK_MS = 50, QUIET_TICKS = 4, FLUSH_TICKS = 20 };
 
+/* Whatever else would end the process without draining. */
+static const struct {
+    int number;
+    const char *name;
+    bool stops;
+} signals[] = {
+    {SIGTERM, "SIGTERM", true}, {SIGINT, "SIGINT", true},    {SIGQUIT, "SIGQUIT", true},
+    {SIGHUP, "SIGHUP", false},  {SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "SIGUSR2", false},
+};
+enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
+
 struct serve {
     struct server server;
     uv_loop_t loop;
-    uv_signal_t signals[2];
+    uv_signal_t signals[N_SIGNALS];
     uv_timer_t drain_timer;
     uint64_t drain_until_ms;
     unsigned quiet_ticks; /* in a row, without unfinished requests */
@@ -155,22 +170,31 @@ static void on_drain_tick(uv_timer_t *timer)
         uv_stop(&serve->loop);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void drain(struct serve *serve, const char *name)
 {
-    struct serve *serve = handle->data;
-
     if (http_is_draining(serve->server.http)) {
-        log_info("%s again: stopping now", number == SIGINT ? "SIGINT" : "SIGTERM");
+        log_info("%s again: stopping now", name);
         cancel_rest(serve);
         return;
     }
-    log_info("%s: draining %zu requests", number == SIGINT ? "SIGINT" : "SIGTERM",
-             http_active(serve->server.http));
+    log_info("%s: draining %zu requests", name, http_active(serve->server.http));
     uv_update_time(&serve->loop);
     serve->drain_until_ms =
         uv_now(&serve->loop) + (uint64_t)serve->server.settings->drain_timeout_s * 1000;
     http_drain(serve->server.http);
     uv_timer_start(&serve->drain_timer, on_drain_tick, TICK_MS, TICK_MS);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        if (signals[i].number != number)
+            continue;
+        if (signals[i].stops)
+            drain(handle->data, signals[i].name);
+        else
+            log_warning("%s: ignored; this server does not reload", signals[i].name);
+    }
 }
 
 /* ---- Building the server, running it, taking it down ----------------------------------------- */
@@ -217,9 +241,13 @@ static int open_http(struct serve *serve, int fd, struct acre_err *err)
     const struct http_options http_options = {
         .fd = fd,
         .max_body_bytes = (size_t)s->max_body_bytes,
+        .max_bodies_bytes = (size_t)(s->max_bodies_bytes < s->max_body_bytes ? s->max_body_bytes
+                                                                             : s->max_bodies_bytes),
         .max_connections = (unsigned)s->max_connections,
-        .read_timeout_s = (unsigned)s->read_timeout_s,
+        .max_connections_per_address = (unsigned)s->max_connections_per_address,
         .idle_timeout_s = (unsigned)s->idle_timeout_s,
+        .read_timeout_s = (unsigned)s->read_timeout_s,
+        .send_timeout_s = (unsigned)s->send_timeout_s,
         .cors_origin = s->cors_origin,
         .handler = routes_handle,
         .user = &serve->server,
@@ -230,12 +258,10 @@ static int open_http(struct serve *serve, int fd, struct acre_err *err)
 
 static void start_signals(struct serve *serve)
 {
-    static const int numbers[] = {SIGTERM, SIGINT};
-
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < N_SIGNALS; i++) {
         uv_signal_init(&serve->loop, &serve->signals[i]);
         serve->signals[i].data = serve;
-        uv_signal_start(&serve->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&serve->signals[i], on_signal, signals[i].number);
     }
     uv_timer_init(&serve->loop, &serve->drain_timer);
     serve->drain_timer.data = serve;
@@ -248,12 +274,14 @@ static void run_and_close(struct serve *serve)
 
     uv_run(&serve->loop, UV_RUN_DEFAULT);
     http_give_up_all(server->http);
+    while (server->n_reading > 0) /* they reply when their body is read */
+        uv_run(&serve->loop, UV_RUN_ONCE);
     http_close(server->http);
     translator_settle(server->translator);
     acre_engine_close(server->engine);
     server->engine = NULL;
     translator_close(server->translator);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < N_SIGNALS; i++)
         uv_close((uv_handle_t *)&serve->signals[i], NULL);
     uv_close((uv_handle_t *)&serve->drain_timer, NULL);
     uv_run(&serve->loop, UV_RUN_DEFAULT);
@@ -302,6 +330,7 @@ static int run_server(struct settings *settings)
         close(fd);
         return args_failed("the event loop cannot be set up");
     }
+    serve.server.loop = &serve.loop;
     rc = serve_on(&serve, fd, start_ns, &err);
     if (rc != 0)
         close(fd);

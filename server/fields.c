@@ -1,195 +1,15 @@
 #include "fields.h"
 
-#include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "form.h"
 #include "options.h" /* one meaning of "a number" everywhere */
 #include "unicode.h"
 
-enum { MAX_FORM_KEYS = 64, FORM_BUFFER_BYTES = 65536 };
-
-/* A form while it is read: the values so far. */
-struct form {
-    struct form_entry {
-        char *key, *value; /* owned */
-        size_t bytes;
-    } entries[MAX_FORM_KEYS];
-    size_t n_entries;
-    struct form_entry *open; /* the part being read; NULL: it is dropped */
-    bool has_parts;          /* multipart only */
-    bool has_too_many;
-    bool no_memory;
-};
-
-static struct form_entry *find_entry(struct form *form, const char *key)
-{
-    for (size_t i = 0; i < form->n_entries; i++)
-        if (strcmp(form->entries[i].key, key) == 0)
-            return &form->entries[i];
-    return NULL;
-}
-
-/* A new value, or NULL where it is to be dropped: the key is there already, or there is no room. */
-static struct form_entry *add_entry(struct form *form, const char *key)
-{
-    struct form_entry *entry = &form->entries[form->n_entries];
-
-    if (find_entry(form, key))
-        return NULL;
-    if (form->n_entries == MAX_FORM_KEYS) {
-        form->has_too_many = true;
-        return NULL;
-    }
-    entry->bytes = 0;
-    entry->key = strdup(key);
-    entry->value = strdup("");
-    if (!entry->key || !entry->value) {
-        free(entry->key);
-        free(entry->value);
-        form->no_memory = true;
-        return NULL;
-    }
-    form->n_entries++;
-    return entry;
-}
-
-static void append(struct form *form, struct form_entry *entry, const char *data, size_t bytes)
-{
-    char *grown = realloc(entry->value, entry->bytes + bytes + 1);
-
-    if (!grown) {
-        form->no_memory = true;
-        return;
-    }
-    memcpy(grown + entry->bytes, data, bytes);
-    entry->bytes += bytes;
-    grown[entry->bytes] = '\0';
-    entry->value = grown;
-}
-
-/* A key with a NUL byte is none that anybody asks for. */
-static void add_pair(struct form *form, const char *key, size_t key_bytes, const char *value,
-                     size_t value_bytes)
-{
-    struct form_entry *entry = strlen(key) == key_bytes ? add_entry(form, key) : NULL;
-
-    if (entry)
-        append(form, entry, value, value_bytes);
-}
-
-static enum MHD_Result on_query(void *user, enum MHD_ValueKind kind, const char *key,
-                                size_t key_bytes, const char *value, size_t value_bytes)
-{
-    (void)kind;
-    add_pair(user, key, key_bytes, value ? value : "", value_bytes);
-    return MHD_YES;
-}
-
-/* ---- Urlencoded bodies ----------------------------------------------------------------------- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* In place: "+" is a blank, "%XX" a byte, anything else itself. Returns the length, terminated. */
-static size_t decode_percent(char *text, size_t bytes)
-{
-    size_t out = 0;
-
-    for (size_t i = 0; i < bytes; i++) {
-        int high = text[i] == '%' && i + 2 < bytes ? hex_digit(text[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-
-        if (low >= 0)
-            i += 2;
-        text[out++] = low >= 0 ? (char)(high << 4 | low) : text[i] == '+' ? ' ' : text[i];
-    }
-    text[out] = '\0';
-    return out;
-}
-
-/* libmicrohttpd's post-processor ends a value at a newline and at a second "="; Flask does not. */
-static void read_urlencoded(struct form *form, const char *body, size_t bytes)
-{
-    char *copy = malloc(bytes + 1), *next;
-
-    if (!copy) {
-        form->no_memory = true;
-        return;
-    }
-    memcpy(copy, body, bytes);
-    copy[bytes] = '&';
-    for (char *key = copy; key <= copy + bytes && !form->has_too_many; key = next) {
-        char *end = memchr(key, '&', (size_t)(copy + bytes + 1 - key));
-        char *value = memchr(key, '=', (size_t)(end - key));
-        size_t key_bytes = (size_t)((value ? value : end) - key);
-        size_t value_bytes = value ? (size_t)(end - value - 1) : 0;
-
-        next = end + 1;
-        if (next == key + 1)
-            continue;
-        value = value ? value + 1 : end;
-        value_bytes = decode_percent(value, value_bytes);
-        add_pair(form, key, decode_percent(key, key_bytes), value, value_bytes);
-    }
-    free(copy);
-}
-
-/* ---- Multipart bodies ------------------------------------------------------------------------ */
-
-/* `offset` 0 starts a value, whose pieces follow each other. */
-static enum MHD_Result on_part(void *user, enum MHD_ValueKind kind, const char *key,
-                               const char *filename, const char *content_type,
-                               const char *transfer_encoding, const char *data, uint64_t offset,
-                               size_t bytes)
-{
-    struct form *form = user;
-
-    (void)kind;
-    (void)filename;
-    (void)content_type;
-    (void)transfer_encoding;
-    if (!key)
-        return MHD_NO;
-    form->has_parts = true;
-    if (offset == 0)
-        form->open = add_entry(form, key);
-    if (form->open && bytes)
-        append(form, form->open, data, bytes);
-    return MHD_YES;
-}
-
-/* NULL, or what is wrong. libmicrohttpd knows a boundary only where it stands last, spelled in
- * small letters, and is no shorter than two characters. */
-static const char *read_multipart(struct form *form, struct http_request *request,
-                                  const char *content_type, const char *body, size_t bytes)
-{
-    const char *boundary = strstr(content_type, "boundary=");
-    struct MHD_PostProcessor *processor = NULL;
-    bool is_good;
-
-    if (boundary && !strpbrk(boundary, ";, \t"))
-        processor =
-            MHD_create_post_processor(http_connection(request), FORM_BUFFER_BYTES, on_part, form);
-    if (!processor) /* or without memory, which it does not tell */
-        return "Content-Type: expected multipart/form-data; boundary=TEXT, of two characters or "
-               "more and nothing after it, found something else";
-    is_good = MHD_post_process(processor, body, bytes) == MHD_YES;
-    is_good = MHD_destroy_post_processor(processor) == MHD_YES && is_good; /* NO: unfinished */
-    if (!is_good || !form->has_parts)
-        return "multipart/form-data: expected parts that have names and end with the boundary, "
-               "found something else";
-    return NULL;
-}
-
-/* ---- Both ------------------------------------------------------------------------------------ */
+/* ---- Forms ----------------------------------------------------------------------------------- */
 
 static bool says(const char *content_type, const char *type)
 {
@@ -199,18 +19,18 @@ static bool says(const char *content_type, const char *type)
 }
 
 /* A body of any other type is none of a form's. NULL, or what is wrong. */
-static const char *read_form_body(struct form *form, struct http_request *request)
+static const char *read_form_body(struct form *form, const struct http_request *request)
 {
-    const char *content_type = http_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const char *content_type = http_header(request, "Content-Type");
     size_t bytes;
     const char *body = http_body(request, &bytes);
 
     if (bytes == 0 || !content_type)
         return NULL;
-    if (says(content_type, MHD_HTTP_POST_ENCODING_FORM_URLENCODED))
-        read_urlencoded(form, body, bytes);
-    else if (says(content_type, MHD_HTTP_POST_ENCODING_MULTIPART_FORMDATA))
-        return read_multipart(form, request, content_type, body, bytes);
+    if (says(content_type, "application/x-www-form-urlencoded"))
+        form_add_urlencoded(form, body, bytes);
+    else if (says(content_type, "multipart/form-data"))
+        return form_add_multipart(form, content_type, body, bytes);
     return NULL;
 }
 
@@ -231,7 +51,7 @@ static int form_to_object(struct form *form, json_t *object, struct srv_error *e
 {
     for (size_t i = 0; i < form->n_entries; i++) {
         struct form_entry *e = &form->entries[i];
-        size_t bytes = crlf_to_lf(e->value, e->bytes);
+        size_t bytes = crlf_to_lf(e->value, e->value_bytes);
 
         unicode_scrub(e->key);
         if (unicode_valid_bytes(e->value, bytes) != bytes || memchr(e->value, '\0', bytes))
@@ -244,13 +64,14 @@ static int form_to_object(struct form *form, json_t *object, struct srv_error *e
     return 0;
 }
 
-static int read_form(struct fields *fields, struct http_request *request, struct srv_error *error)
+static int read_form(struct fields *fields, const struct http_request *request,
+                     struct srv_error *error)
 {
     struct form form = {.n_entries = 0};
-    const char *wrong;
+    const char *query = http_query(request), *wrong;
     int rc;
 
-    MHD_get_connection_values_n(http_connection(request), MHD_GET_ARGUMENT_KIND, on_query, &form);
+    form_add_urlencoded(&form, query, strlen(query));
     wrong = read_form_body(&form, request);
     fields->object = json_object();
     if (form.no_memory || !fields->object)
@@ -258,21 +79,19 @@ static int read_form(struct fields *fields, struct http_request *request, struct
     else if (form.has_too_many)
         rc = error_reply(error, 400, "bad_form",
                          "Invalid request: expected at most %d different fields, found more",
-                         MAX_FORM_KEYS);
+                         FORM_MAX_KEYS);
     else if (wrong)
         rc = error_reply(error, 400, "bad_form", "Invalid request: %s", wrong);
     else
         rc = form_to_object(&form, fields->object, error);
-    for (size_t i = 0; i < form.n_entries; i++) {
-        free(form.entries[i].key);
-        free(form.entries[i].value);
-    }
+    form_fini(&form);
     if (rc != 0)
         fields_fini(fields);
     return rc;
 }
 
-static int read_json(struct fields *fields, struct http_request *request, struct srv_error *error)
+static int read_json(struct fields *fields, const struct http_request *request,
+                     struct srv_error *error)
 {
     size_t bytes;
     const char *body = http_body(request, &bytes);
@@ -300,11 +119,35 @@ static bool says_json(const char *content_type)
            (n > 5 && strncasecmp(content_type + n - 5, "+json", 5) == 0);
 }
 
-int fields_read(struct fields *fields, struct http_request *request, struct srv_error *error)
+/* What nobody reads is not kept: a body of many small values takes fifty times its size. */
+static void drop_unknown(struct fields *fields, const char *const *names)
 {
+    const char *key;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(fields->object, next, key, value)
+    {
+        const char *const *name = names;
+
+        while (*name && strcmp(*name, key) != 0)
+            name++;
+        if (!*name)
+            json_object_del(fields->object, key);
+    }
+}
+
+int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
+                struct srv_error *error)
+{
+    int rc;
+
     fields->object = NULL;
-    fields->is_json = says_json(http_header(request, MHD_HTTP_HEADER_CONTENT_TYPE));
-    return fields->is_json ? read_json(fields, request, error) : read_form(fields, request, error);
+    fields->is_json = says_json(http_header(request, "Content-Type"));
+    rc = fields->is_json ? read_json(fields, request, error) : read_form(fields, request, error);
+    if (rc == 0)
+        drop_unknown(fields, names);
+    return rc;
 }
 
 void fields_fini(struct fields *fields)

@@ -3,8 +3,8 @@
  * A JSON body gives its members, numbers and booleans as such. Any other request gives its query
  * string and its urlencoded or multipart body merged, all values strings: the query wins, and the
  * first of a repeated key. CRLF becomes LF in those, as browsers send it for a newline. Urlencoded
- * bodies are read as Flask reads them; multipart bodies by libmicrohttpd, and refused if it fails.
- * Loop thread only.
+ * bodies are read as Flask reads them; multipart bodies strictly (form.h).
+ * Reading may take long for a large body, and may be done by any thread; the rest on the loop's.
  */
 #ifndef SERVER_FIELDS_H
 #define SERVER_FIELDS_H
@@ -14,15 +14,17 @@
 #include <stdint.h>
 
 #include "error.h"
-#include "http.h"
+#include "http/http.h"
 
 struct fields {
     json_t *object; /* owned; strings handed out live as long */
     bool is_json;
 };
 
-/* Reads a request that is complete. */
-int fields_read(struct fields *fields, struct http_request *request, struct srv_error *error);
+/* Reads a request that is complete. Fields that are not among `names`, which NULL ends, are left
+ * out. */
+int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
+                struct srv_error *error);
 void fields_fini(struct fields *fields);
 
 /* NULL if the field is absent, null or an empty string: forms send those for what is not given. */

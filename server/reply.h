@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "error.h"
-#include "http.h"
+#include "http/http.h"
 
 /* JSON as we print it everywhere; nine digits hold any float. */
 #define REPLY_JSON_FLAGS (JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9))

@@ -56,8 +56,12 @@ void routes_handle(struct http_request *request, void *user)
     const char *method = http_method(request), *rest;
     bool get = false, post = false;
 
+    if (strcmp(http_path(request), "*") == 0) { /* the server as a whole; only OPTIONS has it */
+        reply_options(request, allowed(true, true));
+        return;
+    }
     if (strcmp(method, "HEAD") == 0)
-        method = "GET"; /* libmicrohttpd leaves the body out */
+        method = "GET"; /* whose reply goes without its body */
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
         if (!path_matches(routes[i].path, http_path(request), &rest))
             continue;

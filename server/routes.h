@@ -6,7 +6,7 @@
 #ifndef SERVER_ROUTES_H
 #define SERVER_ROUTES_H
 
-#include "http.h"
+#include "http/http.h"
 #include "server.h"
 
 /* Replies, or awaits. `rest` is what a path ending in "/" + anything has there, else NULL. */

@@ -7,13 +7,15 @@
 #define SERVER_SERVER_H
 
 #include "acre.h"
-#include "http.h"
+#include "http/http.h"
 #include "models.h"
 #include "settings.h"
 #include "translate.h"
 
 struct server {
     const struct settings *settings;
+    uv_loop_t *loop;
+    size_t n_reading; /* calls whose body a thread of the pool reads */
     struct acre_engine *engine;
     struct models models;
     struct translator *translator;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "listener.h" /* listener_valid(): what an address looks like */
+#include "http/listener.h" /* listener_valid(): what an address looks like */
 
 #define INT(field, low, high, standard, text)                                                      \
     {                                                                                              \
@@ -44,12 +44,16 @@ const struct option settings_table[] = {
         "most sentences one worker decodes together; fewer may answer sooner under load"),
     INT(max_beam_size, 1, ACRE_MAX_BEAM_SIZE, "8", "largest beam_size a request may ask for"),
     INT(max_body_bytes, 1024, 1073741824, "1048576", "largest request body; beyond it 413"),
+    INT(max_bodies_bytes, 1024, 1e12, "67108864",
+        "bodies of all requests that are not replied to yet, together; beyond it 503"),
     INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
     INT(max_queued_tokens, 0, 1e12, "0",
         "source tokens that may wait for a worker; beyond it 429. 0 = 100,000 per worker thread"),
     INT(max_connections, 1, 100000, "1000",
-        "open connections; for more, those idle longest are closed"),
+        "open connections; for more, idle ones are closed, then slow ones"),
+    INT(max_connections_per_address, 0, 100000, "0",
+        "open connections from one address (of IPv6, one /64); beyond it 503. 0 = no such limit"),
     INT(request_timeout_ms, 1, 86400000, "60000",
         "longest a translation may take; then 504. A request's timeout_ms can only shorten it"),
     INT(read_timeout_s, 1, 3600, "30",
@@ -57,6 +61,8 @@ const struct option settings_table[] = {
         "headers"),
     INT(idle_timeout_s, 1, 3600, "60",
         "a connection that sends no complete request headers for so long is closed"),
+    INT(send_timeout_s, 1, 3600, "30",
+        "a client must have taken its reply after so long, and 1 s more for every 16 kB of it"),
     INT(drain_timeout_s, 0, 3600, "30",
         "after SIGTERM, unfinished requests are cancelled when so long has passed"),
     TEXT(cors_origin, "*", is_header_text, "printable ASCII text",

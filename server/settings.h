@@ -20,10 +20,13 @@ struct settings {
     int64_t max_text_chars;
     int64_t max_texts;
     int64_t max_queued_tokens;
+    int64_t max_bodies_bytes;
     int64_t max_connections;
+    int64_t max_connections_per_address;
     int64_t request_timeout_ms;
     int64_t read_timeout_s;
     int64_t idle_timeout_s;
+    int64_t send_timeout_s;
     int64_t drain_timeout_s;
     char cors_origin[OPTION_TEXT_BYTES];
 };

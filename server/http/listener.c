@@ -12,7 +12,7 @@
 
 #include "error.h"
 
-enum { HOST_BYTES = 256, PORT_BYTES = 6, BACKLOG = 1024 };
+enum { HOST_BYTES = 256, PORT_BYTES = 6 };
 
 /* Splits "host:port" or "[host]:port". */
 static bool split(const char *address, char host[HOST_BYTES], char port[PORT_BYTES])
@@ -100,7 +100,7 @@ int listener_listen(int fd, char name[64], struct acre_err *err)
     int rc;
 
     /* Linux lets two processes bind with SO_REUSEADDR; only one of them may listen. */
-    if (listen(fd, BACKLOG) != 0)
+    if (listen(fd, LISTENER_BACKLOG) != 0)
         return error_set(err, ACRE_EIO, "listen: expected a free address and port, found: %s",
                          strerror(errno));
     rc = getsockname(fd, (struct sockaddr *)&bound, &bound_bytes);

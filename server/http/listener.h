@@ -3,12 +3,14 @@
  * Opened before models are loaded, so that a taken port is reported at once; nobody is accepted
  * until listener_listen(). Main thread only.
  */
-#ifndef SERVER_LISTENER_H
-#define SERVER_LISTENER_H
+#ifndef SERVER_HTTP_LISTENER_H
+#define SERVER_HTTP_LISTENER_H
 
 #include <stdbool.h>
 
 #include "acre.h"
+
+enum { LISTENER_BACKLOG = 1024 };
 
 #define LISTENER_EXPECTED "HOST:PORT or [IPV6]:PORT"
 
