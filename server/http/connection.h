@@ -71,8 +71,7 @@ struct http {
     uv_loop_t *loop;
     uv_poll_t listener;
     uv_timer_t sweep_timer;
-    uv_idle_t turn; /* runs while connections are ready */
-    int n_handles;
+    uv_idle_t turn;                 /* runs while connections are ready */
     struct connection *connections; /* latest first */
     size_t n_connections;
     struct connection *ready, **ready_end; /* have bytes to parse, in turn */

@@ -2,9 +2,10 @@
  *
  * Failure modes: max_connections are open: RESERVED_PLACES more are let in, replies ask clients to
  * leave, and those leave that idle or are slow, first of the address that has most connections;
- * where nobody can leave, new ones wait in the kernel's queue. No descriptors: accepting pauses,
- * until a connection closes or the next sweep. Clocks: sweep() looks at every connection once a
- * second; they run from the beginning of a phase, so that trickling bytes do not stop them. */
+ * where nobody can leave, new ones wait in the kernel's queue. No descriptors: one leaves, too; if
+ * nobody can, accepting pauses until a connection closes or the next sweep. Clocks: sweep() looks
+ * at every connection once a second; they run from the beginning of a phase, so that trickling
+ * bytes do not stop them. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -33,13 +34,6 @@ bool http_is_full(const struct http *http)
     return http->n_connections > http->options.max_connections;
 }
 
-static bool has_unread(const struct connection *c)
-{
-    char byte;
-
-    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
 /* 0: it stays. Else it may leave for others, first those with the highest rank: who has what he
  * came for, who asks nothing, who asks slowly. */
 static int rank_of(const struct connection *c, uint64_t now)
@@ -50,13 +44,16 @@ static int rank_of(const struct connection *c, uint64_t now)
     case PHASE_LINGERING:
         return 3;
     case PHASE_IDLE:
-        return age_ms >= (c->n_requests ? KEPT_MS : SLOW_MS) && !c->pending && !has_unread(c) ? 2
-                                                                                              : 0;
-    case PHASE_REPLYING:
-        return 0;
-    default:
+        return age_ms >= (c->n_requests ? KEPT_MS : SLOW_MS) && !c->pending ? 2 : 0;
+    case PHASE_HEAD:
+    case PHASE_BODY:
         return age_ms >= SLOW_MS && !c->pending ? 1 : 0;
+    case PHASE_SENDING:
+        return age_ms >= SLOW_MS ? 1 : 0;
+    case PHASE_REPLYING:
+        break;
     }
+    return 0;
 }
 
 static bool leaves_before(const struct connection *a, int rank, const struct connection *b,
@@ -71,15 +68,17 @@ static bool leaves_before(const struct connection *a, int rank, const struct con
     return a->since_ms <= b->since_ms; /* the list has the latest first */
 }
 
-/* The one to leave, of `address` if that is given; NULL: nobody. */
-static struct connection *find_leaving(const struct http *http, const struct address *address)
+typedef bool of_fn(const struct connection *connection, const void *whom);
+
+/* The one to leave of those that are `of` whom; NULL: nobody. */
+static struct connection *find_leaving(const struct http *http, of_fn *of, const void *whom)
 {
     const uint64_t now = uv_now(http->loop);
     struct connection *found = NULL;
     int best = 0;
 
     for (struct connection *c = http->connections; c; c = c->next) {
-        int rank = address && c->address != address ? 0 : rank_of(c, now);
+        int rank = of(c, whom) ? rank_of(c, now) : 0;
 
         if (rank > 0 && (!found || leaves_before(c, rank, found, best))) {
             found = c;
@@ -87,6 +86,24 @@ static struct connection *find_leaving(const struct http *http, const struct add
         }
     }
     return found;
+}
+
+static bool is_of_address(const struct connection *c, const void *address)
+{
+    return !address || c->address == address;
+}
+
+static bool has_body_and_is_not(const struct connection *c, const void *asking)
+{
+    return c != asking && c->phase == PHASE_BODY && c->request->body_capacity > 0;
+}
+
+/* Whether a request came that is not read yet. */
+static bool has_unread(const struct connection *c)
+{
+    char byte;
+
+    return c->phase == PHASE_IDLE && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 static void evict(struct connection *c)
@@ -98,10 +115,15 @@ static void evict(struct connection *c)
     connection_close(c);
 }
 
+/* For another connection, or for one of `address` if that is given. */
 static bool make_place(struct http *http, const struct address *address)
 {
-    struct connection *leaving = find_leaving(http, address);
+    struct connection *leaving = find_leaving(http, is_of_address, address);
 
+    while (leaving && has_unread(leaving)) {
+        leaving->since_ms = uv_now(http->loop); /* it idles no more */
+        leaving = find_leaving(http, is_of_address, address);
+    }
     if (leaving)
         evict(leaving);
     return leaving != NULL;
@@ -109,17 +131,15 @@ static bool make_place(struct http *http, const struct address *address)
 
 bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes)
 {
-    const size_t most = http->options.max_bodies_bytes;
-    const uint64_t now = uv_now(http->loop);
+    struct connection *leaving;
 
-    for (struct connection *c = http->connections, *next; c; c = next) {
-        next = c->next;
-        if (http->bodies_bytes + bytes <= most)
-            return true;
-        if (c != asking && c->phase == PHASE_BODY && rank_of(c, now) > 0)
-            evict(c);
+    while (http->bodies_bytes + bytes > http->options.max_bodies_bytes) {
+        leaving = find_leaving(http, has_body_and_is_not, asking);
+        if (!leaving)
+            return false;
+        evict(leaving);
     }
-    return http->bodies_bytes + bytes <= most;
+    return true;
 }
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
@@ -182,6 +202,8 @@ static bool accept_one(struct http *http)
         return true; /* that one is gone already */
     if (fd < 0) {
         complain(http);
+        if (make_place(http, NULL))
+            return true;
         stop_accepting(http);
         return false;
     }
@@ -365,6 +387,7 @@ size_t http_give_up_all(struct http *http)
 void http_close(struct http *http)
 {
     http_drain(http);
+    http_give_up_all(http);
     uv_close((uv_handle_t *)&http->sweep_timer, NULL);
     uv_close((uv_handle_t *)&http->turn, NULL);
     while (http->connections)

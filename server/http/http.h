@@ -52,7 +52,8 @@ uint64_t http_lag_ms(const struct http *http);
 /* Tells every awaited request to give up. Returns how many there were. */
 size_t http_give_up_all(struct http *http);
 
-/* Closes every connection. No request may be awaited. Run the loop to its end, then http_free(). */
+/* Closes every connection; whoever awaits is told to give up, and must reply at once. Run the loop
+ * to its end, then http_free(). */
 void http_close(struct http *http);
 void http_free(struct http *http);
 
