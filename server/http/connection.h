@@ -62,6 +62,7 @@ struct connection {
 
     char *head; /* owned: of the reply */
     size_t head_bytes, sent_bytes;
+    size_t swept_bytes; /* what had moved of this request and its reply at the last sweep */
     struct http_reply reply;
     size_t discarded_bytes; /* while lingering */
 };

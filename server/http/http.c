@@ -22,9 +22,9 @@ enum {
     ACCEPTS_PER_TURN = 64,
     KEPT_MS = 100,    /* how long a connection that was served idles before it leaves for others */
     LINGER_MS = 2000, /* for a client to take its last reply */
-    SEND_BYTES_PER_MS = 16,
+    SLOW_BYTES_PER_MS = 16,
     COMPLAIN_MS = 10000,
-    TRIM_BYTES = 4 << 20
+    TRIM_BYTES = 256 << 10
 };
 
 /* ---- Who leaves ------------------------------------------------------------------------------ */
@@ -246,13 +246,23 @@ static uint64_t limit_ms(const struct connection *c)
     case PHASE_BODY:
         return o->read_timeout_s * 1000;
     case PHASE_SENDING:
-        return o->send_timeout_s * 1000 + connection_unsent(c) / SEND_BYTES_PER_MS;
+        return o->send_timeout_s * 1000 + connection_unsent(c) / SLOW_BYTES_PER_MS;
     case PHASE_LINGERING:
         return LINGER_MS;
     case PHASE_REPLYING:
         break;
     }
     return 0;
+}
+
+/* A server that stops does not wait for who hardly moves: since the last sweep, a second ago. */
+static bool holds_up(struct connection *c, uint64_t now)
+{
+    const size_t moved_bytes = c->wire_bytes + c->sent_bytes, before = c->swept_bytes;
+
+    c->swept_bytes = moved_bytes;
+    return c->http->is_draining && rank_of(c, now) == 1 &&
+           moved_bytes - before < SWEEP_MS * SLOW_BYTES_PER_MS;
 }
 
 static void end_phase(struct connection *c)
@@ -271,7 +281,8 @@ static void tell_of_evicted(struct http *http)
     http->n_evicted = 0;
 }
 
-/* The allocator keeps what a burst of large requests took; give it back when that is over. */
+/* The allocator keeps what a burst of large requests took, fifty times their bodies; give it back
+ * when that is over. */
 static void trim(struct http *http)
 {
     if (http->bodies_peak_bytes < TRIM_BYTES || http->bodies_bytes > http->bodies_peak_bytes / 2)
@@ -290,7 +301,7 @@ static void sweep(uv_timer_t *timer)
         const uint64_t limit = limit_ms(c);
 
         next = c->next;
-        if (limit && now - c->since_ms > limit)
+        if (holds_up(c, now) || (limit && now - c->since_ms > limit))
             end_phase(c);
     }
     while (http_is_full(http) && make_place(http, NULL))
