@@ -476,7 +476,10 @@ void api_libre_translate(struct server *server, struct http_request *request, co
     call->name = rest;
     call->reading.data = call;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
-    http_await(request, call->request.timeout_ms, on_give_up, call);
+    if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
+        free_call(call);
+        return;
+    }
     http_body(request, &body_bytes);
     if (body_bytes <= SMALL_BODY_BYTES) {
         call->read_rc = read_call(call, &call->read_error);

@@ -386,8 +386,10 @@ void http_reply(struct http_request *request, const struct http_reply *reply)
 {
     struct connection *c = request->connection;
 
-    if (request->is_awaited)
+    if (request->is_awaited) {
         uv_timer_stop(&c->deadline);
+        c->http->n_awaited--;
+    }
     request->is_awaited = false;
     free_body(c); /* the client may take its time for the reply */
     send_reply(c, reply);
@@ -414,16 +416,22 @@ static void on_deadline(uv_timer_t *timer)
     connection_give_up(c, c->has_left ? HTTP_LEFT : HTTP_DEADLINE);
 }
 
-void http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *fn, void *user)
+bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *fn, void *user)
 {
     struct connection *c = request->connection;
 
+    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining) {
+        send_error(c, 503, "server_busy", "Too many requests wait for their translation");
+        return false;
+    }
+    c->http->n_awaited++;
     request->is_awaited = true;
     request->give_up = fn;
     request->user = user;
     uv_update_time(c->http->loop); /* parsing may have taken a while */
     c->since_ms = uv_now(c->http->loop);
     uv_timer_start(&c->deadline, on_deadline, c->has_left ? 0 : timeout_ms, 0);
+    return true;
 }
 
 void http_set_deadline(struct http_request *request, uint64_t timeout_ms)

@@ -1,6 +1,6 @@
 /* Who gets a place. Happy path: the listener is readable -> accept_all() -> connection_open().
  *
- * Failure modes: max_connections are open: RESERVED_PLACES more are let in, replies ask clients to
+ * Failure modes: max_connections are open: up to twice as many are let in, replies ask clients to
  * leave, and those leave that idle or are slow, first of the address that has most connections;
  * where nobody can leave, new ones wait in the kernel's queue. No descriptors: one leaves, too; if
  * nobody can, accepting pauses until a connection closes or the next sweep. Clocks: sweep() looks
@@ -15,6 +15,7 @@
 
 #include "connection.h"
 #include "error.h"
+#include "listener.h"
 #include "log.h"
 
 enum {
@@ -32,6 +33,13 @@ enum {
 bool http_is_full(const struct http *http)
 {
     return http->n_connections > http->options.max_connections;
+}
+
+size_t http_places(const struct http *http)
+{
+    const size_t most = http->options.max_connections;
+
+    return most + (most < LISTENER_BACKLOG ? most : LISTENER_BACKLOG);
 }
 
 /* 0: it stays. Else it may leave for others, first those with the highest rank: who has what he
@@ -218,7 +226,7 @@ static bool accept_one(struct http *http)
 static void on_listener(uv_poll_t *listener, int status, int events)
 {
     struct http *http = listener->data;
-    const size_t most = (size_t)http->options.max_connections + RESERVED_PLACES;
+    const size_t most = http_places(http) + RESERVED_PLACES;
 
     (void)status;
     (void)events;

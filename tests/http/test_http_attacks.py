@@ -19,6 +19,7 @@ from attack import (
 )
 
 SECONDS = 3
+TEXTS = [f"Number {i} of the many texts that keep the one worker busy for a while." for i in range(40)]
 CHUNKED = JSON_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 SLOW_BODY = JSON_HEAD + b"Content-Length: 100000\r\n\r\n{\"q"
 
@@ -186,7 +187,8 @@ def open_slow_reader(server, requests):
     """Sends them, and never reads a reply: neither side's buffers are let grow."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.settimeout(0.1 * PATIENCE)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    connection.settimeout(0.03 * PATIENCE)
     connection.connect(("127.0.0.1", server.port))
     try:
         connection.sendall(requests)
@@ -195,15 +197,14 @@ def open_slow_reader(server, requests):
     return connection
 
 
-BLANKS = post({"q": " " * 1000000, "source": "en", "target": "de"})
+BLANKS = post({"q": " " * 300000, "source": "en", "target": "de"})
 
 
 @pytest.mark.parametrize("requests", [BLANKS, BLANKS + HEALTH, 50000 * HEALTH],
                          ids=["large reply", "large reply before another", "many replies"])
 def test_slow_readers_shut_nobody_out(serve, requests):
-    server = serve(max_connections=10, max_body_bytes=4 << 20, max_text_chars=4 << 20,
-                   max_bodies_bytes=1 << 30)
-    slow = [open_slow_reader(server, requests) for _ in range(45)]
+    server = serve(max_connections=40, max_text_chars=1 << 20)
+    slow = [open_slow_reader(server, requests) for _ in range(120)]
     try:
         with Others(server) as others:
             time.sleep(SECONDS)
@@ -214,15 +215,34 @@ def test_slow_readers_shut_nobody_out(serve, requests):
 
 
 def test_slow_readers_hold_no_bodies(serve):
-    server = serve(max_body_bytes=4 << 20, max_text_chars=4 << 20, max_bodies_bytes=4 << 20)
-    slow = [open_slow_reader(server, BLANKS)]
+    server = serve(max_text_chars=1 << 20, max_bodies_bytes=1 << 20)
+    slow = []
     try:
-        assert eventually(lambda: ask(server.port, BLANKS)[0] == 200, 2 * PATIENCE)
-        slow.append(open_slow_reader(server, BLANKS))
-        time.sleep(0.5 * PATIENCE)
+        for _ in range(6):
+            slow.append(open_slow_reader(server, BLANKS))
+            time.sleep(0.2 * PATIENCE)
         assert ask(server.port, BLANKS)[0] == 200
     finally:
         close_all(slow)
+
+
+def test_translations_in_all_places_shut_nobody_out(serve):
+    """Beyond twice as many as there are places they are refused, and health has its own."""
+    server = serve(max_connections=10, threads=1, batch_size=1, drain_timeout_s=0)
+    heavy = post({"q": TEXTS, "source": "en", "target": "de", "beam_size": 8})
+    many = open_many(server, 60, heavy)
+    try:
+        health = [ask(server.port, HEALTH) for _ in range(20)]
+        assert {status for status, _ in health} == {200}
+        assert max(seconds for _, seconds in health) <= PATIENCE
+        status, headers, body = read_reply(many[-1])
+        assert (status, json.loads(body)["code"]) == (503, "server_busy")
+        assert int(headers["retry-after"]) >= 1
+        server.stop()
+        statuses = [read_reply(connection)[0] for connection in many[:-1]]
+        assert set(statuses) <= {200, 503}
+    finally:
+        close_all(many)
 
 
 def test_burst_over_all_places_loses_nobody(serve):
@@ -236,19 +256,16 @@ def test_burst_over_all_places_loses_nobody(serve):
     assert statuses == [200] * 1500
 
 
-TEXTS = [f"Number {i} of the many texts that keep the one worker busy for a while." for i in range(40)]
-
-
 def test_sigterm_loses_nobody_in_the_queue_of_the_kernel(serve):
     server = serve(max_connections=4, threads=1, batch_size=1, drain_timeout_s=600)
     heavy = post({"q": TEXTS, "source": "en", "target": "de", "beam_size": 4})
-    busy = open_many(server, 40, heavy)
+    busy = open_many(server, 8, heavy) + open_many(server, 32, HEALTH[:10])
     time.sleep(0.3 * PATIENCE)
     queued = open_many(server, 10, TRANSLATE)
     server.signal()
-    statuses = [read_reply(connection)[0] for connection in queued + busy]
+    statuses = [read_reply(connection)[0] for connection in queued + busy[:8]]
     close_all(queued + busy)
-    assert statuses == [200] * 50
+    assert statuses == [200] * 18
     assert server.process.wait(timeout=10 * PATIENCE) == 0
 
 
