@@ -56,7 +56,7 @@ static const struct option options[] = {
      .type = OPTION_FLAG,
      .offset = offsetof(struct serve_args, check_config),
      .initial = "false",
-     .help = "check the configuration and exit"},
+     .help = "check configuration, address and models, and exit"},
     {.key = "help_config",
      .type = OPTION_FLAG,
      .offset = offsetof(struct serve_args, help_config),
@@ -135,6 +135,7 @@ enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
 
 struct serve {
     struct server server;
+    struct listener listener;
     uv_loop_t loop;
     uv_signal_t signals[N_SIGNALS];
     uv_timer_t drain_timer;
@@ -211,35 +212,36 @@ static struct acre_options engine_options(const struct settings *s)
     };
 }
 
-static int open_engine(struct server *server, struct acre_err *err)
+static int open_engine(struct server *server, acre_log_fn *log, struct acre_err *err)
 {
     struct acre_options chosen = engine_options(server->settings);
 
-    chosen.log = log_engine;
+    chosen.log = log;
     if (acre_engine_open(&chosen, &server->engine, err) != 0)
         return error_prefix(err, "engine: ");
-    return models_load(&server->models, server->engine, server->settings->models, err);
+    return models_load(&server->models, server->engine, server->settings->models,
+                       strcmp(server->settings->bad_models, "skip") == 0, err);
 }
 
-/* Only the engine knows the devices and number formats of this build. */
-static int check_engine(const struct settings *settings)
+/* All that starting needs but the port, which a running server may hold. */
+static int check_config(const struct settings *settings)
 {
-    struct acre_options chosen = engine_options(settings);
-    struct acre_engine *engine;
+    struct server server = {.settings = settings};
     struct acre_err err;
+    int rc = listener_check(settings->listen, &err);
 
-    chosen.n_threads = 1;
-    if (acre_engine_open(&chosen, &engine, &err) != 0)
-        return args_failed("engine: %s", err.text);
-    acre_engine_close(engine);
-    return EXIT_DONE;
+    if (rc == 0)
+        rc = open_engine(&server, NULL, &err);
+    acre_engine_close(server.engine);
+    models_fini(&server.models);
+    return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
 }
 
-static int open_http(struct serve *serve, int fd, struct acre_err *err)
+static int open_http(struct serve *serve, struct acre_err *err)
 {
     const struct settings *s = serve->server.settings;
     const struct http_options http_options = {
-        .fd = fd,
+        .listener = &serve->listener,
         .max_body_bytes = (size_t)s->max_body_bytes,
         .max_bodies_bytes = (size_t)(s->max_bodies_bytes < s->max_body_bytes ? s->max_body_bytes
                                                                              : s->max_bodies_bytes),
@@ -289,16 +291,31 @@ static void run_and_close(struct serve *serve)
     translator_free(server->translator);
 }
 
-static int serve_on(struct serve *serve, int fd, uint64_t start_ns, struct acre_err *err)
+static void say_ready(const struct serve *serve, uint64_t start_ns)
+{
+    char text[LISTENER_SOCKETS * (LISTENER_NAME_BYTES + 16)] = "", name[LISTENER_NAME_BYTES];
+    const struct server *server = &serve->server;
+
+    for (size_t i = 0; i < serve->listener.n_fds; i++) {
+        listener_name(&serve->listener, i, name);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%shttp://%s",
+                 i > 0 ? " and " : "", name);
+    }
+    log_info("serving %zu models on %s with %d threads", server->models.n_items,
+             acre_engine_backend(server->engine), acre_engine_threads(server->engine));
+    log_info("listening on %s, ready in %llu ms", text,
+             (unsigned long long)((uv_hrtime() - start_ns) / 1000000));
+}
+
+static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err)
 {
     struct server *server = &serve->server;
-    char name[64];
 
-    if (open_engine(server, err) != 0 ||
+    if (open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
                         &server->translator, err) != 0)
         return err->code;
-    if (listener_listen(fd, name, err) != 0 || open_http(serve, fd, err) != 0) {
+    if (listener_listen(&serve->listener, err) != 0 || open_http(serve, err) != 0) {
         translator_settle(server->translator);
         translator_close(server->translator);
         uv_run(&serve->loop, UV_RUN_DEFAULT);
@@ -306,10 +323,7 @@ static int serve_on(struct serve *serve, int fd, uint64_t start_ns, struct acre_
         return err->code;
     }
     start_signals(serve);
-    log_info("serving %zu models on %s with %d threads", server->models.n_items,
-             acre_engine_backend(server->engine), acre_engine_threads(server->engine));
-    log_info("listening on http://%s, ready in %llu ms", name,
-             (unsigned long long)((uv_hrtime() - start_ns) / 1000000));
+    say_ready(serve, start_ns);
     run_and_close(serve);
     log_info("stopped");
     return 0;
@@ -320,20 +334,19 @@ static int run_server(struct settings *settings)
     const uint64_t start_ns = uv_hrtime();
     struct serve serve = {.server = {.settings = settings}};
     struct acre_err err = {.code = 0};
-    int fd, rc;
+    int rc;
 
     signal(SIGPIPE, SIG_IGN);
     raise_descriptor_limit(settings);
-    if (listener_open(settings->listen, &fd, &err) != 0)
+    if (listener_open(settings->listen, &serve.listener, &err) != 0)
         return args_failed("%s", err.text);
     if (uv_loop_init(&serve.loop) != 0) {
-        close(fd);
+        listener_close(&serve.listener);
         return args_failed("the event loop cannot be set up");
     }
     serve.server.loop = &serve.loop;
-    rc = serve_on(&serve, fd, start_ns, &err);
-    if (rc != 0)
-        close(fd);
+    rc = serve_on(&serve, start_ns, &err);
+    listener_close(&serve.listener);
     acre_engine_close(serve.server.engine);
     models_fini(&serve.server.models);
     uv_loop_close(&serve.loop);
@@ -361,5 +374,5 @@ int cmd_serve(int argc, char **argv)
     rc = read_settings(&settings, &args);
     if (rc != 0)
         return rc;
-    return args.check_config ? check_engine(&settings) : run_server(&settings);
+    return args.check_config ? check_config(&settings) : run_server(&settings);
 }

@@ -1,6 +1,8 @@
 /* main.c - the acre command: finds the subcommand and runs it. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "acre.h"
 #include "args.h"
@@ -28,10 +30,23 @@ static void print_usage(FILE *out)
                  "Exit status: 0 done, 1 failed, 2 wrong usage.\n");
 }
 
+/* Where one is closed, the next file or socket would get its number, and what is printed. */
+static void open_standard_streams(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
 
+    open_standard_streams();
     if (!name) {
         print_usage(stderr);
         return EXIT_USAGE;

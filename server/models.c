@@ -86,19 +86,29 @@ static void open_all(struct openings *openings)
 }
 
 /* Takes what was opened, in order; the first error is the one that is told. */
-static int take_models(struct models *models, const struct openings *openings, struct acre_err *err)
+static int take_models(struct models *models, const struct openings *openings, bool skips_bad,
+                       struct acre_err *err)
 {
+    int rc = 0;
+
     models->items = calloc(openings->n_items + 1, sizeof(models->items[0]));
     if (!models->items)
         return error_set(err, ACRE_ENOMEM, "out of memory");
     for (size_t i = 0; i < openings->n_items; i++) {
-        if (openings->items[i].rc != 0) {
-            *err = openings->items[i].err;
-            return openings->items[i].rc;
+        const struct opening *opening = &openings->items[i];
+
+        if (opening->rc == 0) {
+            models->items[models->n_items++] = opening->model;
+            continue;
         }
-        models->items[models->n_items++] = openings->items[i].model;
+        if (rc == 0)
+            *err = opening->err;
+        rc = opening->rc;
+        if (!skips_bad)
+            return err->code;
+        log_warning("left out: %s", opening->err.text);
     }
-    return 0;
+    return models->n_items > 0 || rc == 0 ? 0 : err->code;
 }
 
 static int find_each(struct openings *openings, const char *folder, struct dirent **entries,
@@ -121,7 +131,7 @@ static int find_each(struct openings *openings, const char *folder, struct diren
 }
 
 static int open_each(struct models *models, struct acre_engine *engine, const char *folder,
-                     struct dirent **entries, int n_entries, struct acre_err *err)
+                     struct dirent **entries, int n_entries, bool skips_bad, struct acre_err *err)
 {
     struct openings openings = {.engine = engine};
     int rc;
@@ -132,7 +142,7 @@ static int open_each(struct models *models, struct acre_engine *engine, const ch
     rc = find_each(&openings, folder, entries, n_entries, err);
     if (rc == 0) {
         open_all(&openings);
-        rc = take_models(models, &openings, err);
+        rc = take_models(models, &openings, skips_bad, err);
     }
     free(openings.items);
     return rc;
@@ -177,7 +187,7 @@ static void warn_of_doubles(const struct models *models)
 }
 
 int models_load(struct models *models, struct acre_engine *engine, const char *folder,
-                struct acre_err *err)
+                bool skips_bad, struct acre_err *err)
 {
     struct dirent **entries;
     int n_entries, rc;
@@ -190,7 +200,7 @@ int models_load(struct models *models, struct acre_engine *engine, const char *f
     if (n_entries < 0)
         return error_set(err, ACRE_EIO, "%s: expected a folder of models, found: %s", folder,
                          strerror(errno));
-    rc = open_each(models, engine, folder, entries, n_entries, err);
+    rc = open_each(models, engine, folder, entries, n_entries, skips_bad, err);
     for (int i = 0; i < n_entries; i++)
         free(entries[i]);
     free(entries);

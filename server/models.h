@@ -7,6 +7,7 @@
 #define SERVER_MODELS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "acre.h"
@@ -16,9 +17,10 @@ struct models {
     size_t n_items;
 };
 
-/* Loads `folder` if it is a model directory, else every model directory in it. */
+/* Loads `folder` if it is a model directory, else every model directory in it. With `skips_bad`
+ * those that cannot be loaded are left out, with a line in the log, unless none can. */
 int models_load(struct models *models, struct acre_engine *engine, const char *folder,
-                struct acre_err *err);
+                bool skips_bad, struct acre_err *err);
 void models_fini(struct models *models);
 
 /* NULL if there is none. */

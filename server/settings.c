@@ -21,6 +21,11 @@ static bool is_filled(const char *text)
     return text[0] != '\0';
 }
 
+static bool is_fail_or_skip(const char *text)
+{
+    return strcmp(text, "fail") == 0 || strcmp(text, "skip") == 0;
+}
+
 static bool is_header_text(const char *text)
 {
     for (; *text; text++)
@@ -34,6 +39,9 @@ const struct option settings_table[] = {
          "address to serve on; 0.0.0.0 or [::] is every address, port 0 picks a free port"),
     TEXT(models, "models", is_filled, "a folder",
          "folder of model directories; every subfolder with a config.json is served"),
+    TEXT(bad_models, "fail", is_fail_or_skip, "\"fail\" or \"skip\"",
+         "what a model that cannot be loaded means: fail, the server does not start; skip, it "
+         "serves the others and says so in its log"),
     TEXT(device, "auto", settings_valid_device, SETTINGS_DEVICE_EXPECTED,
          "where to compute: auto, cpu, cuda or cuda:N"),
     TEXT(compute_type, "auto", settings_valid_compute_type, SETTINGS_COMPUTE_TYPE_EXPECTED,

@@ -11,6 +11,7 @@
 struct settings {
     char listen[OPTION_TEXT_BYTES];
     char models[OPTION_TEXT_BYTES];
+    char bad_models[OPTION_TEXT_BYTES];
     char device[OPTION_TEXT_BYTES];
     char compute_type[OPTION_TEXT_BYTES];
     int64_t threads;

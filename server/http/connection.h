@@ -69,7 +69,8 @@ struct connection {
 struct http {
     struct http_options options;
     uv_loop_t *loop;
-    uv_poll_t listener;
+    uv_poll_t accepting[LISTENER_SOCKETS]; /* one for each socket of the listener */
+    size_t n_accepting;
     uv_timer_t sweep_timer;
     uv_idle_t turn; /* runs while connections are ready */
     int n_handles;

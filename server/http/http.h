@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "acre.h"
+#include "listener.h"
 
 struct http;
 struct http_request;
@@ -23,7 +24,7 @@ struct http_request;
 typedef void http_handler_fn(struct http_request *request, void *user);
 
 struct http_options {
-    int fd; /* a listening socket; owned by the server from http_open() on, if that succeeds */
+    struct listener *listener; /* listening; its sockets are closed when draining starts */
     size_t max_body_bytes;
     size_t max_bodies_bytes;  /* of all requests together, until they are replied to */
     unsigned max_connections; /* beyond it those that idle, then those that are slow are closed */
