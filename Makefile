@@ -23,9 +23,9 @@ SERVER_LIBS := libuv
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
 ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread
 SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null)
-LLHTTP := /usr/share/llhttp# Debian has the parser as source
-LLHTTP_FLAGS := -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
-CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) $(LLHTTP_FLAGS)
+LLHTTP := /usr/share/llhttp# Debian has this parser as source
+CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) \
+            -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
 CFLAGS += -std=c11 -g $(OPTIMISE) $(WARNINGS) -fno-math-errno
 CXXFLAGS += -std=c++17 -g $(OPTIMISE) -Wall -Wextra
 LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
@@ -39,7 +39,7 @@ VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
-SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c server/*/*.c)) $(LLHTTP_OBJ)
+SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*/*.c)) $(LLHTTP_OBJ)
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
 UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 ISA_avx2 := -mavx2 -mfma -mf16c

@@ -8,7 +8,7 @@
  * heads without data are cut off. A client that leaves while its request is awaited makes the
  * handler give up. A connection gets one piece, or REQUESTS_PER_TURN requests, per turn of the
  * loop; what is left waits in http->ready while others have their turn. */
-#include "connection.h"
+#include "http/connection.h"
 
 #include <errno.h>
 #include <netinet/in.h>

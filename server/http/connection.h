@@ -9,8 +9,8 @@
 #ifndef SERVER_HTTP_CONNECTION_H
 #define SERVER_HTTP_CONNECTION_H
 
-#include "addresses.h"
-#include "request.h"
+#include "http/addresses.h"
+#include "http/request.h"
 
 enum {
     READ_BYTES = 32768, /* most that one connection is read, and parsed, in a turn of the loop */

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "connection.h"
-#include "error.h"
-#include "log.h"
+#include "http/connection.h"
+#include "common/error.h"
+#include "common/log.h"
 
 enum {
     SWEEP_MS = 1000,

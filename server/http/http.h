@@ -16,7 +16,7 @@
 #include <uv.h>
 
 #include "acre.h"
-#include "listener.h"
+#include "http/listener.h"
 
 struct http;
 struct http_request;

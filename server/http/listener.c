@@ -1,4 +1,4 @@
-#include "listener.h"
+#include "http/listener.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "error.h"
+#include "common/error.h"
 
 enum { HOST_BYTES = 256, PORT_BYTES = 6 };
 

@@ -10,7 +10,7 @@
 
 #include <llhttp.h>
 
-#include "http.h"
+#include "http/http.h"
 
 enum { MAX_HEADERS = 100, MAX_HEAD_BYTES = 65536 };
 

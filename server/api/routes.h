@@ -1,0 +1,24 @@
+/* routes.h - the one table of paths and methods, and the handlers in it.
+ *
+ * A dialect is a file api_*.c whose handlers are declared here and listed in routes.c.
+ * Loop thread only.
+ */
+#ifndef SERVER_API_ROUTES_H
+#define SERVER_API_ROUTES_H
+
+#include "http/http.h"
+#include "serve/server.h"
+
+/* Replies, or awaits. `rest` is what a path ending in "/" + anything has there, else NULL. */
+typedef void route_fn(struct server *server, struct http_request *request, const char *rest);
+
+/* The handler of every request; `user` is the struct server. */
+void routes_handle(struct http_request *request, void *user);
+
+/* api_libre.c: LibreTranslate's calls. */
+route_fn api_libre_translate, api_libre_languages;
+
+/* api_status.c: what this server is and how it is. */
+route_fn api_status_models, api_status_health, api_status_live, api_status_ready;
+
+#endif
