@@ -122,7 +122,8 @@ test-programs: $(UNIT_TESTS) $B/tests/golden/area
 build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
 build/venv-parity/ready: tests/parity/requirements.txt models/train/requirements.txt
-build/venv-test/ready build/venv-bench/ready build/venv-parity/ready:
+build/venv-train/ready: models/train/requirements.txt
+build/venv-test/ready build/venv-bench/ready build/venv-parity/ready build/venv-train/ready:
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
@@ -150,11 +151,6 @@ eval: ## score the shipped models, and write it down (EVAL=DIR CORPORA=DIR MODEL
 	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready
 	build/venv-test/bin/python -m models.evaluate $(MODEL) --acre $B/acre \
 	    $(if $(EVAL),--eval $(EVAL)) $(if $(CORPORA),--corpora $(CORPORA)) $(ARGS)
-
-build/venv-train/ready: models/train/requirements.txt
-	python3 -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
 
 bench: ## measure Acre and its peer; writes tests/bench/results (EVAL=DIR for BLEU, ARGS=--help)
 	@conf/packages install build test
