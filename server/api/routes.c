@@ -1,5 +1,6 @@
 #include "api/routes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/reply.h"
@@ -9,12 +10,46 @@
 static const struct route {
     const char *path, *method;
     route_fn *handler;
+    const char *dialect;
 } routes[] = {
-    {"/translate", "POST", api_libre_translate}, {"/translate/*", "POST", api_libre_translate},
-    {"/languages", "GET", api_libre_languages},  {"/models", "GET", api_status_models},
-    {"/health", "GET", api_status_health},       {"/health/live", "GET", api_status_live},
-    {"/health/ready", "GET", api_status_ready},
+    {"/translate", "POST", api_libre_translate, "libretranslate"},
+    {"/translate/*", "POST", api_libre_translate, "libretranslate"},
+    {"/languages", "GET", api_libre_languages, "libretranslate"},
+    {"/models", "GET", api_status_models, "acre"},
+    {"/metrics", "GET", api_metrics, "acre"},
+    {"/health", "GET", api_status_health, "acre"},
+    {"/health/live", "GET", api_status_live, "acre"},
+    {"/health/ready", "GET", api_status_ready, "acre"},
 };
+enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
+
+int routes_open(struct server *server, struct acre_err *err)
+{
+    server->routes = calloc(N_ROUTES + 1, sizeof(server->routes[0]));
+    if (!server->routes)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    server->n_routes = N_ROUTES + 1;
+    for (size_t i = 0; i < N_ROUTES; i++) {
+        server->routes[i].path = routes[i].path;
+        server->routes[i].method = routes[i].method;
+        server->routes[i].dialect = routes[i].dialect;
+    }
+    server->routes[N_ROUTES].path = server->routes[N_ROUTES].method = "none";
+    server->routes[N_ROUTES].dialect = "none";
+    return 0;
+}
+
+void routes_close(struct server *server)
+{
+    free(server->routes);
+}
+
+void routes_count(void *user, void *label, int status, double seconds)
+{
+    struct server *server = user;
+
+    stats_count(label ? label : &server->routes[N_ROUTES], status, seconds);
+}
 
 static bool path_matches(const char *pattern, const char *path, const char **rest)
 {
@@ -53,6 +88,7 @@ static void refuse(struct http_request *request, bool get, bool post)
 
 void routes_handle(struct http_request *request, void *user)
 {
+    struct server *server = user;
     const char *method = http_method(request), *rest;
     bool get = false, post = false;
 
@@ -62,11 +98,12 @@ void routes_handle(struct http_request *request, void *user)
     }
     if (strcmp(method, "HEAD") == 0)
         method = "GET"; /* whose reply goes without its body */
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+    for (size_t i = 0; i < N_ROUTES; i++) {
         if (!path_matches(routes[i].path, http_path(request), &rest))
             continue;
         if (strcmp(routes[i].method, method) == 0) {
-            routes[i].handler(user, request, rest);
+            http_set_label(request, &server->routes[i]);
+            routes[i].handler(server, request, rest);
             return;
         }
         get = get || strcmp(routes[i].method, "GET") == 0;

@@ -1,6 +1,6 @@
 /* routes.h - the one table of paths and methods, and the handlers in it.
  *
- * A dialect is a file api_*.c whose handlers are declared here and listed in routes.c.
+ * Handlers, of dialects and of the server itself, are declared here and listed in routes.c.
  * Loop thread only.
  */
 #ifndef SERVER_API_ROUTES_H
@@ -12,13 +12,21 @@
 /* Replies, or awaits. `rest` is what a path ending in "/" + anything has there, else NULL. */
 typedef void route_fn(struct server *server, struct http_request *request, const char *rest);
 
-/* The handler of every request; `user` is the struct server. */
-void routes_handle(struct http_request *request, void *user);
+/* Makes server->routes. */
+int routes_open(struct server *server, struct acre_err *err);
+void routes_close(struct server *server);
 
-/* api_libre.c: LibreTranslate's calls. */
+/* The handler of every request, and who counts its reply; `user` is the struct server. */
+void routes_handle(struct http_request *request, void *user);
+http_replied_fn routes_count;
+
+/* libre.c: LibreTranslate's calls. */
 route_fn api_libre_translate, api_libre_languages;
 
-/* api_status.c: what this server is and how it is. */
+/* status.c: what this server is and how it is. */
 route_fn api_status_models, api_status_health, api_status_live, api_status_ready;
+
+/* metrics.c: what the server counts. */
+route_fn api_metrics;
 
 #endif

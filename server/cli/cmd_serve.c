@@ -252,6 +252,7 @@ static int open_http(struct serve *serve, struct acre_err *err)
         .send_timeout_s = (unsigned)s->send_timeout_s,
         .cors_origin = s->cors_origin,
         .handler = routes_handle,
+        .replied = routes_count,
         .user = &serve->server,
     };
 
@@ -311,7 +312,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
 {
     struct server *server = &serve->server;
 
-    if (open_engine(server, log_engine, err) != 0 ||
+    if (routes_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
                         &server->translator, err) != 0)
         return err->code;
@@ -347,6 +348,7 @@ static int run_server(struct settings *settings)
     serve.server.loop = &serve.loop;
     rc = serve_on(&serve, start_ns, &err);
     listener_close(&serve.listener);
+    routes_close(&serve.server);
     acre_engine_close(serve.server.engine);
     models_fini(&serve.server.models);
     uv_loop_close(&serve.loop);

@@ -347,8 +347,19 @@ static void send_more(struct connection *c)
     end_reply(c);
 }
 
+static void count(const struct connection *c, int status)
+{
+    const struct http_options *o = &c->http->options;
+    const struct http_request *request = c->request;
+    const uint64_t begun_ns = request ? request->begun_ns : 0;
+
+    o->replied(o->user, request ? request->label : NULL, status,
+               begun_ns ? 1e-9 * (double)(uv_hrtime() - begun_ns) : 0.0);
+}
+
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
+    count(c, reply->status);
     c->reply = *reply;
     if (make_head(c) != 0) {
         connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
@@ -509,6 +520,7 @@ static int on_head_end(llhttp_t *parser)
     if (request_end_head(c->request, parser) != 0 || check_length(c) != 0)
         return -1;
     enter(c, PHASE_BODY);
+    c->request->begun_ns = uv_hrtime();
     c->is_active = true;
     c->http->n_active++;
     return 0;
@@ -804,6 +816,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 const char *http_method(const struct http_request *request)
 {
     return request->method;
+}
+
+void http_set_label(struct http_request *request, void *label)
+{
+    request->label = label;
 }
 
 const char *http_path(const struct http_request *request)

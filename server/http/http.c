@@ -373,6 +373,16 @@ size_t http_active(const struct http *http)
     return http->n_active;
 }
 
+size_t http_connections(const struct http *http)
+{
+    return http->n_connections;
+}
+
+size_t http_bodies_bytes(const struct http *http)
+{
+    return http->bodies_bytes;
+}
+
 size_t http_give_up_all(struct http *http)
 {
     size_t n = 0;

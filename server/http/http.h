@@ -23,6 +23,9 @@ struct http_request;
 
 typedef void http_handler_fn(struct http_request *request, void *user);
 
+/* A reply goes out. `label` is what http_set_label() set, or NULL where no handler was reached. */
+typedef void http_replied_fn(void *user, void *label, int status, double seconds);
+
 struct http_options {
     struct listener *listener; /* listening; its sockets are closed when draining starts */
     size_t max_body_bytes;
@@ -34,6 +37,7 @@ struct http_options {
     unsigned send_timeout_s;              /* for a client to take its reply */
     const char *cors_origin; /* "" for no CORS headers; borrowed for the server's life */
     http_handler_fn *handler;
+    http_replied_fn *replied;
     void *user;
 };
 
@@ -46,6 +50,10 @@ bool http_is_draining(const struct http *http);
 
 /* Requests whose headers are complete and whose reply is not sent yet. */
 size_t http_active(const struct http *http);
+
+/* Open connections; bytes of the bodies of requests that are not replied to. */
+size_t http_connections(const struct http *http);
+size_t http_bodies_bytes(const struct http *http);
 
 /* How much later than due the loop comes round to its timers, now: 0 in a healthy one. */
 uint64_t http_lag_ms(const struct http *http);
@@ -64,6 +72,9 @@ const char *http_path(const struct http_request *request);  /* decoded, without 
 const char *http_query(const struct http_request *request); /* as it came; "" if there is none */
 const char *http_header(const struct http_request *request, const char *name); /* or NULL */
 const char *http_body(const struct http_request *request, size_t *bytes);      /* not terminated */
+
+/* What the reply is counted under. */
+void http_set_label(struct http_request *request, void *label);
 
 /* ---- The reply ------------------------------------------------------------------------------- */
 

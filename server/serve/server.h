@@ -10,6 +10,7 @@
 #include "http/http.h"
 #include "serve/models.h"
 #include "serve/settings.h"
+#include "serve/stats.h"
 #include "serve/translate.h"
 
 struct server {
@@ -20,6 +21,8 @@ struct server {
     struct models models;
     struct translator *translator;
     struct http *http;
+    struct stats_route *routes; /* as in the table of routes; the last counts what has no route */
+    size_t n_routes;
 };
 
 #endif
