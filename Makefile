@@ -56,7 +56,7 @@ CONTRACT_areas := off # it rounds as the authors' code does
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden parity bench bench-kernels profile train eval lint \
+.PHONY: build serve test test-programs golden parity bench bench-kernels bench-split profile train eval lint \
         fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
@@ -168,13 +168,18 @@ bench-kernels: ## the packed products against OpenBLAS and the processor's limit
 	@$(MAKE) --no-print-directory $B/tests/bench/products
 	@OPENBLAS_NUM_THREADS=1 $B/tests/bench/products
 
+bench-split: ## how long texts of many kinds take to be split into sentences and tokens
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/tests/bench/split
+	@$B/tests/bench/split
+
 lint: ## layering, formatting, sizes
 	@conf/packages install lint
 	tests/lint
 
-fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60)
+fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TARGET=spm
 	@conf/packages install build fuzz
-	tests/fuzz/run $(FUZZ_SECONDS)
+	tests/fuzz/run $(or $(FUZZ_SECONDS),60) $(TARGET)
 
 install: build ## install command, library, header and models under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre

@@ -1,6 +1,7 @@
-/* Happy path: translate_start() copies the texts -> submit_all() makes N jobs (in a pool thread,
- * then on_submitted(); of one short text in the loop) -> each job's on_done() (engine worker) puts
- * its item on the list and wakes the loop -> on_wake() counts it off -> the last one calls `done`
+/* Happy path: translate_start() copies the texts -> submit_some() makes N jobs (in a pool thread,
+ * as often as on_submitted() finds that there is more; of one short text in the loop) -> each job's
+ * on_done() (engine worker) puts its item on the list and wakes the loop -> on_wake() counts it off
+ * -> the last one calls `done`
  * -> its owner reads the results and closes.
  *
  * Failure modes: the queue is full at the k-th text: `done` is called at once, and closing cancels
@@ -20,6 +21,10 @@
 /* A single text of up to so many bytes is submitted by the loop itself: that takes tenths of a
  * millisecond at most, and spares waking a thread of the pool and being woken by it. */
 enum { SHORT_BYTES = 512 };
+
+/* What is submitted at a time in the pool; a request that has more waits in its queue again, behind
+ * the others. That takes up to some ten milliseconds. */
+enum { SHARE_BYTES = 16384, TEXT_COST_BYTES = 64 };
 
 struct item {
     struct translate *translate;
@@ -46,8 +51,8 @@ struct translate {
     bool is_submitting;          /* loop thread only */
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
+    size_t next;         /* the first item that is not submitted; it may have a job */
     size_t n_submitted;
-    size_t failed_index;
     int status; /* of submitting */
     struct acre_err err;
 
@@ -149,30 +154,55 @@ static void on_wake(uv_poll_t *wake, int status, int events)
 
 /* ---- Submitting ------------------------------------------------------------------------------ */
 
-static void submit_all(struct translate *translate)
+static bool has_more(const struct translate *translate)
 {
-    struct acre_engine *engine = translate->translator->engine;
+    return translate->status == 0 && translate->next < translate->n_items;
+}
+
+/* About max_bytes more of the next item, which has a text. */
+static void submit_part(struct translate *translate, size_t max_bytes)
+{
     struct acre_request request = translate->request;
+    struct item *item = &translate->items[translate->next];
+    bool is_queued = false;
 
-    for (size_t i = 0; i < translate->n_items && translate->status == 0; i++) {
-        struct item *item = &translate->items[i];
+    request.text = item->text;
+    request.text_bytes = item->bytes;
+    request.user = item;
+    if (!item->job)
+        translate->status =
+            acre_job_open(translate->translator->engine, &request, &item->job, &translate->err);
+    if (translate->status == 0)
+        translate->status = acre_job_split(item->job, max_bytes, &is_queued, &translate->err);
+    if (!is_queued)
+        return;
+    translate->n_submitted++;
+    translate->next++;
+}
 
-        if (item->bytes == 0)
-            continue;
-        if (atomic_load(&translate->is_cancelled)) {
+static void submit_some(struct translate *translate, size_t max_bytes)
+{
+    while (has_more(translate) && max_bytes > 0) {
+        const struct item *item = &translate->items[translate->next];
+        size_t bytes = item->bytes + TEXT_COST_BYTES;
+
+        if (atomic_load(&translate->is_cancelled))
             translate->status = ACRE_ECANCELLED;
-            break;
-        }
-        request.text = item->text;
-        request.text_bytes = item->bytes;
-        request.user = item;
-        translate->failed_index = i;
-        translate->status = acre_submit(engine, &request, &item->job, &translate->err);
-        if (translate->status == 0)
-            translate->n_submitted++;
+        else if (item->bytes == 0)
+            translate->next++;
         else
-            item->job = NULL;
+            submit_part(translate, max_bytes);
+        max_bytes -= bytes < max_bytes ? bytes : max_bytes;
     }
+}
+
+/* What could not be queued ends here. */
+static void drop_part(struct translate *translate)
+{
+    if (translate->status == 0)
+        return;
+    acre_job_close(translate->items[translate->next].job);
+    translate->items[translate->next].job = NULL;
 }
 
 static void cancel_jobs(struct translate *translate)
@@ -185,7 +215,8 @@ static void cancel_jobs(struct translate *translate)
 /* Loop thread, which submits, and tells the owner of a failure or of blank texts later. */
 static void submit_now(struct translate *translate)
 {
-    submit_all(translate);
+    submit_some(translate, SIZE_MAX);
+    drop_part(translate);
     free(translate->texts);
     translate->texts = NULL;
     if (translate->status == 0 && translate->n_submitted > 0)
@@ -198,7 +229,7 @@ static void submit_now(struct translate *translate)
 /* Pool thread. */
 static void submit_in_pool(uv_work_t *work)
 {
-    submit_all(work->data);
+    submit_some(work->data, SHARE_BYTES);
 }
 
 static void on_submitted(uv_work_t *work, int status)
@@ -206,6 +237,11 @@ static void on_submitted(uv_work_t *work, int status)
     struct translate *translate = work->data;
 
     (void)status;
+    if (has_more(translate)) {
+        uv_queue_work(translate->translator->loop, work, submit_in_pool, on_submitted);
+        return;
+    }
+    drop_part(translate);
     translate->is_submitting = false;
     translate->translator->n_submitting--;
     if (translate->number != translate->translator->n_started)
@@ -321,8 +357,7 @@ int translate_error(const struct translate *translate, struct srv_error *error)
                            "more text than this server queues at once; send it "
                            "in several requests");
     if (translate->status != 0)
-        return explain(translate, translate->failed_index, translate->status, &translate->err,
-                       error);
+        return explain(translate, translate->next, translate->status, &translate->err, error);
     for (size_t i = 0; i < translate->n_items; i++) {
         const struct acre_result *result = translate_result(translate, i);
 
