@@ -8,7 +8,7 @@
  * heads without data are cut off. A client that leaves while its request is awaited makes the
  * handler give up. A connection gets one piece, or REQUESTS_PER_TURN requests, per turn of the
  * loop; what is left waits in http->ready while others have their turn. */
-#include "connection.h"
+#include "http/connection.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -346,8 +346,19 @@ static void send_more(struct connection *c)
     end_reply(c);
 }
 
+static void count(const struct connection *c, int status)
+{
+    const struct http_options *o = &c->http->options;
+    const struct http_request *request = c->request;
+    const uint64_t begun_ns = request ? request->begun_ns : 0;
+
+    o->replied(o->user, request ? request->label : NULL, status,
+               begun_ns ? 1e-9 * (double)(uv_hrtime() - begun_ns) : 0.0);
+}
+
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
+    count(c, reply->status);
     c->reply = *reply;
     if (make_head(c) != 0) {
         connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
@@ -420,10 +431,8 @@ bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_
 {
     struct connection *c = request->connection;
 
-    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining) {
-        send_error(c, 503, "server_busy", "Too many requests wait for their translation");
+    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining)
         return false;
-    }
     c->http->n_awaited++;
     request->is_awaited = true;
     request->give_up = fn;
@@ -517,6 +526,7 @@ static int on_head_end(llhttp_t *parser)
     if (request_end_head(c->request, parser) != 0 || check_length(c) != 0)
         return -1;
     enter(c, PHASE_BODY);
+    c->request->begun_ns = uv_hrtime();
     c->is_active = true;
     c->http->n_active++;
     return 0;
@@ -830,6 +840,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 const char *http_method(const struct http_request *request)
 {
     return request->method;
+}
+
+void http_set_label(struct http_request *request, void *label)
+{
+    request->label = label;
 }
 
 const char *http_path(const struct http_request *request)

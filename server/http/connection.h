@@ -9,8 +9,8 @@
 #ifndef SERVER_HTTP_CONNECTION_H
 #define SERVER_HTTP_CONNECTION_H
 
-#include "addresses.h"
-#include "request.h"
+#include "http/addresses.h"
+#include "http/request.h"
 
 enum {
     READ_BYTES = 32768, /* most that one connection is read, and parsed, in a turn of the loop */
@@ -70,7 +70,8 @@ struct connection {
 struct http {
     struct http_options options;
     uv_loop_t *loop;
-    uv_poll_t listener;
+    uv_poll_t accepting[LISTENER_SOCKETS]; /* one for each socket of the listener */
+    size_t n_accepting;
     uv_timer_t sweep_timer;
     uv_idle_t turn;                 /* runs while connections are ready */
     struct connection *connections; /* latest first */

@@ -13,10 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "connection.h"
-#include "error.h"
-#include "listener.h"
-#include "log.h"
+#include "http/connection.h"
+#include "common/error.h"
+#include "common/log.h"
 
 enum {
     SWEEP_MS = 1000,
@@ -152,20 +151,22 @@ bool http_make_memory(struct http *http, const struct connection *asking, size_t
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
 
-static void on_listener(uv_poll_t *listener, int status, int events);
+static void on_client(uv_poll_t *poll, int status, int events);
 
 static void start_accepting(struct http *http)
 {
     if (http->is_accepting || http->is_draining)
         return;
     http->is_accepting = true;
-    uv_poll_start(&http->listener, UV_READABLE, on_listener);
+    for (size_t i = 0; i < http->n_accepting; i++)
+        uv_poll_start(&http->accepting[i], UV_READABLE, on_client);
 }
 
 static void stop_accepting(struct http *http)
 {
     http->is_accepting = false;
-    uv_poll_stop(&http->listener);
+    for (size_t i = 0; i < http->n_accepting; i++)
+        uv_poll_stop(&http->accepting[i]);
 }
 
 void http_on_closed(struct http *http)
@@ -196,12 +197,12 @@ static void check_share(struct http *http, struct connection *c)
 }
 
 /* Whether there may be more to accept. */
-static bool accept_one(struct http *http)
+static bool accept_one(struct http *http, int listening_fd)
 {
     struct sockaddr_storage peer = {0};
     socklen_t peer_bytes = sizeof(peer);
-    int fd = accept4(http->options.fd, (struct sockaddr *)&peer, &peer_bytes,
-                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd =
+        accept4(listening_fd, (struct sockaddr *)&peer, &peer_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct connection *c;
 
     if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -212,7 +213,8 @@ static bool accept_one(struct http *http)
         complain(http);
         if (make_place(http, NULL))
             return true;
-        stop_accepting(http);
+        if (!http->is_draining)
+            stop_accepting(http);
         return false;
     }
     c = connection_open(http, fd, (struct sockaddr *)&peer);
@@ -223,10 +225,11 @@ static bool accept_one(struct http *http)
     return true;
 }
 
-static void on_listener(uv_poll_t *listener, int status, int events)
+static void on_client(uv_poll_t *poll, int status, int events)
 {
-    struct http *http = listener->data;
+    struct http *http = poll->data;
     const size_t most = http_places(http) + RESERVED_PLACES;
+    const int fd = http->options.listener->fds[poll - http->accepting];
 
     (void)status;
     (void)events;
@@ -235,7 +238,7 @@ static void on_listener(uv_poll_t *listener, int status, int events)
             stop_accepting(http);
             return;
         }
-        if (!accept_one(http))
+        if (!accept_one(http, fd))
             return;
     }
 }
@@ -343,6 +346,19 @@ static char *make_cors(const char *origin)
                                                                                        : text;
 }
 
+static int watch_listener(struct http *http)
+{
+    const struct listener *listener = http->options.listener;
+
+    for (size_t i = 0; i < listener->n_fds; i++) {
+        if (uv_poll_init(http->loop, &http->accepting[i], listener->fds[i]) != 0)
+            return -1;
+        http->accepting[i].data = http;
+        http->n_accepting++;
+    }
+    return 0;
+}
+
 int http_open(uv_loop_t *loop, const struct http_options *options, struct http **out,
               struct acre_err *err)
 {
@@ -355,13 +371,17 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     http->ready_end = &http->ready;
     http->addresses = addresses_open();
     http->cors = make_cors(options->cors_origin);
-    if (!http->addresses || !http->cors || uv_poll_init(loop, &http->listener, options->fd) != 0) {
+    if (!http->addresses || !http->cors) {
+        http_free(http);
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    }
+    if (watch_listener(http) != 0) {
         http_free(http);
         return error_set(err, ACRE_EIO, "the HTTP server cannot start: %s", strerror(errno));
     }
     uv_timer_init(loop, &http->sweep_timer);
     uv_idle_init(loop, &http->turn);
-    http->listener.data = http->sweep_timer.data = http->turn.data = http;
+    http->sweep_timer.data = http->turn.data = http;
     http->swept_ns = uv_hrtime();
     uv_timer_start(&http->sweep_timer, sweep, SWEEP_MS, SWEEP_MS);
     start_accepting(http);
@@ -375,11 +395,12 @@ void http_drain(struct http *http)
     if (http->is_draining)
         return;
     http->is_draining = true;
-    while (accept_one(http))
-        continue;
-    stop_accepting(http);
-    uv_close((uv_handle_t *)&http->listener, NULL);
-    close(http->options.fd);
+    for (size_t i = 0; i < http->n_accepting; i++) {
+        while (accept_one(http, http->options.listener->fds[i]))
+            continue;
+        uv_close((uv_handle_t *)&http->accepting[i], NULL);
+    }
+    listener_close(http->options.listener);
 }
 
 bool http_is_draining(const struct http *http)
@@ -390,6 +411,16 @@ bool http_is_draining(const struct http *http)
 size_t http_active(const struct http *http)
 {
     return http->n_active;
+}
+
+size_t http_connections(const struct http *http)
+{
+    return http->n_connections;
+}
+
+size_t http_bodies_bytes(const struct http *http)
+{
+    return http->bodies_bytes;
 }
 
 size_t http_give_up_all(struct http *http)

@@ -16,14 +16,18 @@
 #include <uv.h>
 
 #include "acre.h"
+#include "http/listener.h"
 
 struct http;
 struct http_request;
 
 typedef void http_handler_fn(struct http_request *request, void *user);
 
+/* A reply goes out. `label` is what http_set_label() set, or NULL where no handler was reached. */
+typedef void http_replied_fn(void *user, void *label, int status, double seconds);
+
 struct http_options {
-    int fd; /* a listening socket; owned by the server from http_open() on, if that succeeds */
+    struct listener *listener; /* listening; its sockets are closed when draining starts */
     size_t max_body_bytes;
     size_t max_bodies_bytes;  /* of all requests together, until they are replied to */
     unsigned max_connections; /* beyond it those that idle, then those that are slow are closed */
@@ -33,6 +37,7 @@ struct http_options {
     unsigned send_timeout_s;              /* for a client to take its reply */
     const char *cors_origin; /* "" for no CORS headers; borrowed for the server's life */
     http_handler_fn *handler;
+    http_replied_fn *replied;
     void *user;
 };
 
@@ -45,6 +50,10 @@ bool http_is_draining(const struct http *http);
 
 /* Requests whose headers are complete and whose reply is not sent yet. */
 size_t http_active(const struct http *http);
+
+/* Open connections; bytes of the bodies of requests that are not replied to. */
+size_t http_connections(const struct http *http);
+size_t http_bodies_bytes(const struct http *http);
 
 /* How much later than due the loop comes round to its timers, now: 0 in a healthy one. */
 uint64_t http_lag_ms(const struct http *http);
@@ -65,6 +74,9 @@ const char *http_query(const struct http_request *request); /* as it came; "" if
 const char *http_header(const struct http_request *request, const char *name); /* or NULL */
 const char *http_body(const struct http_request *request, size_t *bytes);      /* not terminated */
 
+/* What the reply is counted under. */
+void http_set_label(struct http_request *request, void *label);
+
 /* ---- The reply ------------------------------------------------------------------------------- */
 
 struct http_reply {
@@ -84,7 +96,7 @@ typedef void http_give_up_fn(void *user, enum http_give_up why);
 
 /* Says, inside the handler, that the reply comes later. `give_up` is called at most once, from the
  * loop, and means that the reply is due now: nobody waits for the result any more. False: so many
- * await that nobody else would have a place; the request has been refused. */
+ * await that nobody else would have a place; reply now. */
 bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *give_up,
                 void *user);
 

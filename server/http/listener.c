@@ -1,4 +1,4 @@
-#include "listener.h"
+#include "http/listener.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "error.h"
+#include "common/error.h"
 
 enum { HOST_BYTES = 256, PORT_BYTES = 6 };
 
@@ -47,6 +47,35 @@ bool listener_valid(const char *address)
     return split(address, host, port);
 }
 
+static int look_up(const char *address, struct addrinfo **list, struct acre_err *err)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    char host[HOST_BYTES], port[PORT_BYTES];
+    int rc;
+
+    if (!split(address, host, port))
+        return error_set(err, ACRE_EOPTION, "listen: expected %s, found \"%s\"", LISTENER_EXPECTED,
+                         address);
+    rc = getaddrinfo(host, port, &hints, list);
+    if (rc != 0)
+        return error_set(err, ACRE_EIO, "listen: expected an address of this machine, found %s: %s",
+                         address, gai_strerror(rc));
+    return 0;
+}
+
+int listener_check(const char *address, struct acre_err *err)
+{
+    struct addrinfo *list;
+    int rc = look_up(address, &list, err);
+
+    if (rc == 0)
+        freeaddrinfo(list);
+    return rc;
+}
+
+/* -1 with errno. */
 static int bind_one(const struct addrinfo *info, int *fd)
 {
     const int on = 1, off = 0;
@@ -66,25 +95,56 @@ static int bind_one(const struct addrinfo *info, int *fd)
     return -1;
 }
 
-int listener_open(const char *address, int *fd, struct acre_err *err)
+/* The port that the kernel chose for the first is that of the others too. */
+static void take_port(int fd, struct addrinfo *list)
 {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                                   .ai_socktype = SOCK_STREAM,
-                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    char host[HOST_BYTES], port[PORT_BYTES];
-    struct addrinfo *list;
-    int rc;
+    struct sockaddr_storage bound = {0};
+    socklen_t bound_bytes = sizeof(bound);
+    in_port_t port;
 
-    if (!split(address, host, port))
-        return error_set(err, ACRE_EOPTION, "listen: expected %s, found \"%s\"", LISTENER_EXPECTED,
-                         address);
-    rc = getaddrinfo(host, port, &hints, &list);
+    if (getsockname(fd, (struct sockaddr *)&bound, &bound_bytes) != 0)
+        return;
+    port = bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                       : ((struct sockaddr_in *)&bound)->sin_port;
+    for (; list; list = list->ai_next) {
+        if (list->ai_family == AF_INET6)
+            ((struct sockaddr_in6 *)(void *)list->ai_addr)->sin6_port = port;
+        else if (list->ai_family == AF_INET)
+            ((struct sockaddr_in *)(void *)list->ai_addr)->sin_port = port;
+    }
+}
+
+/* A family this machine does not have is left out, unless there is no other. -1 with errno. */
+static int bind_all(struct addrinfo *list, struct listener *listener)
+{
+    int why = EADDRNOTAVAIL;
+
+    listener->n_fds = 0;
+    for (const struct addrinfo *info = list; info && listener->n_fds < LISTENER_SOCKETS;
+         info = info->ai_next) {
+        if (bind_one(info, &listener->fds[listener->n_fds]) == 0) {
+            if (listener->n_fds++ == 0)
+                take_port(listener->fds[0], list);
+            continue;
+        }
+        why = errno;
+        if (why != EAFNOSUPPORT && why != EADDRNOTAVAIL) {
+            listener_close(listener);
+            break;
+        }
+    }
+    errno = why;
+    return listener->n_fds > 0 ? 0 : -1;
+}
+
+int listener_open(const char *address, struct listener *listener, struct acre_err *err)
+{
+    struct addrinfo *list;
+    int rc = look_up(address, &list, err);
+
     if (rc != 0)
-        return error_set(err, ACRE_EIO, "listen: expected an address of this machine, found %s: %s",
-                         address, gai_strerror(rc));
-    rc = -1;
-    for (const struct addrinfo *info = list; info && rc != 0; info = info->ai_next)
-        rc = bind_one(info, fd);
+        return rc;
+    rc = bind_all(list, listener);
     if (rc != 0)
         error_set(err, ACRE_EIO, "listen: expected a free address and port, found %s: %s", address,
                   strerror(errno));
@@ -92,23 +152,34 @@ int listener_open(const char *address, int *fd, struct acre_err *err)
     return rc == 0 ? 0 : ACRE_EIO;
 }
 
-int listener_listen(int fd, char name[64], struct acre_err *err)
+void listener_close(struct listener *listener)
+{
+    while (listener->n_fds > 0)
+        close(listener->fds[--listener->n_fds]);
+}
+
+int listener_listen(const struct listener *listener, struct acre_err *err)
+{
+    /* Linux lets two processes bind with SO_REUSEADDR; only one of them may listen. */
+    for (size_t i = 0; i < listener->n_fds; i++)
+        if (listen(listener->fds[i], LISTENER_BACKLOG) != 0)
+            return error_set(err, ACRE_EIO, "listen: expected a free address and port, found: %s",
+                             strerror(errno));
+    return 0;
+}
+
+void listener_name(const struct listener *listener, size_t i, char name[LISTENER_NAME_BYTES])
 {
     struct sockaddr_storage bound = {0};
     socklen_t bound_bytes = sizeof(bound);
     char host[INET6_ADDRSTRLEN], port[PORT_BYTES];
-    int rc;
 
-    /* Linux lets two processes bind with SO_REUSEADDR; only one of them may listen. */
-    if (listen(fd, LISTENER_BACKLOG) != 0)
-        return error_set(err, ACRE_EIO, "listen: expected a free address and port, found: %s",
-                         strerror(errno));
-    rc = getsockname(fd, (struct sockaddr *)&bound, &bound_bytes);
-    if (rc == 0)
-        rc = getnameinfo((struct sockaddr *)&bound, bound_bytes, host, sizeof(host), port,
-                         sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-    if (rc != 0)
-        return error_set(err, ACRE_EIO, "listen: the bound address cannot be read");
-    snprintf(name, 64, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-    return 0;
+    if (getsockname(listener->fds[i], (struct sockaddr *)&bound, &bound_bytes) != 0 ||
+        getnameinfo((struct sockaddr *)&bound, bound_bytes, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        snprintf(name, LISTENER_NAME_BYTES, "?");
+        return;
+    }
+    snprintf(name, LISTENER_NAME_BYTES, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+             port);
 }

@@ -2,7 +2,7 @@
  * and checks version, host, framing, target and what the body is coded in, in this order.
  *
  * Failure modes: every check that fails fills `refusal`; the first one stands. */
-#include "request.h"
+#include "http/request.h"
 
 #include <stdarg.h>
 #include <stdio.h>

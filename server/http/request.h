@@ -10,7 +10,7 @@
 
 #include <llhttp.h>
 
-#include "http.h"
+#include "http/http.h"
 
 enum { MAX_HEADERS = 100, MAX_HEAD_BYTES = 65536 };
 
@@ -42,6 +42,8 @@ struct http_request {
     size_t body_bytes, body_capacity;
     bool is_dropped; /* the body is too large; it is read to its end, and not kept */
     bool is_awaited;
+    uint64_t begun_ns; /* when its head was complete */
+    void *label;
     http_give_up_fn *give_up; /* NULL once called */
     void *user;
 };
