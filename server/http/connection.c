@@ -6,8 +6,8 @@
  * lingers, so that bytes still on their way do not make the client's TCP throw the reply away, and
  * closes. A body beyond the limit is read and dropped up to DROP_FACTOR times the limit. Chunk
  * heads without data are cut off. A client that leaves while its request is awaited makes the
- * handler give up. A connection gets one piece, or REQUESTS_PER_TURN requests, per turn of the
- * loop; what is left waits in http->ready while others have their turn. */
+ * handler give up. A connection gets one piece, or one request, per turn of the loop; what is
+ * left waits in http->ready while others have their turn. */
 #include "http/connection.h"
 
 #include <errno.h>
@@ -691,30 +691,24 @@ static size_t count_empty_lines(const char *data, size_t n)
     return i;
 }
 
-/* Parses what came, request by request. Bytes used: the rest is for another turn, or for nobody. */
+/* Parses what came, up to the end of one request: others shall not wait for the rest. Bytes used:
+ * what is left is for another turn, or for nobody. */
 static size_t take(struct connection *c, const char *data, size_t n)
 {
-    unsigned n_requests = 0;
-    size_t used = 0;
+    size_t used = c->request ? 0 : count_empty_lines(data, n);
 
-    while (used < n && !c->is_closed && c->phase <= PHASE_BODY && n_requests < REQUESTS_PER_TURN) {
-        if (!c->request) {
-            used += count_empty_lines(data + used, n - used);
-            if (used == n)
-                break;
-        }
-        if (!c->request && begin_request(c) != 0) {
-            connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
-            return n;
-        }
-        used += parse(c, data + used, n - used);
-        if (c->is_complete) {
-            n_requests++;
-            hand_over(c);
-        } else if (c->request->refusal.status) {
-            c->keeps_alive = false;
-            send_refusal(c);
-        }
+    if (used == n)
+        return n;
+    if (!c->request && begin_request(c) != 0) {
+        connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
+        return n;
+    }
+    used += parse(c, data + used, n - used);
+    if (c->is_complete) {
+        hand_over(c);
+    } else if (c->request->refusal.status) {
+        c->keeps_alive = false;
+        send_refusal(c);
     }
     return c->is_closed || c->phase == PHASE_LINGERING ? n : used;
 }
