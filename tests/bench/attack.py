@@ -187,7 +187,7 @@ def describe(translations, health, shares):
 
 
 def print_row(name, row):
-    cells = [f"{value:.1f} ms" if isinstance(value, float) else str(value) for value in row.values()]
+    cells = [f"{cell:.1f} ms" if isinstance(cell, float) else str(cell) for cell in row.values()]
     print("| " + " | ".join([name, *cells]) + " |", flush=True)
 
 
@@ -221,7 +221,7 @@ def main():
         print("| " + " | ".join(columns) + " |\n|" + len(columns) * "---|")
         good = [run(server, name, args.seconds) for name in SHAPES if args.only in name]
         good.append(stop(server))
-    print("good" if all(good) else "not good: lost requests, p99 over 3 times, or health over 100 ms")
+    print("good" if all(good) else "not good: some lost, p99 over 3 times, or health over 100 ms")
     return 0 if all(good) else 1
 
 

@@ -1,7 +1,8 @@
-"""RFC 9110 and 9112: what is HTTP is answered, what is not is refused once, and ends the connection.
+"""RFC 9110 and 9112: what is HTTP is answered; what is not is refused once, and then it is over.
 
 Every case is sent whole, byte by byte, and behind other requests. http11_cases.json has the cases
-of Http11Probe's MUST level; H1SPEC those of uNetworking/h1spec, written anew; OURS what neither has.
+of Http11Probe's MUST level; H1SPEC those of uNetworking/h1spec, written anew; OURS what neither
+has.
 """
 
 import json
