@@ -86,15 +86,21 @@ struct plan {
 };
 
 enum plan_event_kind {
-    PLAN_SUBMIT, /* sentences [n] are a text for `lane` */
+    PLAN_SUBMIT, /* texts [n] are a request to `lane` */
     PLAN_CANCEL, /* sentences [n] are a text's, submitted before; wherever they are now */
     PLAN_READY,  /* `worker` may be given work; its last step finished finished[n] */
     PLAN_CLOSE,
 };
 
+struct plan_text {
+    struct sentence *sentences; /* [n] */
+    size_t n;
+};
+
 struct plan_event {
     enum plan_event_kind kind;
     struct plan_lane *lane;
+    const struct plan_text *texts;
     struct sentence *sentences;
     size_t worker;
     struct sentence *const *finished;
@@ -110,7 +116,7 @@ enum plan_work {
 
 /* Lists of sentences are linked by `next` and their status is set. */
 struct plan_actions {
-    int status;          /* PLAN_SUBMIT: 0, ACRE_EBUSY or ACRE_ECLOSED, then nothing was queued */
+    int status; /* PLAN_SUBMIT: 0, ACRE_EBUSY, ACRE_ETOOLARGE or ACRE_ECLOSED: nothing queued */
     const size_t *wakes; /* [n_wakes] workers that sleep */
     size_t n_wakes;
     /* PLAN_READY: */
@@ -136,7 +142,8 @@ void plan_add_lane(struct plan *plan, struct plan_lane *lane);
 /* now_ns never goes back. */
 struct plan_actions plan_step(struct plan *plan, const struct plan_event *event, uint64_t now_ns);
 
-/* Source tokens that wait in all lanes. */
+/* Source tokens that wait in all lanes; those of texts. */
 size_t plan_queued_tokens(const struct plan *plan);
+size_t plan_tokens(const struct plan_text *texts, size_t n);
 
 #endif

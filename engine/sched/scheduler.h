@@ -17,6 +17,7 @@
 #include "acre.h"
 #include "decode/batch.h"
 #include "decode/sentence.h"
+#include "sched/plan.h" /* struct plan_text */
 
 struct scheduler;
 struct lane;
@@ -41,8 +42,9 @@ void scheduler_close(struct scheduler *scheduler);
 int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
                        const struct batch_limits *limits, struct lane **lane, struct acre_err *err);
 
-/* Queues all sentences or none: ACRE_EBUSY when too many tokens wait already, ACRE_ECLOSED. */
-int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,
+/* Queues all texts or none: ACRE_EBUSY when too many tokens wait already, ACRE_ETOOLARGE, see
+ * plan.h, ACRE_ECLOSED. */
+int scheduler_submit(struct scheduler *scheduler, struct lane *lane, const struct plan_text *texts,
                      size_t n, struct acre_err *err);
 
 /* Ends those of the text's sentences that have not ended yet with ACRE_ECANCELLED, soon. */

@@ -329,3 +329,17 @@ def test_log_has_no_request_text(serve):
     log = "".join(server.log)
     assert "stopped" in log
     assert "confidential" not in log
+
+
+def test_requests_that_fit_one_after_the_other_do_not_keep_each_other_out(serve):
+    """A request is admitted as a whole: of several at once, one at least is translated."""
+    server = serve(**ONE_WORKER, max_queued_tokens=20000)
+    fields = {"q": LONG[:300], "source": "en", "target": "de", "beam_size": 1}
+    assert server.post(json=fields).status_code == 200
+    with ThreadPoolExecutor(2) as clients:
+        for _ in range(5):
+            replies = list(clients.map(lambda _: server.post(json=fields), range(2)))
+            statuses = sorted(reply.status_code for reply in replies)
+            assert statuses in ([200, 200], [200, 429])
+            assert all(1 <= int(reply.headers["Retry-After"]) <= 3 for reply in replies
+                       if reply.status_code == 429)
