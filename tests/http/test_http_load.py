@@ -211,8 +211,9 @@ def test_full_queue_is_429_and_recovers(serve):
 def test_short_text_is_429_behind_a_long_one(serve):
     server = serve(**ONE_WORKER, max_queued_tokens=1)
     heavy = Background(server, {**HEAVY, "q": " ".join(LONG[:1000])})
-    time.sleep(0.1)  # one that waits would keep the long one out
-    assert eventually(lambda: server.translate("Hi.").status_code == 429)
+    # one that waits would keep the long one out
+    assert eventually(lambda: "acre_queued_tokens 0\n" not in server.get("/metrics").text)
+    assert server.translate("Hi.").status_code == 429
     assert heavy.result().status_code == 200
     assert server.translate("Hi.").status_code == 200
 
