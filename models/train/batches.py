@@ -35,8 +35,9 @@ class Pairs:
 
     def __init__(self, folder, recipe):
         with np.load(folder / "train.npz") as arrays:
-            self.source_ids, self.source_offsets = arrays["source_ids"], arrays["source_offsets"]
-            self.target_ids, self.target_offsets = arrays["target_ids"], arrays["target_offsets"]
+            self.source_ids, self.source_offsets, self.target_ids, self.target_offsets = (
+                arrays[f"{language}_{part}"] for language in (recipe.source, recipe.target)
+                for part in ("ids", "offsets"))
             self.origin = arrays["origin"]
         sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
         self.origins = list(sources["corpora"])

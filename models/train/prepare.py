@@ -1,7 +1,8 @@
 """Preparing a run: corpora in, one small folder out that holds all that training needs.
 
     prepared/
-        train.npz               ids of every pair as flat arrays with offsets, and its corpus
+        train.npz               ids of every pair by language, as flat arrays with offsets, and
+                                its corpus; either language may be translated into the other
         sources.json            per corpus: pairs and target ids, and what repeated evaluation text;
                             what else was dropped and why
         recipe.json             the recipe, as it was when the data were made
@@ -51,7 +52,7 @@ def evaluation_sentences(folder):
 def read_corpora(recipe, folder, dropped):
     """{corpus name: clean pairs}, each pair once."""
     by_origin, seen = {}, set()
-    for origin, path in corpus.corpus_files(folder, recipe.target).items():
+    for origin, path in corpus.corpus_files(folder, recipe.language).items():
         if not recipe.uses(origin):
             continue
         recipe.group_of(origin)  # a corpus that the mix forgets is an error before the work
@@ -76,8 +77,8 @@ def hold_out(recipe, by_origin, evaluation, folder):
     """Writes the held-out sets."""
     folder.mkdir()
     for name, pairs in held_out_pairs(recipe, by_origin, evaluation).items():
-        write_lines(folder / f"{name}.{recipe.source}", [pair.english for pair in pairs])
-        write_lines(folder / f"{name}.{recipe.target}", [pair.target for pair in pairs])
+        write_lines(folder / f"{name}.en", [pair.english for pair in pairs])
+        write_lines(folder / f"{name}.{recipe.language}", [pair.target for pair in pairs])
 
 
 def write_lines(path, lines):
@@ -112,20 +113,21 @@ class IdArrays:
 
 def encode_corpora(by_origin, recipe, vocabulary, longest):
     """Arrays for train.npz and, per corpus, how many pairs and target ids went into them."""
-    sources, targets, origins = IdArrays(), IdArrays(), []
+    english, others, origins = IdArrays(), IdArrays(), []
+    targets = english if recipe.target == "en" else others
     counts = {}
     for index, (origin, pairs) in enumerate(by_origin.items()):
         pairs_before, ids_before = len(origins), targets.ends[-1]
         pairs = corpus.capped(pairs, recipe.limit_of(origin))
         for pair in with_variants(pairs, recipe.variants, recipe.seed):
-            source, target = vocabulary.encode(pair.english), vocabulary.encode(pair.target)
-            if 0 < len(source) < longest and 0 < len(target) < longest:  # the end id is one more
-                sources.append(source)
-                targets.append(target)
+            ids, other = vocabulary.encode(pair.english), vocabulary.encode(pair.target)
+            if 0 < len(ids) < longest and 0 < len(other) < longest:  # the end id is one more
+                english.append(ids)
+                others.append(other)
                 origins.append(index)
         counts[origin] = {"pairs": len(origins) - pairs_before,
                           "target_ids": targets.ends[-1] - ids_before}
-    arrays = sources.arrays("source") | targets.arrays("target")
+    arrays = english.arrays("en") | others.arrays(recipe.language)
     return arrays | {"origin": np.array(origins, np.uint8)}, counts
 
 
@@ -133,7 +135,7 @@ def make_vocabulary(recipe, by_origin, folder):
     if recipe.level == "char":
         return ByteVocabulary.write(folder)
     sentences = vocabulary_sentences(by_origin, recipe)
-    return PieceVocabulary.train(sentences, recipe.vocabulary, folder)
+    return PieceVocabulary.train(sentences, recipe.vocabulary, folder, recipe.norm)
 
 
 def copy_evaluation_sets(eval_folder, language, folder):
@@ -171,7 +173,7 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None):
     report = json.dumps({"corpora": counts, "repeats": repeats, "dropped": dropped}, indent=2)
     (unfinished / "sources.json").write_text(report + "\n", encoding="utf-8")
     shutil.copyfile(recipe_path, unfinished / "recipe.json")
-    copy_evaluation_sets(eval_folder, recipe.target, unfinished / "eval")
+    copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -15,7 +15,7 @@ def greedy_ids(model, source, end, longest):
     """Target ids of each row of source [B, S], without end and pad ids."""
     model.reserve(max(source.shape[1], longest))
     seen = model.begin(*model.encode(source))
-    token = torch.full((len(source), 1), model.pad, device=source.device)
+    token = torch.full((len(source), 1), model.start, device=source.device)
     finished = torch.zeros(len(source), dtype=torch.bool, device=source.device)
     steps = []
     for _ in range(longest):

@@ -18,7 +18,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from torch.nn import functional as F
 
 from . import area, checkpoint
 from .batches import Pairs, Position, Stream
@@ -70,7 +69,7 @@ def keep_freed_memory():
 def new_model(recipe, vocabulary):
     shape = recipe.shape()
     kind = Lstm if isinstance(shape, LstmShape) else Transformer
-    return kind(shape, vocabulary.size, vocabulary.pad)
+    return kind(shape, vocabulary.size, vocabulary.pad, vocabulary.end)
 
 
 class Average:
@@ -188,8 +187,7 @@ class Trainer:
     def loss(self, source, target):
         """Summed label-smoothed cross-entropy of the target ids that are no padding."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            inputs = F.pad(target, (1, -1), value=self.model.pad)  # teacher forcing
-            states = self.model.decode(*self.model.encode(source), inputs)
+            states = self.model.decode(*self.model.encode(source), self.model.inputs(target))
             real = target != self.model.pad
             return cross_entropy(states[real], *self.model.output(), target[real],
                                  self.recipe.label_smoothing)
