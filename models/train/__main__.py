@@ -46,6 +46,9 @@ def add_run_options(parser):
                         help="undo the last cool-down and train on from where it began")
     parser.add_argument("--acre", type=Path, metavar="FILE",
                         help="the acre command that runs the recipe's teacher (for prepare)")
+    parser.add_argument("--vocabulary", type=Path, metavar="DIR",
+                        help="use the pieces of this prepared folder or model, so that a run goes "
+                             "on with other text, or another starts from it (for prepare)")
 
 
 def add_plot_options(parser):
@@ -113,7 +116,8 @@ def prepare(options, run):
     recipe = find_recipe(options.model)
     if not options.corpora or not options.eval:
         raise ValueError("prepare needs --corpora DIR and --eval DIR")
-    prepare_run(recipe, options.corpora, options.eval, run / "prepared", options.acre)
+    prepare_run(recipe, options.corpora, options.eval, run / "prepared", options.acre,
+                options.vocabulary)
 
 
 def require_prepared(run):

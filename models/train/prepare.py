@@ -23,7 +23,7 @@ import numpy as np
 from . import corpus, distil, overlap
 from .recipe import read_recipe
 from .variants import with_variants
-from .vocabulary import ByteVocabulary, PieceVocabulary
+from .vocabulary import SPECIAL, ByteVocabulary, PieceVocabulary
 
 VOCABULARY_PAIRS = 250_000
 
@@ -131,11 +131,26 @@ def encode_corpora(by_origin, recipe, vocabulary, longest):
     return arrays | {"origin": np.array(origins, np.uint8)}, counts
 
 
-def make_vocabulary(recipe, by_origin, folder):
+def make_vocabulary(recipe, by_origin, folder, given=None):
+    """A new one, or that of the folder `given`, a run's prepared one."""
     if recipe.level == "char":
         return ByteVocabulary.write(folder)
+    if given:
+        for name in PieceVocabulary.files:
+            shutil.copyfile(Path(given) / name, folder / name)
+        return checked_vocabulary(recipe, folder, given)
     sentences = vocabulary_sentences(by_origin, recipe)
     return PieceVocabulary.train(sentences, recipe.vocabulary, folder, recipe.norm)
+
+
+def checked_vocabulary(recipe, folder, given):
+    vocabulary = PieceVocabulary(folder)
+    before, after = SPECIAL[recipe.norm]
+    names = [vocabulary.names[i] for i in range(vocabulary.size)]
+    if names[: len(before)] != [*before] or names[len(names) - len(after) :] != [*after]:
+        raise ValueError(f"{given}: vocab.json: expected {', '.join(before + after)} where layers "
+                         f"are {recipe.norm}-norm, found another order")
+    return vocabulary
 
 
 def copy_evaluation_sets(eval_folder, language, folder):
@@ -145,10 +160,11 @@ def copy_evaluation_sets(eval_folder, language, folder):
             shutil.copyfile(path, folder / path.name)
 
 
-def prepare(recipe_path, corpora, eval_folder, folder, acre=None):
+def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=None):
     """Makes the `prepared` folder; it appears under its name only when it is complete.
 
-    `acre` is the command that runs the recipe's teacher, if it has one.
+    `acre` is the command that runs the recipe's teacher, if it has one. `vocabulary` is a folder
+    that has one to use again.
     """
     recipe = read_recipe(recipe_path)
     if recipe.teacher and not acre:
@@ -167,7 +183,7 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None):
     by_origin, repeats = overlap.without_repeats(by_origin, evaluated)
     print(f"prepare: dropped what repeats evaluation text:\n{overlap.table(repeats, sizes)}")
     print(f"prepare: {sum(map(len, by_origin.values()))} pairs kept, dropped {dict(dropped)}")
-    vocabulary = make_vocabulary(recipe, by_origin, unfinished)
+    vocabulary = make_vocabulary(recipe, by_origin, unfinished, vocabulary)
     arrays, counts = encode_corpora(by_origin, recipe, vocabulary, longest)
     np.savez_compressed(unfinished / "train.npz", **arrays)
     report = json.dumps({"corpora": counts, "repeats": repeats, "dropped": dropped}, indent=2)
