@@ -151,6 +151,11 @@ class Transformer(Translator):
             side.layer_norm = nn.LayerNorm(shape.width) if is_pre else nn.Identity()
         self.register_buffer("positions", torch.zeros(0, shape.width), persistent=False)
 
+    def fuse(self):
+        for side in (self.model.encoder, self.model.decoder):
+            for layer in side.layers:
+                layer.compile(dynamic=True)
+
     def reserve(self, length):
         """Makes sure that the position table covers `length` positions."""
         if len(self.positions) < length:

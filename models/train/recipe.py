@@ -65,6 +65,7 @@ class Recipe:
     flat_steps: int = 8000  # from here on the rate falls with the square root of the step
     hours: float | None = None  # time limit of the run; None: until it is told to cool down
     cooldown_part: float = 0.2  # the last part of a run with a time limit: linear decay to 0
+    evaluation_seconds: int = 900  # between evaluations
     patience: int = 12  # evaluations without a better score after which a run cools down; 0: never
     dropout: float = 0.1
     label_smoothing: float = 0.1

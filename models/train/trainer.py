@@ -35,7 +35,6 @@ from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
 CHECKPOINT_SECONDS = 240
-EVALUATION_SECONDS = 900
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
 
@@ -50,6 +49,7 @@ def cpu_has_bf16():
 def choose_device():
     """(device, whether to multiply in bfloat16)."""
     if torch.cuda.is_available():
+        torch.set_float32_matmul_precision("high")  # Muon's and Adam's are no less exact for it
         return torch.device("cuda"), True
     return torch.device("cpu"), cpu_has_bf16()
 
@@ -202,9 +202,9 @@ class Trainer:
         """One update of the weights on the next batch."""
         started, work_started = time.monotonic(), self.work_seconds()
         self.stream.enter_phase(self.recipe.phase_at(self.step))
-        source, target = (block.to(self.device) for block in self.stream.next())
+        source, target = self.stream.next()
         count = int((target != self.model.pad).sum())
-        loss = self.loss(source, target)
+        loss = self.loss(source.to(self.device), target.to(self.device))
         (loss / count).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.optimiser.step(learning_rate(self.recipe, self.step, self.cooldown))
@@ -224,10 +224,12 @@ class Trainer:
         self.announce()
         if shutil.which("c++"):  # torch.compile needs a compiler
             area.fuse()
+            if self.device.type == "cuda":
+                self.model.fuse()
         if cooldown_steps and not self.cooldown:
             self.begin_cooldown(cooldown_steps)
         report, save, evaluate = map(
-            Every, (REPORT_SECONDS, CHECKPOINT_SECONDS, EVALUATION_SECONDS)
+            Every, (REPORT_SECONDS, CHECKPOINT_SECONDS, self.recipe.evaluation_seconds)
         )
         self.model.train()
         while not self.stopping and not self.finished():

@@ -55,6 +55,9 @@ class Translator(nn.Module):
         """The pad embedding is zero by definition; as it is tied to the output, steps move it."""
         self.model.shared.weight[self.pad].zero_()
 
+    def fuse(self):
+        """Has PyTorch compile what it can of a training pass; worth its minute on a GPU."""
+
     def drop(self, x):
         return dropout(x, self.shape.dropout) if self.training else x
 
