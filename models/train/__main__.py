@@ -58,6 +58,31 @@ def add_plot_options(parser):
                         help="the figure; .png and .pdf are also understood")
 
 
+def add_pack_options(parser):
+    parser.add_argument("prepared", type=Path, metavar="PREPARED",
+                        help="the prepared folder of a run on pieces")
+    parser.add_argument("mono", type=Path, nargs="+", metavar="TEXT",
+                        help="plain text in its language that is not English, a sentence a line")
+    parser.add_argument("--most", type=int, default=500_000, metavar="N",
+                        help="most sentences of TEXT (default: 500000)")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.tar.xz",
+                        help="what travels")
+
+
+def add_campaign_options(parser):
+    parser.add_argument("folder", type=Path, metavar="DIR",
+                        help="one campaign, which has a pack/; with --packs, where all are")
+    parser.add_argument("--plan", default="h200", metavar="NAME",
+                        help="a plan's name, or the path of one (default: h200)")
+    parser.add_argument("--packs", type=Path, nargs="+", metavar="FILE.tar.xz",
+                        help="run the campaigns of these at the same time")
+    parser.add_argument("--minutes", type=float, metavar="X",
+                        help="with --packs: save and end after X minutes")
+    parser.add_argument("--out", type=Path, metavar="OUT",
+                        help="with --packs: where models that are new are written, in files of at "
+                             "most 15 MiB")
+
+
 def add_average_options(parser):
     parser.add_argument("models", nargs="+", metavar="MODEL",
                         help="an exported model as DIR or DIR:WEIGHT; weights are positive, 1 "
@@ -103,6 +128,9 @@ def parse_arguments(arguments):
 
     for name, what in RUN_COMMANDS.items():
         add(name, what, add_run_options)
+    add("pack", "write what a campaign on another machine needs into one file", add_pack_options)
+    add("campaign", "train everything of a pair, in the order and time of a plan",
+        add_campaign_options)
     add("average", "write the weighted mean of exported models", add_average_options)
     add("plot", "draw the learning curves of runs", add_plot_options)
     add("compare", "train with regular attention and with areas, and make a table of what each "
@@ -180,6 +208,24 @@ def average(options):
     average_models([weighted(model) for model in options.models], options.out)
 
 
+def pack(options):
+    from .pack import pack as pack_run
+
+    pack_run(options.prepared, options.mono, options.most, options.out)
+
+
+def campaign(options):
+    if not options.packs:
+        from .campaign import Campaign
+
+        return Campaign(options.folder, options.plan).run()
+    if not options.minutes or not options.out:
+        raise ValueError("campaign needs --minutes X and --out OUT with --packs")
+    from .lent import run_for
+
+    return run_for(options.minutes, options.packs, options.folder, options.plan, options.out)
+
+
 def plot(options):
     """Every run is in the legend under the name it was asked for by."""
     if not find_spec("matplotlib"):
@@ -219,7 +265,8 @@ def main(arguments=None):
 
         torch.set_num_threads(options.threads)
     try:
-        own = {"average": average, "plot": plot, "compare": compare}
+        own = {"average": average, "plot": plot, "compare": compare, "pack": pack,
+               "campaign": campaign}
         own.get(options.command, run_command)(options)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         print(f"models.train: {error}", file=sys.stderr)

@@ -22,6 +22,9 @@ from .shape import source_multiple
 # Large enough that pairs sorted by length pad little, small enough that the mix stays even.
 CHUNK_TARGET_IDS = 1_000_000
 CHUNK_ORDER = 1 << 20  # stands where a corpus number would in a seed
+# The English of a corpus whose name ends so was translated from its other side. A tag before it
+# says so, lest a model learn to take people for machines (Caswell et al., WMT 2019).
+BACK = ".back"
 AHEAD = 4  # batches that are made before they are asked for
 
 
@@ -46,8 +49,10 @@ class Pairs:
         sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
         self.origins = list(sources["corpora"])
         self.recipe = recipe
-        # With the end id.
-        self.source_lengths = np.diff(self.source_offsets) + 1
+        self.tagged = np.isin(self.origin, [number for number, name in enumerate(self.origins)
+                                            if name.endswith(BACK)])
+        # With the end id, and the tag.
+        self.source_lengths = np.diff(self.source_offsets) + 1 + self.tagged
         self.target_lengths = np.diff(self.target_offsets) + 1
         self.multiple = source_multiple(recipe.shape())
         self.whole = self.source_lengths % self.multiple == 0  # the others are not trained on
@@ -149,11 +154,12 @@ def batches_from(position, pairs, recipe, vocabulary):
     """Endlessly (the position after it, source, target) of one phase's batches, as padded ids."""
     phase, chunk, first = position.phase, position.chunk, position.batch
     sampler = Sampler(pairs, recipe.phases[phase], recipe.seed + phase)
-    end, pad = vocabulary.end, vocabulary.pad
+    end, pad, tag = vocabulary.end, vocabulary.pad, vocabulary.tag
     while True:
         batches = sampler.chunk(chunk)
         for number in range(first, len(batches)):
-            source = padded([pairs.source(i) for i in batches[number]], end, pad)
+            source = padded([np.append(tag, pairs.source(i)) if pairs.tagged[i] else
+                             pairs.source(i) for i in batches[number]], end, pad)
             target = padded([pairs.target(i) for i in batches[number]], end, pad)
             yield Position(phase, chunk, number + 1), source, target
         chunk, first = chunk + 1, 0

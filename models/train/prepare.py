@@ -22,6 +22,7 @@ import numpy as np
 
 from . import corpus, distil, overlap
 from .recipe import read_recipe
+from .sentences import Sentences
 from .variants import with_variants
 from .vocabulary import SPECIAL, ByteVocabulary, PieceVocabulary
 
@@ -96,38 +97,24 @@ def vocabulary_sentences(by_origin, recipe):
     return [side for pair in everyday + chosen for side in (pair.english, pair.target)]
 
 
-class IdArrays:
-    """Sequences of ids, kept as one flat array and the offsets of its parts."""
-
-    def __init__(self):
-        self.parts, self.ends = [np.zeros(0, np.uint16)], [0]
-
-    def append(self, ids):
-        self.parts.append(np.array(ids, np.uint16))
-        self.ends.append(self.ends[-1] + len(ids))
-
-    def arrays(self, name):
-        return {f"{name}_ids": np.concatenate(self.parts),
-                f"{name}_offsets": np.array(self.ends, np.int64)}
-
-
 def encode_corpora(by_origin, recipe, vocabulary, longest):
     """Arrays for train.npz and, per corpus, how many pairs and target ids went into them."""
-    english, others, origins = IdArrays(), IdArrays(), []
+    english, others, origins = [], [], []
     targets = english if recipe.target == "en" else others
     counts = {}
     for index, (origin, pairs) in enumerate(by_origin.items()):
-        pairs_before, ids_before = len(origins), targets.ends[-1]
+        before = len(origins)
         pairs = corpus.capped(pairs, recipe.limit_of(origin))
         for pair in with_variants(pairs, recipe.variants, recipe.seed):
             ids, other = vocabulary.encode(pair.english), vocabulary.encode(pair.target)
             if 0 < len(ids) < longest and 0 < len(other) < longest:  # the end id is one more
-                english.append(ids)
-                others.append(other)
+                english.append(np.array(ids, np.uint16))
+                others.append(np.array(other, np.uint16))
                 origins.append(index)
-        counts[origin] = {"pairs": len(origins) - pairs_before,
-                          "target_ids": targets.ends[-1] - ids_before}
-    arrays = english.arrays("en") | others.arrays(recipe.language)
+        counts[origin] = {"pairs": len(origins) - before,
+                          "target_ids": sum(map(len, targets[before:]))}
+    arrays = (Sentences.of(english).arrays("en")
+              | Sentences.of(others).arrays(recipe.language))
     return arrays | {"origin": np.array(origins, np.uint8)}, counts
 
 

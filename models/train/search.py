@@ -7,7 +7,7 @@ import torch
 from .batches import padded
 from .shape import source_multiple
 
-ROWS = {"cpu": 64, "cuda": 1024}  # sentences decoded together
+ROWS = {"cpu": 64, "cuda": 4096}  # sentences decoded together
 
 
 @torch.inference_mode()

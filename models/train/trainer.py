@@ -226,6 +226,7 @@ class Trainer:
             area.fuse()
             if self.device.type == "cuda":
                 self.model.fuse()
+                self.warm_up()
         if cooldown_steps and not self.cooldown:
             self.begin_cooldown(cooldown_steps)
         report, save, evaluate = map(
@@ -246,6 +247,12 @@ class Trainer:
             self.evaluate()
         self.save()
         return self.finished()
+
+    def warm_up(self):
+        """Compiles, on sentences of ends, before the clock of the steps runs."""
+        source = torch.full((8, 24), self.vocabulary.end, device=self.device)
+        self.loss(source, source[:, :20]).backward()
+        self.model.zero_grad()
 
     def stop(self, *_):
         self.stopping = True

@@ -1,5 +1,7 @@
 """Vocabularies: text to token ids and back, at token level (SentencePiece) and at byte level.
 
+`tag` is an id that begins a source sentence which a machine wrote (batches.py).
+
 Both write the tokenizer files of a model directory, so a run's `prepared` folder and the
 exported model hold the same bytes.
 """
@@ -29,6 +31,7 @@ class PieceVocabulary:
         self.names = {number: piece for piece, number in self.ids.items()}
         self.size = len(self.ids)
         self.end, self.pad = self.ids[END], self.ids[PAD]
+        self.tag = self.ids.get(START)
 
     @staticmethod
     def train(sentences, size, folder, norm="post"):
@@ -75,7 +78,7 @@ class ByteVocabulary:
 
     level = "char"
     files = ("tokenizer_config.json",)
-    size, end, pad = 258, 1, 0
+    size, end, pad, tag = 258, 1, 0, 3  # the byte 1, which no text has
     FIRST = 2
 
     def __init__(self, folder):
