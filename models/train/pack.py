@@ -1,5 +1,6 @@
 """What travels to another machine: one file of a prepared run and of plain text to translate."""
 
+import json
 import shutil
 import tarfile
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus
-from .sentences import Sentences
+from .batches import BACK
+from .distil import SUFFIX
+from .sentences import Sentences, sentences_of
 from .vocabulary import open_vocabulary
 
 
@@ -17,6 +20,22 @@ def plain_text(paths, most):
     return corpus.capped(sorted(lines - {""}), most, text=str)
 
 
+def human_pairs(prepared):
+    """(arrays, sources) of a prepared run without what machines translated for it: who gets the
+    pack makes better."""
+    sources = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))
+    names = list(sources["corpora"])
+    human = [name for name in names if not name.endswith((BACK, SUFFIX))]
+    with np.load(prepared / "train.npz") as arrays:
+        origin = arrays["origin"]
+        kept = np.flatnonzero(np.isin(origin, list(map(names.index, human))))
+        renamed = np.array([human.index(n) if n in human else 0 for n in names], np.uint8)
+        found = {"origin": renamed[origin[kept]]}
+        for side in (name.removesuffix("_ids") for name in arrays.files if name.endswith("_ids")):
+            found |= sentences_of(arrays, side).take(kept).arrays(side)
+    return found, sources | {"corpora": {name: sources["corpora"][name] for name in human}}
+
+
 def pack(prepared, mono, most, out):
     """Writes `out`, a .tar.xz of a prepared run and at most `most` lines of the text files `mono`,
     which are in its language that is not English, as ids."""
@@ -24,8 +43,9 @@ def pack(prepared, mono, most, out):
     folder = out.with_name(out.name + ".part")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(prepared, folder)
-    with np.load(prepared / "train.npz") as arrays:
-        np.savez(folder / "train.npz", **arrays)  # xz does better without deflate before it
+    arrays, sources = human_pairs(prepared)
+    np.savez(folder / "train.npz", **arrays)  # xz does better without deflate before it
+    (folder / "sources.json").write_text(json.dumps(sources, indent=2) + "\n", encoding="utf-8")
     text = Sentences.of([vocabulary.encode(line) for line in plain_text(mono, most)])
     np.savez(folder / "mono.npz", **text.arrays("mono"))
     with tarfile.open(out, "w:xz") as archive:

@@ -1,6 +1,7 @@
 """A campaign in small, in this process and as it runs where a machine is lent."""
 
 import json
+import shutil
 import signal
 import tarfile
 
@@ -18,7 +19,7 @@ from models.train import trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.batches import Pairs, Position, batches_from  # noqa: E402
 from models.train.campaign import Campaign  # noqa: E402
-from models.train.pack import unpack  # noqa: E402
+from models.train.pack import pack, unpack  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import read_recipe  # noqa: E402
 from models.train.sentences import Sentences, as_bytes, text_of  # noqa: E402
@@ -93,7 +94,7 @@ def test_a_pack_holds_a_prepared_run_and_plain_text(packed, tmp_path):
     prepared, archive, _ = packed
     unpack(archive, tmp_path)
     with np.load(prepared / "train.npz") as ours, np.load(tmp_path / "pack/train.npz") as theirs:
-        assert ours.files == theirs.files
+        assert set(ours.files) == set(theirs.files)
         assert all((ours[name] == theirs[name]).all() for name in ours.files)
     for path in prepared.rglob("*.*"):
         if path.name != "train.npz":
@@ -104,8 +105,28 @@ def test_a_pack_holds_a_prepared_run_and_plain_text(packed, tmp_path):
     assert len(lines) == 7 and set(lines) <= set(MONO)
 
 
-def origins_of(run):
-    return json.loads((run / "prepared/sources.json").read_text())["corpora"]
+def test_a_pack_leaves_out_what_machines_translated(packed, tmp_path):
+    prepared, _, _ = packed
+    shutil.copytree(prepared, tmp_path / "prepared")
+    sources = json.loads((prepared / "sources.json").read_text())
+    sources["corpora"] = {"tatoeba.distilled": {"pairs": 1}} | sources["corpora"]
+    (tmp_path / "prepared/sources.json").write_text(json.dumps(sources))
+    with np.load(prepared / "train.npz") as arrays:
+        arrays = dict(arrays)
+    human = arrays["origin"].copy()
+    arrays["origin"] = human + 1
+    arrays["origin"][:5] = 0
+    np.savez(tmp_path / "prepared/train.npz", **arrays)
+    pack(tmp_path / "prepared", [], 0, tmp_path / "de.tar.xz")
+    unpack(tmp_path / "de.tar.xz", tmp_path)
+    assert list(origins_of(tmp_path / "pack")) == ["msdocs-made-up-HT", "tatoeba"]
+    with np.load(tmp_path / "pack/train.npz") as found:
+        assert (found["origin"] == human[5:]).all()
+        assert (found["en_ids"] == arrays["en_ids"][arrays["en_offsets"][5] :]).all()
+
+
+def origins_of(folder):
+    return json.loads((folder / "sources.json").read_text())["corpora"]
 
 
 def test_a_campaign_makes_models_and_their_text(packed, tmp_path, monkeypatch):
@@ -120,11 +141,11 @@ def test_a_campaign_makes_models_and_their_text(packed, tmp_path, monkeypatch):
                  for stage in ("reverse", "teacher", "token", "char")}
     assert languages == {"reverse": ("de", "en"), "teacher": ("en", "de"), "token": ("en", "de"),
                          "char": ("en", "de")}
-    human = origins_of(tmp_path / "reverse")
+    human = origins_of(tmp_path / "reverse/prepared")
     assert set(human) == {"tatoeba", "msdocs-made-up-HT"}
-    assert set(origins_of(tmp_path / "teacher")) == {*human, "campaign.back"}
+    assert set(origins_of(tmp_path / "teacher/prepared")) == {*human, "campaign.back"}
     for stage in ("token", "char"):
-        made = origins_of(tmp_path / stage)
+        made = origins_of(tmp_path / stage / "prepared")
         assert made["campaign.back"]["pairs"] == 7
         assert made["campaign.distilled"]["pairs"] == 25
     for stage, kind in (("token", "MarianTokenizer"), ("char", "ByteTokenizer")):
