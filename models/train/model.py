@@ -1,4 +1,4 @@
-"""The Transformers that Hugging Face's MarianMT and M2M100 compute, with area attention where asked.
+"""The Transformers that Hugging Face's MarianMT and M2M100 compute, with areas where asked.
 
 Both have sinusoidal positions (sines in the first half of a vector, cosines in the second), scaled
 embeddings shared by encoder, decoder and output, and ReLU. They differ as a shape's `norm` says:

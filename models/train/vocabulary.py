@@ -12,7 +12,7 @@ from pathlib import Path
 
 START, END, UNKNOWN, PAD = "<s>", "</s>", "<unk>", "<pad>"
 # What stands before and after the pieces, as transformers numbers them for MarianMT, whose layers
-# are post-norm, and for M2M100, whose layers are pre-norm and whose positions count from the pad id.
+# are post-norm, and for M2M100, whose layers are pre-norm and whose positions count from pad.
 SPECIAL = {"post": ((END, UNKNOWN), (PAD,)), "pre": ((START, PAD, END, UNKNOWN), ())}
 
 
