@@ -16,7 +16,7 @@ from .campaign import SHIPPED
 from .pack import unpack
 
 LARGEST_FILE = 15 * 2**20
-LARGEST_OUTPUT, MOST_FILES = 60 * 2**20, 8
+LARGEST_OUTPUT, MOST_FILES = 60 * 2**20, 7
 GRACE_SECONDS = 45  # for saving
 
 
