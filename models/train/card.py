@@ -78,7 +78,8 @@ def described(origin, licences, teacher):
     """(what the corpus is, its licence)."""
     known = licence_of(origin.removesuffix(SUFFIX), licences)
     if origin.endswith(SUFFIX):
-        return f"{known['text']}: the English, translated by `{teacher}`", known["licence"]
+        translator = f"`{teacher}`" if teacher else "a larger model of this recipe"
+        return f"{known['text']}: the English, translated by {translator}", known["licence"]
     return known["text"], known["licence"]
 
 
