@@ -127,7 +127,7 @@ class Campaign:
             self.prepare(stage, run / "prepared")
         trainer = Trainer(run)
         finished = trainer.run()
-        if stage in SHIPPED:
+        if stage in SHIPPED and (run / "best.pt").exists():
             export(run, run / "model")
         if trainer.stopping or not finished:
             raise Interrupted

@@ -63,3 +63,4 @@ def unpack(archive, folder):
         with tarfile.open(archive) as file:
             file.extractall(unfinished, filter="data")
         (unfinished / "pack").rename(folder / "pack")
+        unfinished.rmdir()

@@ -292,7 +292,10 @@ class Trainer:
     def announce(self):
         count = sum(p.numel() for p in self.model.parameters())
         arithmetic = "bf16" if self.bf16 else "f32"
-        print(f"train: {self.recipe.name}, {self.recipe.preset}, {count / 1e6:.1f} M parameters, "
+        preset = self.recipe.preset
+        if isinstance(preset, dict):
+            preset = "{encoder_layers}+{decoder_layers} layers of {width}".format(**preset)
+        print(f"train: {self.recipe.name}, {preset}, {count / 1e6:.1f} M parameters, "
               f"{self.device}, {arithmetic}, {torch.get_num_threads()} threads, "
               f"process {os.getpid()}", flush=True)
         pairs = self.stream.pairs

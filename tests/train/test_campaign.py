@@ -14,7 +14,7 @@ pytest.importorskip("sacrebleu")
 safetensors = pytest.importorskip("safetensors")
 
 from models.train import campaign as campaigns  # noqa: E402
-from models.train import lent  # noqa: E402
+from models.train import checkpoint, lent  # noqa: E402
 from models.train import trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.batches import Pairs, Position, batches_from  # noqa: E402
@@ -212,6 +212,26 @@ def test_a_translation_goes_on_where_it_was_interrupted(packed, tmp_path, monkey
     assert translated == [3, 3, "stopped", 1]
     with np.load(tmp_path / "back/pairs.npz") as arrays:
         assert arrays["en_ids"].tolist() == arrays["de_ids"].tolist()
+
+
+def test_a_training_goes_on_where_it_was_interrupted(packed, tmp_path, monkeypatch):
+    _, archive, plan = packed
+    unpack(archive, tmp_path)
+    campaign, step = Campaign(tmp_path, str(plan)), training.Trainer.train_step
+    campaign.plan = {"token": campaign.plan["token"]}
+
+    def last(trainer):
+        step(trainer)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(training.Trainer, "train_step", last)
+    assert not campaign.run()  # before the first evaluation: there is nothing to export
+    assert not (tmp_path / "token/model").exists()
+    assert checkpoint.load(tmp_path / "token/checkpoint.pt")["step"] == 1
+    monkeypatch.setattr(training.Trainer, "train_step", step)
+    assert campaign.run()
+    assert checkpoint.load(tmp_path / "token/checkpoint.pt")["step"] > 1
+    assert (tmp_path / "token/model/config.json").exists()
 
 
 def test_only_pairs_that_a_corpus_would_have_are_learnt(packed):
