@@ -29,8 +29,8 @@ RUN_COMMANDS = {
 
 def add_run_options(parser):
     parser.add_argument("model", help="a recipe's name, or the path of a recipe")
-    parser.add_argument("--corpora", type=Path, metavar="DIR",
-                        help="folder of NAME.en-XX.tsv[.gz] files (for prepare)")
+    parser.add_argument("--corpora", type=Path, nargs="+", metavar="DIR",
+                        help="folders of NAME.en-XX.tsv[.gz] files (for prepare)")
     parser.add_argument("--eval", type=Path, metavar="DIR",
                         help="folder of evaluation sets NAME.en, NAME.XX (for prepare; for "
                              "overlap in place of RUN/prepared/eval)")
@@ -56,6 +56,20 @@ def add_plot_options(parser):
                         help="a run by the name of its recipe, or the folder of a run")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE.svg",
                         help="the figure; .png and .pdf are also understood")
+
+
+def add_back_options(parser):
+    parser.add_argument("model", type=Path, metavar="MODEL",
+                        help="the folder of a model into English")
+    parser.add_argument("texts", type=Path, nargs="+", metavar="TEXT",
+                        help="NAME.XX.txt[.gz], a sentence a line")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+                        help="where NAME.back.en-XX.tsv is written, or gone on with")
+    parser.add_argument("--acre", type=Path, required=True, metavar="FILE",
+                        help="the acre command that translates")
+    parser.add_argument("--most", type=int, metavar="N", help="most sentences of each TEXT")
+    parser.add_argument("--beam", type=int, default=1, metavar="N",
+                        help="beam size (default: 1)")
 
 
 def add_pack_options(parser):
@@ -128,6 +142,8 @@ def parse_arguments(arguments):
 
     for name, what in RUN_COMMANDS.items():
         add(name, what, add_run_options)
+    add("back", "translate plain text into English, as a corpus for models from English",
+        add_back_options)
     add("pack", "write what a campaign on another machine needs into one file", add_pack_options)
     add("campaign", "train everything of a pair, in the order and time of a plan",
         add_campaign_options)
@@ -208,6 +224,15 @@ def average(options):
     average_models([weighted(model) for model in options.models], options.out)
 
 
+def back(options):
+    from .back import back_translate
+
+    threads = ("--threads", str(options.threads)) if options.threads else ()
+    for text in options.texts:
+        back_translate(options.acre, options.model, text, options.out, options.most,
+                       ("--beam-size", str(options.beam), *threads))
+
+
 def pack(options):
     from .pack import pack as pack_run
 
@@ -260,12 +285,12 @@ def run_command(options):
 
 def main(arguments=None):
     options = parse_arguments(arguments)
-    if options.threads and options.command not in ("prepare", "plot"):
+    if options.threads and options.command not in ("prepare", "plot", "back"):
         import torch
 
         torch.set_num_threads(options.threads)
     try:
-        own = {"average": average, "plot": plot, "compare": compare, "pack": pack,
+        own = {"average": average, "plot": plot, "compare": compare, "back": back, "pack": pack,
                "campaign": campaign}
         own.get(options.command, run_command)(options)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:

@@ -3,21 +3,14 @@
 import json
 import shutil
 import tarfile
-from pathlib import Path
 
 import numpy as np
 
-from . import corpus
+from .back import plain_text
 from .batches import BACK
 from .distil import SUFFIX
 from .sentences import Sentences, sentences_of
 from .vocabulary import open_vocabulary
-
-
-def plain_text(paths, most):
-    """Distinct lines of text files, `most` of them chosen by their hash."""
-    lines = {corpus.tidy(line) for path in paths for line in corpus.read_lines(Path(path))}
-    return corpus.capped(sorted(lines - {""}), most, text=str)
 
 
 def human_pairs(prepared):
@@ -46,7 +39,7 @@ def pack(prepared, mono, most, out):
     arrays, sources = human_pairs(prepared)
     np.savez(folder / "train.npz", **arrays)  # xz does better without deflate before it
     (folder / "sources.json").write_text(json.dumps(sources, indent=2) + "\n", encoding="utf-8")
-    text = Sentences.of([vocabulary.encode(line) for line in plain_text(mono, most)])
+    text = Sentences.of([vocabulary.encode(line) for line in plain_text(mono)[:most]])
     np.savez(folder / "mono.npz", **text.arrays("mono"))
     with tarfile.open(out, "w:xz") as archive:
         archive.add(folder, "pack")
