@@ -199,6 +199,16 @@ def test_stream_continues_at_any_position(run, pairs, recipe):
         assert torch.equal(ours, theirs)
 
 
+def test_pairs_made_by_machines_need_a_tag(run, pairs, recipe):
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    pairs.tagged[0] = True
+    if recipe.level == "token" and recipe.norm == "post":
+        with pytest.raises(ValueError, match=".back: expected the vocabulary of a pre-norm model"):
+            Stream(pairs, recipe, vocabulary, Position())
+    else:
+        Stream(pairs, recipe, vocabulary, Position()).next()
+
+
 def test_interrupted_run_equals_uninterrupted(run):
     (run / "checkpoint.pt").unlink(missing_ok=True)
     whole = train(Trainer(run), 6)
