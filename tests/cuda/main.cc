@@ -1,0 +1,6 @@
+#include "suites.h"
+
+int main()
+{
+    return emulator_suite() > 0;
+}

@@ -1,0 +1,8 @@
+/* suites.h - the tests of one program, which is built three times: see rules.mk. */
+#ifndef TESTS_CUDA_SUITES_H
+#define TESTS_CUDA_SUITES_H
+
+/* Each returns how many of its tests failed. */
+int emulator_suite();
+
+#endif
