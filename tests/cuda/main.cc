@@ -1,6 +1,24 @@
 #include "suites.h"
 
-int main()
+#include <cstdlib>
+#include <cstring>
+
+struct suite {
+    const char *name;
+    int (*run)();
+};
+
+static const suite suites[] = {
+    {"emulator", emulator_suite},
+    {"linear", linear_suite},
+};
+
+/* All suites, or the one that is named. */
+int main(int argc, char **argv)
 {
-    return emulator_suite() > 0;
+    int failed = 0;
+    for (const suite &each : suites)
+        if (argc < 2 || strcmp(argv[1], each.name) == 0)
+            failed += each.run();
+    return failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -4,5 +4,6 @@
 
 /* Each returns how many of its tests failed. */
 int emulator_suite();
+int linear_suite();
 
 #endif

@@ -35,6 +35,9 @@ struct bf16 {
     uint16_t bits;
 };
 
+/* What numbers of an array are, where a kernel is told and not compiled for it. */
+enum number_type { NUMBER_F32, NUMBER_F16, NUMBER_BF16, NUMBER_INT8 };
+
 /* Of 16 bytes at once. */
 struct alignas(16) words4 {
     uint32_t w[4];
@@ -107,6 +110,16 @@ template <> GPU_CODE bf16 narrow<bf16>(float x)
 {
     uint32_t bits = bits_of_float(x);
     return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
+GPU_CODE void store_number(void *array, enum number_type type, size_t i, float x)
+{
+    if (type == NUMBER_F32)
+        static_cast<float *>(array)[i] = x;
+    else if (type == NUMBER_F16)
+        static_cast<f16 *>(array)[i] = narrow<f16>(x);
+    else
+        static_cast<bf16 *>(array)[i] = narrow<bf16>(x);
 }
 
 /* 16 bytes of numbers, as floats. */
