@@ -11,6 +11,7 @@ struct suite {
 static const suite suites[] = {
     {"emulator", emulator_suite},
     {"linear", linear_suite},
+    {"norm", norm_suite},
 };
 
 /* All suites, or the one that is named. */

@@ -5,5 +5,6 @@
 /* Each returns how many of its tests failed. */
 int emulator_suite();
 int linear_suite();
+int norm_suite();
 
 #endif

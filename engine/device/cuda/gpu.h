@@ -112,6 +112,15 @@ template <> GPU_CODE bf16 narrow<bf16>(float x)
     return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
+GPU_CODE float load_number(const void *array, enum number_type type, size_t i)
+{
+    if (type == NUMBER_F32)
+        return static_cast<const float *>(array)[i];
+    if (type == NUMBER_F16)
+        return widen(static_cast<const f16 *>(array)[i]);
+    return widen(static_cast<const bf16 *>(array)[i]);
+}
+
 GPU_CODE void store_number(void *array, enum number_type type, size_t i, float x)
 {
     if (type == NUMBER_F32)
