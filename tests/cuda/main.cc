@@ -12,6 +12,7 @@ static const suite suites[] = {
     {"emulator", emulator_suite},
     {"linear", linear_suite},
     {"norm", norm_suite},
+    {"attend", attend_suite},
 };
 
 /* All suites, or the one that is named. */

@@ -6,5 +6,6 @@
 int emulator_suite();
 int linear_suite();
 int norm_suite();
+int attend_suite();
 
 #endif

@@ -55,8 +55,8 @@ static void test_closing(void **)
         std::vector<float> y = run(c, 0, c.m), x((size_t)c.width), want((size_t)c.width);
         for (int row = 0; row < c.m; row++) {
             for (int j = 0; j < c.width; j++)
-                x[(size_t)j] = c.hidden[(size_t)(row * c.stride + j)] +
-                               c.sums[(size_t)(row * c.stride + j)];
+                x[(size_t)j] =
+                    c.hidden[(size_t)(row * c.stride + j)] + c.sums[(size_t)(row * c.stride + j)];
             kernels_scalar.layer_norm(1, (size_t)c.width, x.data(), c.gain.data(), c.bias.data(),
                                       1e-5f, want.data());
             for (int j = 0; j < c.stride; j++) {
