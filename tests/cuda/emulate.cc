@@ -16,6 +16,8 @@ namespace emulate
 {
 control test;
 bool sees_accesses;
+size_t red_zone_bytes = 64;
+void (*on_launch)(const struct work *work);
 place now;
 } // namespace emulate
 

@@ -59,6 +59,12 @@ struct control {
 extern control test;
 extern bool sees_accesses; /* in the race build */
 
+/* Bytes between the parts of shared memory; 0 to learn how much kernels ask for on a GPU. */
+extern size_t red_zone_bytes;
+
+/* If set, launches go there and nothing runs. */
+extern void (*on_launch)(const struct work *work);
+
 void forget_sites();
 
 /* ---- For launches ---------------------------------------------------------------------------- */
@@ -67,6 +73,7 @@ void forget_sites();
 struct work {
     dim3 grid, block;
     size_t shared_bytes = 0, bytes = 0; /* bytes: of the whole object, which the kernel may read */
+    const void *function = nullptr;
     virtual void call() const = 0;
     virtual ~work() = default;
 };
@@ -93,6 +100,7 @@ void launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, dim3 block, size_
     call->shared_bytes = shared_bytes;
     call->bytes = sizeof(*call);
     call->kernel = kernel;
+    call->function = (const void *)kernel;
     call->arguments = arguments;
     enqueue(stream, call);
 }
@@ -103,8 +111,6 @@ struct place {
     dim3 thread, block, n_threads, n_blocks;
 };
 extern place now;
-
-enum { RED_ZONE = 64 };
 
 char *shared();
 void red_zone(size_t begin, size_t end); /* of shared memory */

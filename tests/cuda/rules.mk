@@ -42,3 +42,24 @@ $B/tests/cuda/test_$1: $(CUDA_KERNELS:%=$B/tests/cuda/$1/%.o) \
 	$$(Q)$$(CXX) -no-pie $$(CUDA_LINK_$1) -o $$@ $$^ -lcmocka $$(ENGINE_LDLIBS)
 endef
 $(foreach build,$(CUDA_BUILDS),$(eval $(call cuda_rules,$(build))))
+
+# ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
+
+NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
+CUDA_ARCHS ?= 75 80 90 100 120
+CUDA_REPORTS := $(foreach arch,$(CUDA_ARCHS),$(patsubst engine/device/cuda/%.cu, \
+                  $B/cuda/%.sm_$(arch).ptxas,$(wildcard engine/device/cuda/*.cu)))
+CUDA_GATE := tests/cuda/gate.py $(ARGS) $B/tests/cuda/test_plain tests/cuda/limits.txt
+
+define report_rule
+$B/cuda/%.sm_$1.ptxas: engine/device/cuda/%.cu $(wildcard engine/device/cuda/*.h* engine/device/cuda/*.cuh)
+	@mkdir -p $$(@D)
+	@echo '  NVCC $$@'
+	$$(Q)$(NVCC) -std=c++17 -Iengine -arch=sm_$1 -cubin -Xptxas=-v -o $$(@:.ptxas=.cubin) $$< 2>$$@ || \
+	    { cat $$@; rm -f $$@; exit 1; }
+endef
+$(foreach arch,$(CUDA_ARCHS),$(eval $(call report_rule,$(arch))))
+
+.PHONY: cuda-gate
+cuda-gate: $(if $(NVCC),$(CUDA_REPORTS) $B/tests/cuda/test_plain) ## kernels as nvcc compiles them: stack, registers, blocks (ARGS=--write)
+	@$(if $(NVCC),$(CUDA_GATE) $(CUDA_REPORTS),echo 'cuda-gate: skipped, there is no nvcc')

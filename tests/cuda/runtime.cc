@@ -112,6 +112,10 @@ void emulate::enqueue(cudaStream_t stream, const work *owned)
 {
     guard g(lock);
     std::shared_ptr<const emulate::work> work(owned);
+    if (on_launch) {
+        on_launch(owned);
+        return;
+    }
     if (work->shared_bytes > machine.shared_bytes) {
         finish(cudaErrorInvalidValue);
         return;

@@ -7,5 +7,7 @@ int emulator_suite();
 int linear_suite();
 int norm_suite();
 int attend_suite();
+int areas_suite();
+int lstm_suite();
 
 #endif

@@ -204,7 +204,7 @@ struct gpu_layout {
         size_t at = bytes;
         bytes += (n * sizeof(T) + 15) / 16 * 16;
 #ifndef __CUDACC__
-        bytes += emulate::RED_ZONE;
+        bytes += emulate::red_zone_bytes;
         if (!base)
             return nullptr;
         emulate::red_zone(at + n * sizeof(T), bytes);
