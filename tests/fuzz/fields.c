@@ -2,7 +2,7 @@
  *
  * The input is a kind (one byte), a query or the value of Content-Type (a line), and the body. What
  * was read of a form is written again, both ways, and must be read as the same. */
-#include "fields.h"
+#include "api/fields.h"
 
 #include <stdlib.h>
 #include <string.h>

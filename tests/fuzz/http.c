@@ -20,6 +20,7 @@ enum { REPLIES_LATER = 1, LEAVES_EARLY = 2, CLOSES_BOTH_SIDES = 4, PIECE_SHIFT =
 
 static uv_loop_t loop;
 static struct http *http;
+static struct listener listener;
 
 /* ---- The handler ----------------------------------------------------------------------------- */
 
@@ -49,6 +50,14 @@ static void on_give_up(void *user, enum http_give_up why)
     (void)why;
     awaited = NULL;
     reply(request);
+}
+
+static void count(void *user, void *label, int status, double seconds)
+{
+    (void)user;
+    (void)label;
+    (void)status;
+    (void)seconds;
 }
 
 static void handle(struct http_request *request, void *user)
@@ -199,11 +208,12 @@ static void start(void)
                                    .read_timeout_s = 3600,
                                    .send_timeout_s = 3600,
                                    .cors_origin = "*",
-                                   .handler = handle};
+                                   .handler = handle,
+                                   .replied = count};
 
-    options.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (uv_loop_init(&loop) != 0 || bind(options.fd, (const void *)&any, sizeof(any)) != 0 ||
-        listen(options.fd, 1) != 0 || http_open(&loop, &options, &http, NULL) != 0)
+    options.listener = &listener;
+    if (uv_loop_init(&loop) != 0 || listener_open("127.0.0.1:0", &listener, NULL) != 0 ||
+        listener_listen(&listener, NULL) != 0 || http_open(&loop, &options, &http, NULL) != 0)
         abort();
 }
 
