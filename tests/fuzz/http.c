@@ -200,7 +200,6 @@ static size_t run(const uint8_t *data, size_t size, size_t piece, unsigned how)
 
 static void start(void)
 {
-    const struct sockaddr_in any = {.sin_family = AF_INET};
     struct http_options options = {.max_body_bytes = 1024,
                                    .max_bodies_bytes = 4096,
                                    .max_connections = 4,
