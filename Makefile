@@ -34,7 +34,7 @@ LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 ISAS := sse2 avx2 avx512 avx512bf16 amx
 VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
                $(wildcard engine/kernels/vector/*.c))
-ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc)
+ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c))
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))

@@ -34,7 +34,8 @@ extern "C" {
     X(ACRE_EBUSY, -7, "queue_full", 429, "too much work is waiting")                               \
     X(ACRE_ECANCELLED, -8, "cancelled", 503, "the request was cancelled")                          \
     X(ACRE_ECLOSED, -9, "shutting_down", 503, "the engine is shutting down")                       \
-    X(ACRE_ETIMEOUT, -10, "deadline_exceeded", 504, "the deadline has passed")
+    X(ACRE_ETIMEOUT, -10, "deadline_exceeded", 504, "the deadline has passed")                     \
+    X(ACRE_EDEVICE, -11, "device_lost", 503, "the device that computes is lost")
 
 enum acre_status {
     ACRE_OK = 0,
@@ -93,6 +94,10 @@ int acre_engine_threads(const struct acre_engine *engine);
 /* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
 
+/* 0, or ACRE_EDEVICE once its device is lost: what ran on it and what waited has ended with that,
+ * and nothing more is accepted. `err` says what happened. It does not recover. */
+int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
+
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 struct acre_decoding {
@@ -127,6 +132,18 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
                     struct acre_err *err);
 
 const struct acre_model_info *acre_model_info(const struct acre_model *model);
+
+/* Sentences of one model, on all workers together: how many wait and run now, and what has become
+ * of the others since it was loaded. Tokens are counted without end tokens. */
+struct acre_statistics {
+    uint64_t queued_sentences, queued_tokens; /* source tokens */
+    uint64_t running_sentences;
+    uint64_t done_sentences, done_source_tokens, done_target_tokens; /* of best hypotheses */
+    uint64_t cancelled_sentences, expired_sentences, failed_sentences;
+    uint64_t refused_texts; /* ACRE_EBUSY: too much was waiting */
+    uint64_t steps, rows;   /* decoder steps, and the hypotheses that they took a token on */
+};
+void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics);
 
 /* ---- Translating ----------------------------------------------------------------------------- */
 
