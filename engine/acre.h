@@ -185,6 +185,14 @@ struct acre_result {
 int acre_submit(struct acre_engine *engine, const struct acre_request *request,
                 struct acre_job **job, struct acre_err *err);
 
+/* acre_submit() in parts, for callers that lend their threads for a short time only: opening copies
+ * the text, and each call of acre_job_split() splits about max_bytes more of it; the last one
+ * queues it. Until then, and after a failure, the job may be closed without `done`; one thread at a
+ * time. */
+int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
+                  struct acre_job **job, struct acre_err *err);
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_queued, struct acre_err *err);
+
 /* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread, but
  * not while the engine is being closed. */
 void acre_job_cancel(struct acre_job *job);
@@ -192,7 +200,7 @@ void acre_job_cancel(struct acre_job *job);
 /* The result, once `done` was called; lives as long as the job. */
 const struct acre_result *acre_job_result(const struct acre_job *job);
 
-/* Frees job and result; only after `done` was called. NULL is allowed. */
+/* Frees job and result; only after `done` was called, or before it is queued. NULL is allowed. */
 void acre_job_close(struct acre_job *job);
 
 /* Submits `request` (its done and user are not used) and waits. On success the caller owns *job;

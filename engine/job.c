@@ -1,6 +1,6 @@
-/* A job is one submitted text: its sentences go to the scheduler, and the worker that finishes the
- * last one puts the results together and calls `done`. Until then the job belongs to the
- * scheduler; `n_left` is the only part that several threads touch. */
+/* A job is one submitted text: it is split, its sentences go to the scheduler, and the worker that
+ * finishes the last one puts the results together and calls `done`. From its queueing until then
+ * the job belongs to the scheduler; `n_left` is the only part that several threads touch. */
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -19,6 +19,9 @@ struct acre_job {
     acre_done_fn *done;
     void *user;
     bool is_tokens;
+    struct acre_decoding decoding;
+    uint64_t deadline_ns;
+    struct splitter *splitter; /* until the text is split; NULL for a line of tokens */
     struct document document;
     struct sentence *sentences; /* owned, [document.n_sentences] */
     atomic_size_t n_left;
@@ -204,16 +207,15 @@ static int check_decoding(const struct acre_engine *engine, const struct acre_mo
     return status;
 }
 
-static int split_text(struct acre_job *job, const struct acre_request *request,
-                      struct acre_err *err)
+static int open_text(struct acre_job *job, const struct acre_request *request, struct acre_err *err)
 {
     const struct acre_model *model = job->model;
     size_t max_tokens = (size_t)model->info.max_source_tokens;
     if (request->is_tokens)
         return document_init_tokens(&job->document, request->text, request->text_bytes,
                                     model->tokenizer, max_tokens, err);
-    return document_init(&job->document, request->text, request->text_bytes, model->tokenizer,
-                         model->config.source, max_tokens, err);
+    return splitter_open(&job->document, request->text, request->text_bytes, model->tokenizer,
+                         model->config.source, max_tokens, &job->splitter, err);
 }
 
 /* A memory that is a grid has whole rows. */
@@ -235,8 +237,7 @@ static int check_grid(const struct config *config, size_t n_source, struct acre_
     return 0;
 }
 
-static int make_sentences(struct acre_job *job, const struct acre_decoding *decoding,
-                          uint64_t deadline_ns, struct acre_err *err)
+static int make_sentences(struct acre_job *job, struct acre_err *err)
 {
     size_t n = job->document.n_sentences;
     job->sentences = mem_calloc(n, sizeof(*job->sentences));
@@ -246,8 +247,8 @@ static int make_sentences(struct acre_job *job, const struct acre_decoding *deco
         struct sentence *sentence = &job->sentences[s];
         sentence->source = job->document.sentences[s].source.ids;
         sentence->n_source = job->document.sentences[s].source.n;
-        sentence->decoding = *decoding;
-        sentence->deadline_ns = deadline_ns;
+        sentence->decoding = job->decoding;
+        sentence->deadline_ns = job->deadline_ns;
         sentence->job = job;
     }
     atomic_init(&job->n_left, n);
@@ -276,8 +277,8 @@ static uint64_t deadline_of(const struct acre_request *request)
     return scheduler_now_ns() + (uint64_t)request->timeout_ms * 1000000;
 }
 
-int acre_submit(struct acre_engine *engine, const struct acre_request *request,
-                struct acre_job **out, struct acre_err *err)
+int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
+                  struct acre_job **out, struct acre_err *err)
 {
     uint64_t deadline_ns = deadline_of(request);
     int status = check_decoding(engine, request->model, &request->decoding, err);
@@ -293,16 +294,47 @@ int acre_submit(struct acre_engine *engine, const struct acre_request *request,
     job->done = request->done;
     job->user = request->user;
     job->is_tokens = request->is_tokens;
-    *out = job; /* before sending: `done` may be called at once */
-    status = split_text(job, request, err);
-    if (status == 0)
-        status = make_sentences(job, &request->decoding, deadline_ns, err);
-    if (status == 0)
-        status = send(job, err);
+    job->decoding = request->decoding;
+    job->deadline_ns = deadline_ns;
+    status = open_text(job, request, err);
     if (status != 0) {
-        *out = NULL;
         acre_job_close(job);
+        return status;
     }
+    *out = job;
+    return 0;
+}
+
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_queued, struct acre_err *err)
+{
+    int status = 0;
+    bool is_done = true;
+    *is_queued = false;
+    if (job->splitter)
+        status = splitter_continue(job->splitter, max_bytes, &is_done, err);
+    if (status != 0 || !is_done)
+        return status;
+    splitter_close(job->splitter);
+    job->splitter = NULL;
+    status = make_sentences(job, err);
+    if (status == 0)
+        status = send(job, err); /* after it the job may be gone: `done` may be called at once */
+    *is_queued = status == 0;
+    return status;
+}
+
+int acre_submit(struct acre_engine *engine, const struct acre_request *request,
+                struct acre_job **job, struct acre_err *err)
+{
+    bool is_queued;
+    int status = acre_job_open(engine, request, job, err);
+    if (status == 0) {
+        status = acre_job_split(*job, SIZE_MAX, &is_queued, err);
+        if (status != 0)
+            acre_job_close(*job);
+    }
+    if (status != 0)
+        *job = NULL;
     return status;
 }
 
@@ -336,6 +368,7 @@ void acre_job_close(struct acre_job *job)
     for (size_t s = 0; job->sentences && s < job->document.n_sentences; s++)
         sentence_fini(&job->sentences[s]);
     mem_free(job->sentences);
+    splitter_close(job->splitter);
     document_fini(&job->document);
     mem_free(job);
 }

@@ -16,8 +16,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "text/bytes.h"
-#include "text/charsmap.h"
 #include "text/sentencepiece.h"
+#include "text/spm_file.h"
 #include "text/utf8.h"
 
 #define CONFIG_FILE "tokenizer_config.json"
@@ -104,8 +104,9 @@ static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_e
 static int open_spm(const char *name, const struct text *text, struct spm **spm,
                     struct acre_err *err)
 {
-    int code =
-        charsmap_is_sound(text->bytes, text->n) ? spm_open(text->bytes, text->n, spm) : ACRE_EMODEL;
+    int code = spm_file_check(text->bytes, text->n);
+    if (!code)
+        code = spm_open(text->bytes, text->n, spm);
     if (code == ACRE_ENOMEM)
         return err_set(err, code, "%s: out of memory", name);
     return code ? err_set(err, code, "%s: expected a SentencePiece model, found something else",
