@@ -184,7 +184,7 @@ fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TA
 install: build ## install command, library, header and models under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
 	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
-	install -D -m 644 engine/acre.h $(DESTDIR)$(PREFIX)/include/acre.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include engine/acre.h engine/acre_bench.h
 	install -d $(DESTDIR)$(PREFIX)/share/acre $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
 	    >$(DESTDIR)$(PREFIX)/share/acre/acre.json

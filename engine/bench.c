@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "acre_bench.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "engine.h"
