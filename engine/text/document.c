@@ -513,7 +513,7 @@ void document_fini(struct document *document)
 /* ---- Joining --------------------------------------------------------------------------------- */
 
 int document_join(const struct document *document, const char *const *translations, char **text,
-                  struct acre_err *err)
+                  struct acre_range *places, struct acre_err *err)
 {
     size_t bytes = document->text_bytes + 1;
     for (size_t i = 0; i < document->n_sentences; i++)
@@ -528,6 +528,7 @@ int document_join(const struct document *document, const char *const *translatio
         size_t translation_bytes = strlen(translations[i]);
         memcpy(out, document->text + at, sentence->first - at);
         out += sentence->first - at;
+        places[i] = (struct acre_range){(size_t)(out - *text), translation_bytes};
         memcpy(out, translations[i], translation_bytes);
         out += translation_bytes;
         at = sentence->first + sentence->n_bytes;

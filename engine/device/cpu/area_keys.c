@@ -4,31 +4,12 @@
  * the embeddings of the sizes. W2 is applied to the query, q·(W2·h) = (W2ᵀ·q)·h, so that areas keep
  * h; q·b2 is the same for all areas and only sigmoids see it. Products are f32 or bf16.
  */
-#include "device/cpu.h"
+#include "device/cpu/area_keys.h"
 
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/areas.h"
-
-static bool is_sum(enum area_key_mode mode)
-{
-    return mode == AREA_KEY_SUM || mode == AREA_KEY_SAMPLE_SUM;
-}
-
-static bool has_deviation(enum area_key_mode mode)
-{
-    return mode == AREA_KEY_CONCAT || mode == AREA_KEY_SUM;
-}
-
-size_t area_key_inputs(enum area_key_mode mode, size_t head_width)
-{
-    if (mode == AREA_KEY_MEAN || mode == AREA_KEY_MAX)
-        return 0;
-    if (is_sum(mode))
-        return head_width;
-    return head_width + (has_deviation(mode) ? head_width : 0) + head_width / 2 * 2;
-}
+#include "device/cpu/products.h"
 
 void cpu_area_key_close(struct area_key *key)
 {
@@ -38,7 +19,7 @@ void cpu_area_key_close(struct area_key *key)
 }
 
 /* A [D,D] weight in an arena; its bias is added elsewhere. */
-static struct packed place_square(struct arena *arena, enum kernel_type type, size_t d)
+static struct packed place_square(struct arena *arena, enum compute_type type, size_t d)
 {
     size_t panels = kernel_padded(d) / KERNEL_PANEL;
     return (struct packed){.type = type,
@@ -47,7 +28,7 @@ static struct packed place_square(struct arena *arena, enum kernel_type type, si
                            .panels = arena_take(arena, panels, kernel_panel_bytes(type, d))};
 }
 
-static void place_key(struct area_key *key, enum kernel_type type, size_t d, size_t n_planes)
+static void place_key(struct area_key *key, enum compute_type type, size_t d, size_t n_planes)
 {
     key->base = place_square(&key->arena, type, d);
     key->deviation = place_square(&key->arena, type, d);
@@ -75,7 +56,7 @@ static void fill_constants(const struct area_key_parts *parts, size_t d,
                            const struct area_walk *walk, float *embedding, float *row, float *out)
 {
     size_t half = d / 2, inputs = parts->fc1_weight.shape[1];
-    size_t first = is_sum(parts->mode) ? 0 : inputs - 2 * half;
+    size_t first = area_key_is_sum(parts->mode) ? 0 : inputs - 2 * half;
     tensor_read(&parts->height_embedding, (size_t)(walk->height - 1) * half, half, embedding);
     tensor_read(&parts->width_embedding, (size_t)(walk->width - 1) * half, half, embedding + half);
     tensor_read(&parts->fc1_bias, 0, d, out);
@@ -95,7 +76,7 @@ static void fill_key(struct area_key *key, const struct area_key_parts *parts, s
     read_columns(&parts->fc1_weight, 0, d, square);
     kernels_pack(key->base.type, d, d, square, d, (float *)(uintptr_t)key->base.panels);
     if (key->has_deviation) {
-        read_columns(&parts->fc1_weight, is_sum(parts->mode) ? 0 : d, d, square);
+        read_columns(&parts->fc1_weight, area_key_is_sum(parts->mode) ? 0 : d, d, square);
         kernels_pack(key->base.type, d, d, square, d, (float *)(uintptr_t)key->deviation.panels);
     }
     read_scaled(&parts->fc2_weight, parts->scale, d * d, square);
@@ -117,7 +98,7 @@ int cpu_area_key_open(struct device *device, const struct area_key_parts *parts,
     if (status == 0) {
         key->is_largest = parts->mode == AREA_KEY_MAX || parts->mode == AREA_KEY_MAX_CONCAT;
         key->is_dense = area_key_inputs(parts->mode, d) > 0;
-        key->has_deviation = has_deviation(parts->mode);
+        key->has_deviation = area_key_has_deviation(parts->mode);
         place_key(key, attention->type, d, n_planes);
         status = arena_open(&key->arena);
     }
@@ -137,8 +118,7 @@ int cpu_area_key_open(struct device *device, const struct area_key_parts *parts,
 
 /* Of any number of rows, x_stride floats apart; y[M,N] without gaps. */
 static void multiply(struct stream *stream, const struct packed *w, size_t m, const float *x,
-                     size_t x_stride, const float *bias, enum kernel_activation activation,
-                     float *y)
+                     size_t x_stride, const float *bias, enum activation activation, float *y)
 {
     for (size_t row = 0; row < m; row += CPU_ROW_BLOCK) {
         struct product product =
@@ -154,7 +134,7 @@ static void multiply(struct stream *stream, const struct packed *w, size_t m, co
 void cpu_area_key_base(struct stream *stream, const struct area_key *key, size_t m, const float *x,
                        size_t stride, float *y)
 {
-    multiply(stream, &key->base, m, x, stride, NULL, KERNEL_NONE, y);
+    multiply(stream, &key->base, m, x, stride, NULL, ACTIVATION_NONE, y);
 }
 
 void cpu_area_key_hidden(struct stream *stream, const struct area_key *key, size_t plane, size_t m,
@@ -163,11 +143,11 @@ void cpu_area_key_hidden(struct stream *stream, const struct area_key *key, size
     size_t d = key->base.n;
     const float *constants = key->constants + plane * kernel_padded(d);
     if (key->is_largest) {
-        multiply(stream, &key->base, m, windows, d, constants, KERNEL_RELU, hidden);
+        multiply(stream, &key->base, m, windows, d, constants, ACTIVATION_RELU, hidden);
         return;
     }
     if (key->has_deviation)
-        multiply(stream, &key->deviation, m, deviations, d, NULL, KERNEL_NONE, hidden);
+        multiply(stream, &key->deviation, m, deviations, d, NULL, ACTIVATION_NONE, hidden);
     else
         memset(hidden, 0, m * d * sizeof(*hidden));
     stream->kernels->area_hidden(m, d, share, windows, constants, hidden);
@@ -178,7 +158,7 @@ const float *cpu_area_key_query(struct stream *stream, const struct area_key *ke
 {
     if (!key || !key->is_dense)
         return query;
-    multiply(stream, &key->query, m, query, *stride, NULL, KERNEL_NONE, stream->areas.query);
+    multiply(stream, &key->query, m, query, *stride, NULL, ACTIVATION_NONE, stream->areas.query);
     *stride = key->query.n;
     return stream->areas.query;
 }

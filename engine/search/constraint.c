@@ -1,4 +1,4 @@
-#include "decode/constraint.h"
+#include "search/constraint.h"
 
 #include <string.h>
 
@@ -7,26 +7,14 @@
 /* States of UTF-8: between characters, or what the next byte must be. */
 enum utf8_state {
     UTF8_START,
-    UTF8_LAST,  /* one more 80..BF */
-    UTF8_TWO,   /* two more */
-    UTF8_THREE, /* three more */
-    UTF8_E0,    /* A0..BF, then one more */
-    UTF8_ED,    /* 80..9F, then one more */
-    UTF8_F0,    /* 90..BF, then two more */
-    UTF8_F4,    /* 80..8F, then two more */
-    N_UTF8_STATES
-};
-
-enum {
-    FIRST_BYTE_ID = 2,
-    ROOM_CLASSES = 4, /* room for 1, 2, 3, or at least 4 tokens */
-    N_SETS = N_UTF8_STATES * ROOM_CLASSES * 2,
-};
-
-struct constraint {
-    bool bytes;
-    size_t words;
-    uint32_t *sets; /* owned, [N_SETS][words]; token vocabularies use the first two only */
+    UTF8_LAST,    /* one more 80..BF */
+    UTF8_TWO,     /* two more */
+    UTF8_THREE,   /* three more */
+    UTF8_E0,      /* A0..BF, then one more */
+    UTF8_ED,      /* 80..9F, then one more */
+    UTF8_F0,      /* 90..BF, then two more */
+    UTF8_F4,      /* 80..8F, then two more */
+    N_UTF8_STATES /* CONSTRAINT_STATES */
 };
 
 static enum utf8_state after_start(int byte)
@@ -85,28 +73,22 @@ static void set_bit(uint32_t *set, int id, bool value)
 static void allow_bytes(uint32_t *set, const struct constraint_options *options,
                         enum utf8_state state, int room)
 {
-    for (int id = FIRST_BYTE_ID; id < options->vocab_size; id++) {
-        int byte = id - FIRST_BYTE_ID;
+    for (int id = CONSTRAINT_FIRST_BYTE; id < options->vocab_size; id++) {
+        int byte = id - CONSTRAINT_FIRST_BYTE;
         bool fits =
             byte <= 0xFF && byte_fits(state, byte) && 1 + bytes_owed(after(state, byte)) <= room;
         set_bit(set, id, fits);
     }
 }
 
-static uint32_t *set_at(const struct constraint *constraint, size_t state, size_t room_class,
-                        bool end_allowed)
-{
-    size_t index = (state * ROOM_CLASSES + room_class) * 2 + (end_allowed ? 1 : 0);
-    return constraint->sets + index * constraint->words;
-}
-
 static void fill_set(const struct constraint *constraint, const struct constraint_options *options,
                      size_t state, size_t room_class, bool end_allowed)
 {
-    uint32_t *set = set_at(constraint, state, room_class, end_allowed);
+    size_t index = (state * CONSTRAINT_ROOMS + room_class) * 2 + (end_allowed ? 1 : 0);
+    uint32_t *set = constraint->sets + index * constraint->words;
     memset(set, 0xFF, constraint->words * sizeof(*set));
     if (options->bytes) {
-        for (int id = 0; id < FIRST_BYTE_ID; id++)
+        for (int id = 0; id < CONSTRAINT_FIRST_BYTE; id++)
             set_bit(set, id, false);
         allow_bytes(set, options, (enum utf8_state)state, (int)room_class + 1);
     }
@@ -115,21 +97,32 @@ static void fill_set(const struct constraint *constraint, const struct constrain
         set_bit(set, options->forbidden[i], false);
 }
 
+static void fill_next(uint8_t *next)
+{
+    for (int state = 0; state < N_UTF8_STATES; state++)
+        for (int byte = 0; byte < 256; byte++)
+            next[state * 256 + byte] = (uint8_t)after((enum utf8_state)state, byte);
+}
+
 int constraint_open(const struct constraint_options *options, struct constraint **out)
 {
     struct constraint *constraint = mem_calloc(1, sizeof(*constraint));
     if (!constraint)
         return ACRE_ENOMEM;
     size_t n_states = options->bytes ? N_UTF8_STATES : 1;
-    constraint->bytes = options->bytes;
     constraint->words = ((size_t)options->vocab_size + 31) / 32;
-    constraint->sets = mem_alloc(N_SETS * constraint->words * sizeof(uint32_t));
-    if (!constraint->sets) {
+    constraint->sets =
+        mem_alloc(n_states * CONSTRAINT_ROOMS * 2 * constraint->words * sizeof(uint32_t));
+    if (options->bytes)
+        constraint->next = mem_alloc(n_states * 256);
+    if (!constraint->sets || (options->bytes && !constraint->next)) {
         constraint_close(constraint);
         return ACRE_ENOMEM;
     }
+    if (options->bytes)
+        fill_next(constraint->next);
     for (size_t state = 0; state < n_states; state++)
-        for (size_t room = 0; room < ROOM_CLASSES; room++)
+        for (size_t room = 0; room < CONSTRAINT_ROOMS; room++)
             for (int end = 0; end < 2; end++)
                 fill_set(constraint, options, state, room, end != 0);
     *out = constraint;
@@ -138,21 +131,9 @@ int constraint_open(const struct constraint_options *options, struct constraint 
 
 void constraint_close(struct constraint *constraint)
 {
-    if (constraint)
+    if (constraint) {
         mem_free(constraint->sets);
+        mem_free(constraint->next);
+    }
     mem_free(constraint);
-}
-
-const uint32_t *constraint_allowed(const struct constraint *constraint, uint8_t state,
-                                   int tokens_left, bool end_allowed)
-{
-    int room = tokens_left < ROOM_CLASSES ? tokens_left : ROOM_CLASSES;
-    return set_at(constraint, state, (size_t)(room > 0 ? room - 1 : 0), end_allowed);
-}
-
-uint8_t constraint_next(const struct constraint *constraint, uint8_t state, int32_t token)
-{
-    if (!constraint->bytes || token < FIRST_BYTE_ID)
-        return UTF8_START;
-    return (uint8_t)after((enum utf8_state)state, token - FIRST_BYTE_ID);
 }

@@ -3,26 +3,13 @@
  * score row is replaced by the coverage of its items. Sums are float32; keys and values are that,
  * too, or bfloat16, which halves what attention reads.
  */
-#include "device/cpu.h"
+#include "device/cpu/attention.h"
 
 #include <string.h>
 
-void cpu_attention_product(struct stream *stream, enum kernel_type type, size_t m, size_t n,
-                           size_t k, const float *x, size_t x_stride, const void *panels, float *y,
-                           size_t y_stride)
-{
-    const struct kernels *kernels = stream->kernels;
-    struct product product = {.m = m, .x = x, .x_stride = x_stride * sizeof(*x)};
-    product.w = (struct packed){.type = type, .n = n, .k = k, .panels = panels};
-    product.y = y;
-    product.y_stride = y_stride;
-    if (type != KERNEL_F32) {
-        kernels->pack_rows(type, m, k, x, x_stride, stream->queries, NULL);
-        product.x = stream->queries;
-        product.x_stride = kernels->row_bytes(type, k);
-    }
-    kernels->linear(&product);
-}
+#include "device/cpu/area_keys.h"
+#include "device/cpu/area_steps.h"
+#include "device/cpu/areas.h"
 
 static void attend_head(struct stream *stream, const struct attention *attention,
                         const struct head_queries *queries, const struct head_memory *memory,
@@ -41,6 +28,7 @@ static void attend_head(struct stream *stream, const struct attention *attention
         size_t l = seen_by(queries, row, length);
         stream->kernels->area_coverage(l, &attention->area, scores, stream->area);
         memset(scores + l, 0, (lp - l) * sizeof(float));
+        cpu_add_item_weights(queries, row, l, scores);
     }
     cpu_fetch_half(memory, 1);
     cpu_attention_product(stream, attention->type, queries->n, d, length, stream->scores, lp,
@@ -59,19 +47,19 @@ static void attend_sentence(struct stream *stream, const struct attention *atten
     float *keys = stream->areas.keys, *values = stream->areas.values;
     struct head_memory memory = {.keys = keys, .values = values, .length = length};
     for (size_t offset = 0; offset < c; offset += d) {
-        cpu_areas_pack(stream, attention, length, qkv + c + offset, qkv + 2 * c + offset, 3 * c,
-                       keys, values);
+        struct head_rows rows = {qkv + c + offset, qkv + 2 * c + offset, 3 * c, 3 * c};
+        cpu_areas_pack(stream, attention, length, &rows, keys, values);
         for (size_t row = 0; row < length; row += CPU_QUERY_BLOCK) {
             struct head_queries queries = {
                 .n = query_block(length, row),
                 .query = qkv + row * 3 * c + offset,
                 .stride = 3 * c,
-                .turned_stride = 3 * c,
+                .for_keys_stride = 3 * c,
                 .causal = causal,
                 .seen = row + 1,
             };
-            queries.turned = cpu_area_key_query(stream, attention->key, queries.n, queries.query,
-                                                &queries.turned_stride);
+            queries.for_keys = cpu_area_key_query(stream, attention->key, queries.n, queries.query,
+                                                  &queries.for_keys_stride);
             attend_head(stream, attention, &queries, &memory, context + row * c + offset, c);
         }
     }
@@ -134,7 +122,7 @@ static void attend_step_row(struct stream *stream, const struct attention *atten
                             const struct step_rows *rows, size_t r, float *cache, const float *qkv,
                             float *context)
 {
-    enum kernel_type type = attention->type;
+    enum compute_type type = attention->type;
     const int32_t *path = rows->paths[r];
     size_t length = (size_t)rows->lengths[r];
     size_t d = attention->head_width, dp = kernel_cache_padded(type, d);
@@ -180,12 +168,15 @@ size_t cpu_memory_floats(const struct attention *attention, size_t length)
 }
 
 void cpu_store_memory(struct stream *stream, const struct attention *attention, size_t length,
-                      const float *keys, const float *values, size_t stride, float *memory)
+                      const float *keys, size_t key_stride, const float *values,
+                      size_t value_stride, float *memory)
 {
     size_t d = attention->head_width, c = attention->n_heads * d;
-    for (size_t offset = 0; offset < c; offset += d, memory += head_floats(attention, length))
-        cpu_areas_pack(stream, attention, length, keys + offset, values + offset, stride, memory,
+    for (size_t offset = 0; offset < c; offset += d, memory += head_floats(attention, length)) {
+        struct head_rows rows = {keys + offset, values + offset, key_stride, value_stride};
+        cpu_areas_pack(stream, attention, length, &rows, memory,
                        memory + cpu_areas_key_floats(attention, length));
+    }
 }
 
 static struct head_memory head_of(const struct attention *attention, size_t head, size_t length,
@@ -211,22 +202,27 @@ static void set_next(const struct attention *attention, size_t head, const struc
     memory->n_next = is_last ? head_floats(attention, next->length) : n_floats;
 }
 
-/* All heads of some queries, [n,C], of one sentence. */
-static void attend_rows(struct stream *stream, const struct attention *attention, size_t n,
-                        const struct memory_rows *rows, const struct memory_rows *next,
+/* All heads of n queries of one sentence, from row `row` on; query[R,C]. */
+static void attend_rows(struct stream *stream, const struct attention *attention, size_t row,
+                        size_t n, const struct memory_rows *rows, const struct memory_rows *next,
                         const float *query, float *context)
 {
     size_t d = attention->head_width, c = attention->n_heads * d, stride = d;
-    const float *turned =
+    query += row * c;
+    context += row * c;
+    const float *for_keys =
         cpu_area_key_query(stream, attention->key, n * attention->n_heads, query, &stride);
     for (size_t h = 0; h < attention->n_heads; h++) {
         struct head_memory memory = head_of(attention, h, rows->length, rows->memory);
         set_next(attention, h, next, &memory);
         struct head_queries queries = {.n = n,
                                        .query = query + h * d,
-                                       .turned = turned + h * d,
+                                       .for_keys = for_keys + h * d,
                                        .stride = c,
-                                       .turned_stride = c};
+                                       .for_keys_stride = c,
+                                       .item_stride = rows->length};
+        if (rows->item_weights)
+            queries.item_weights = rows->item_weights + (row - rows->first_row) * rows->length;
         attend_head(stream, attention, &queries, &memory, context + h * d, c);
     }
 }
@@ -234,13 +230,12 @@ static void attend_rows(struct stream *stream, const struct attention *attention
 void cpu_attend_memory(struct stream *stream, const struct attention *attention, size_t n_sentences,
                        const struct memory_rows *rows, const float *query, float *context)
 {
-    size_t c = attention->n_heads * attention->head_width;
     for (size_t b = 0; b < n_sentences; b++) {
         size_t end = rows[b].first_row + rows[b].n_rows;
         const struct memory_rows *next = b + 1 < n_sentences ? &rows[b + 1] : NULL;
         for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK)
-            attend_rows(stream, attention, query_block(end, row), &rows[b], next, query + row * c,
-                        context + row * c);
+            attend_rows(stream, attention, row, query_block(end, row), &rows[b], next, query,
+                        context);
     }
 }
 

@@ -1,4 +1,4 @@
-#include "nn/tables.h"
+#include "nn/embeddings.h"
 
 #include <math.h>
 
@@ -26,9 +26,9 @@ static int open_table(struct device *device, const struct config *config,
     return 0;
 }
 
-static int bind_output(struct tables *tables, struct device *device, const struct config *config,
-                       const struct safetensors *weights, const struct tensor *table,
-                       struct acre_err *err)
+static int bind_output(struct embeddings *embeddings, struct device *device,
+                       const struct config *config, const struct safetensors *weights,
+                       const struct tensor *table, struct acre_err *err)
 {
     struct weight_part part = {.weight = *table, .scale = 1.0f};
     size_t shape[2] = {1, (size_t)config->decoder_vocab_size};
@@ -37,13 +37,14 @@ static int bind_output(struct tables *tables, struct device *device, const struc
         if (status != 0)
             return status;
     }
-    if (device->ops->weight_open(device, config->compute_type, &part, 1, &tables->output) != 0)
+    if (device->ops->weight_open(device, config->compute_type, &part, 1, &embeddings->output) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the output layer");
     return 0;
 }
 
-int tables_bind(struct tables *tables, struct device *device, const struct config *config,
-                const struct safetensors *weights, size_t n_positions, struct acre_err *err)
+int embeddings_bind(struct embeddings *embeddings, struct device *device,
+                    const struct config *config, const struct safetensors *weights,
+                    size_t n_positions, struct acre_err *err)
 {
     struct tensor source, target;
     int status = find_table(weights, config, "model.encoder.embed_tokens.weight",
@@ -54,18 +55,18 @@ int tables_bind(struct tables *tables, struct device *device, const struct confi
                         config->decoder_vocab_size, &target, err);
     if (status != 0)
         return status;
-    status = open_table(device, config, &source, n_positions, &tables->source, err);
+    status = open_table(device, config, &source, n_positions, &embeddings->source, err);
     if (status == 0 && source.data == target.data)
-        tables->target = tables->source;
+        embeddings->target = embeddings->source;
     else if (status == 0)
-        status = open_table(device, config, &target, n_positions, &tables->target, err);
-    return status != 0 ? status : bind_output(tables, device, config, weights, &target, err);
+        status = open_table(device, config, &target, n_positions, &embeddings->target, err);
+    return status != 0 ? status : bind_output(embeddings, device, config, weights, &target, err);
 }
 
-void tables_fini(struct tables *tables, struct device *device)
+void embeddings_fini(struct embeddings *embeddings, struct device *device)
 {
-    device->ops->weight_close(tables->output);
-    if (tables->target != tables->source)
-        device->ops->embedding_close(tables->target);
-    device->ops->embedding_close(tables->source);
+    device->ops->weight_close(embeddings->output);
+    if (embeddings->target != embeddings->source)
+        device->ops->embedding_close(embeddings->target);
+    device->ops->embedding_close(embeddings->source);
 }

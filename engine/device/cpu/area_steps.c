@@ -1,10 +1,11 @@
 /* The CPU backend's decoding with areas one by one: what areas that end with a new item have of
  * their own is appended to the cache, for all heads together.
  */
-#include "device/cpu.h"
+#include "device/cpu/area_steps.h"
 
 #include <string.h>
 
+#include "device/cpu/area_keys.h"
 #include "kernels/areas.h"
 
 /* ---- The cache ------------------------------------------------------------------------------- */
@@ -242,7 +243,7 @@ static void step_logits(const struct stream *stream, const struct step *step, si
                         const float *query)
 {
     const struct attention *attention = step->attention;
-    enum kernel_type type = attention->type;
+    enum compute_type type = attention->type;
     size_t dp = kernel_cache_padded(type, attention->head_width), l = step->length;
     struct past keys = slice_of(step, head, area_keys_offset(attention));
     if (cpu_key_planes(attention) == 0) {
@@ -261,7 +262,7 @@ static void step_context(const struct stream *stream, const struct step *step, s
                          float *out)
 {
     const struct attention *attention = step->attention;
-    enum kernel_type type = attention->type;
+    enum compute_type type = attention->type;
     size_t d = attention->head_width, dp = kernel_cache_padded(type, d), l = step->length;
     struct past values = slice_of(step, head, values_offset(attention));
     float *part = stream->query + dp;
@@ -290,11 +291,11 @@ void cpu_areas_attend_step(struct stream *stream, const struct attention *attent
     struct step step = {.attention = attention, .path = path, .length = length, .cache = cache};
     step.n_widths = width < length ? width : length;
     store_step(stream, &step, qkv);
-    const float *turned =
+    const float *for_keys =
         cpu_area_key_query(stream, attention->key, attention->n_heads, qkv, &stride);
-    memset(stream->query, 0, dp * sizeof(*turned));
+    memset(stream->query, 0, dp * sizeof(*for_keys));
     for (size_t head = 0; head < attention->n_heads; head++) {
-        memcpy(stream->query, turned + head * d, d * sizeof(*turned));
+        memcpy(stream->query, for_keys + head * d, d * sizeof(*for_keys));
         step_logits(stream, &step, head, stream->query);
         cpu_areas_weigh(stream, attention, length, length, qkv + head * d, stream->scores);
         step_context(stream, &step, head, context + head * d);

@@ -1,5 +1,5 @@
 /* The CPU backend's weights: quantised and packed once, when a model is loaded. */
-#include "device/cpu.h"
+#include "device/cpu/weights.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,9 +14,11 @@ void cpu_weight_close(struct weight *weight)
     mem_free(weight);
 }
 
-void cpu_weight_follow(struct weight *weight, const struct weight *next)
+void cpu_weights_order(struct device *device, struct weight *const *weights, size_t n)
 {
-    weight->next = next;
+    (void)device;
+    for (size_t i = 0; i < n; i++)
+        weights[i]->next = weights[(i + 1) % n];
 }
 
 static void place_weight(struct weight *weight)
@@ -24,7 +26,7 @@ static void place_weight(struct weight *weight)
     struct packed *packed = &weight->packed;
     struct arena *arena = &weight->arena;
     size_t padded = kernel_padded(packed->n);
-    bool is_int8 = packed->type == KERNEL_INT8;
+    bool is_int8 = packed->type == COMPUTE_INT8;
     packed->panels =
         arena_take(arena, padded / KERNEL_PANEL, kernel_panel_bytes(packed->type, packed->k));
     packed->bias = arena_take(arena, padded, sizeof(float));
@@ -82,7 +84,7 @@ static void pack_part(const struct weight_part *part, struct weight *weight, siz
     }
 }
 
-int cpu_weight_open(struct device *device, enum kernel_type type, const struct weight_part *parts,
+int cpu_weight_open(struct device *device, enum compute_type type, const struct weight_part *parts,
                     size_t n_parts, struct weight **out)
 {
     (void)device;

@@ -1,12 +1,13 @@
 /* The CPU backend's attention over areas one by one: keys that are not means, values that are
- * maxima, grids, top-k, sigmoids. See kernels/areas.h for planes and windows, cpu_area_key.c for
- * keys with dense layers, cpu_area_steps.c for decoding.
+ * maxima, grids, top-k, sigmoids. See kernels/areas.h for planes and windows, area_keys.c for keys
+ * with dense layers, area_steps.c for decoding.
  */
-#include "device/cpu.h"
+#include "device/cpu/areas.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "device/cpu/area_keys.h"
 #include "kernels/areas.h"
 
 bool cpu_is_plain(const struct attention *attention)
@@ -15,25 +16,6 @@ bool cpu_is_plain(const struct attention *attention)
 }
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
-
-void cpu_areas_place(struct area_scratch *areas, struct arena *arena,
-                     const struct stream_limits *limits)
-{
-    size_t lp = kernel_padded(limits->max_memory), dp = kernel_padded(limits->max_head_width);
-    size_t n = lp * dp, planes = limits->max_planes, c = kernel_padded(limits->max_width);
-    float **const of_items[] = {&areas->items,      &areas->squares,      &areas->deviations,
-                                &areas->columns,    &areas->integrals[0], &areas->integrals[1],
-                                &areas->windows[0], &areas->windows[1],   &areas->windows[2]};
-    for (size_t i = 0; i < sizeof(of_items) / sizeof(of_items[0]); i++)
-        *of_items[i] = arena_take(arena, n, sizeof(float));
-    areas->entries = arena_take(arena, planes * n, sizeof(float));
-    areas->keys = arena_take(arena, planes * n, sizeof(float));
-    areas->values = arena_take(arena, planes * n, sizeof(float));
-    areas->weights = arena_take(arena, 2 * planes * lp + 2 * lp, sizeof(float));
-    areas->query = arena_take(arena, CPU_QUERY_BLOCK * c, sizeof(float));
-    for (size_t i = 0; i < sizeof(areas->ends) / sizeof(areas->ends[0]); i++)
-        areas->ends[i] = arena_take(arena, planes * c, sizeof(float));
-}
 
 size_t cpu_key_planes(const struct attention *attention)
 {
@@ -183,26 +165,26 @@ static void clear_padding(struct area_scratch *areas, size_t d, size_t length, s
 }
 
 void cpu_areas_pack(struct stream *stream, const struct attention *attention, size_t length,
-                    const float *keys, const float *values, size_t stride, float *packed_keys,
-                    float *packed_values)
+                    const struct head_rows *rows, float *packed_keys, float *packed_values)
 {
     struct area_scratch *areas = &stream->areas;
     size_t d = attention->head_width, key_planes = cpu_key_planes(attention);
     size_t value_planes = cpu_value_planes(attention);
-    size_t key_stride = key_planes > 0 ? d : stride, value_stride = value_planes > 0 ? d : stride;
+    const float *keys = rows->keys, *values = rows->values;
     if (key_planes > 0) {
-        fill_keys(stream, attention, length, keys, stride);
+        fill_keys(stream, attention, length, keys, rows->key_stride);
         clear_padding(areas, d, length, key_planes);
         keys = areas->entries;
     }
-    kernels_pack(attention->type, n_entries(key_planes, length), d, keys, key_stride, packed_keys);
+    kernels_pack(attention->type, n_entries(key_planes, length), d, keys,
+                 key_planes > 0 ? d : rows->key_stride, packed_keys);
     if (value_planes > 0) {
-        fill_maxima(areas, attention, length, values, stride);
+        fill_maxima(areas, attention, length, values, rows->value_stride);
         clear_padding(areas, d, length, value_planes);
         values = areas->entries;
     }
     kernels_pack_transposed(attention->type, d, n_entries(value_planes, length), values,
-                            value_stride, packed_values);
+                            value_planes > 0 ? d : rows->value_stride, packed_values);
 }
 
 /* ---- Weights of a row ------------------------------------------------------------------------ */
@@ -229,7 +211,7 @@ static void memory_logits(struct stream *stream, const struct attention *attenti
     size_t row_floats = area_planes(&attention->area) * kernel_padded(memory->length);
     cpu_attention_product(stream, attention->type, queries->n,
                           n_entries(cpu_key_planes(attention), memory->length),
-                          attention->head_width, queries->turned, queries->turned_stride,
+                          attention->head_width, queries->for_keys, queries->for_keys_stride,
                           memory->keys, logits, row_floats);
 }
 
@@ -259,11 +241,36 @@ void cpu_areas_weigh(struct stream *stream, const struct attention *attention, s
     memcpy(planes, coverage, kernel_padded(length) * sizeof(*planes));
 }
 
+void cpu_add_item_weights(const struct head_queries *queries, size_t row, size_t length,
+                          const float *coverage)
+{
+    if (!queries->item_weights)
+        return;
+    float *sums = queries->item_weights + row * queries->item_stride;
+    for (size_t i = 0; i < length; i++)
+        sums[i] += coverage[i];
+}
+
+/* The same from the weights of areas, where these multiply values of their own. */
+static void add_item_weights(struct stream *stream, const struct attention *attention,
+                             const struct head_queries *queries, size_t row, size_t length,
+                             const float *planes)
+{
+    const float *coverage = planes;
+    if (!queries->item_weights)
+        return;
+    if (cpu_value_planes(attention) > 0) {
+        area_coverage_of(&attention->area, length, planes, stream->areas.weights);
+        coverage = stream->areas.weights;
+    }
+    cpu_add_item_weights(queries, row, length, coverage);
+}
+
 void cpu_areas_weights(struct stream *stream, const struct attention *attention,
                        const struct head_memory *memory, const float *query, float *weights)
 {
-    struct head_queries one = {.n = 1, .query = query, .turned_stride = attention->head_width};
-    one.turned = cpu_area_key_query(stream, attention->key, 1, query, &one.turned_stride);
+    struct head_queries one = {.n = 1, .query = query, .for_keys_stride = attention->head_width};
+    one.for_keys = cpu_area_key_query(stream, attention->key, 1, query, &one.for_keys_stride);
     memory_logits(stream, attention, &one, memory, weights);
     weigh(stream, attention, memory->length, memory->length, query, weights);
 }
@@ -276,9 +283,12 @@ void cpu_areas_attend(struct stream *stream, const struct attention *attention,
     size_t row_floats = area_planes(&attention->area) * kernel_padded(length);
     cpu_fetch_half(memory, 0);
     memory_logits(stream, attention, queries, memory, stream->scores);
-    for (size_t row = 0; row < queries->n; row++)
+    for (size_t row = 0; row < queries->n; row++) {
+        float *planes = stream->scores + row * row_floats;
         cpu_areas_weigh(stream, attention, length, seen_by(queries, row, length),
-                        queries->query + row * queries->stride, stream->scores + row * row_floats);
+                        queries->query + row * queries->stride, planes);
+        add_item_weights(stream, attention, queries, row, length, planes);
+    }
     cpu_fetch_half(memory, 1);
     cpu_attention_product(stream, attention->type, queries->n, attention->head_width,
                           n_entries(cpu_value_planes(attention), length), stream->scores,
