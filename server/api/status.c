@@ -42,11 +42,15 @@ void api_status_live(struct server *server, struct http_request *request, const 
 void api_status_ready(struct server *server, struct http_request *request, const char *rest)
 {
     struct srv_error error;
+    struct acre_err err;
 
-    if (!http_is_draining(server->http)) {
+    if (http_is_draining(server->http))
+        error_reply(&error, 503, "draining", "draining: this server is shutting down");
+    else if (acre_engine_health(server->engine, &err) != 0)
+        error_from_engine(&error, err.code, &err);
+    else {
         api_status_health(server, request, rest);
         return;
     }
-    error_reply(&error, 503, "draining", "draining: this server is shutting down");
     reply_error(request, &error);
 }
