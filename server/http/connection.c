@@ -431,10 +431,8 @@ bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_
 {
     struct connection *c = request->connection;
 
-    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining) {
-        send_error(c, 503, "server_busy", "Too many requests wait for their translation");
+    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining)
         return false;
-    }
     c->http->n_awaited++;
     request->is_awaited = true;
     request->give_up = fn;

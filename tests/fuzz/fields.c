@@ -166,9 +166,9 @@ static void check(const struct http_request *request)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const types[] = {
-        "application/json", "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=x", "multipart/form-data; boundary=-----", NULL};
+    static const char *const types[] = {"application/json", "application/x-www-form-urlencoded",
+                                        "multipart/form-data; boundary=x",
+                                        "multipart/form-data; boundary=-----", NULL};
     struct http_request request = {.query = ""};
     const uint8_t *end;
     char *line, *body;

