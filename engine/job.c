@@ -314,7 +314,7 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
 static int send(struct acre_job *job, struct acre_err *err)
 {
     if (job->document.n_sentences > 0)
-        return scheduler_submit(job->scheduler, job->model->lane, job->sentences,
+        return scheduler_submit(job->scheduler, job->model->served, job->sentences,
                                 job->document.n_sentences, err);
     finish(job);
     return 0;
