@@ -1,3 +1,10 @@
+/* An event first ends who is past a deadline, then does what its kind says, then wakes workers for
+ * what waits. A ready worker gets the next model that has something for it: who has to leave its
+ * batch, who enters, one step.
+ *
+ * What can go wrong: too much waits (ACRE_EBUSY, nothing is queued), the plan is closing, the
+ * device is lost. The last two end everybody: who waits at once, who runs when the worker comes
+ * round. */
 #include "sched/plan.h"
 
 #include <stddef.h>
