@@ -1,3 +1,9 @@
+/* Opening: options get their defaults and are checked, then a device, then the scheduler with its
+ * threads. A model is read, bound to the device, and served: every worker gets a batch for it. What
+ * it holds is how much more its thread has allocated by then (mem_held()).
+ *
+ * What fails says which file and field, and what was expected and found; whatever is open by then is
+ * closed in reverse order. */
 #include "engine.h"
 
 #include <stdarg.h>
@@ -196,7 +202,7 @@ static void fill_info(struct acre_model *model)
         decoding->min_length = decoding->max_length;
 }
 
-static int add_lane(struct acre_engine *engine, struct acre_model *model, struct acre_err *err)
+static int serve(struct acre_engine *engine, struct acre_model *model, struct acre_err *err)
 {
     const struct config *config = &model->config;
     struct search_model search = {
@@ -209,8 +215,8 @@ static int add_lane(struct acre_engine *engine, struct acre_model *model, struct
         .max_sentences = (size_t)engine->options.batch_size,
         .max_beam_size = (size_t)engine->options.max_beam_size,
     };
-    return scheduler_add_lane(engine->scheduler, model->network, &search, &limits, &model->lane,
-                              err);
+    return scheduler_add_model(engine->scheduler, model->network, &search, &limits, &model->served,
+                               err);
 }
 
 /* Of the attention that a parameter of keys belongs to. */
@@ -280,7 +286,7 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     fill_info(model);
     model->info.packed_bytes = packed_bytes;
     before = mem_held();
-    status = add_lane(engine, model, err);
+    status = serve(engine, model, err);
     model->info.working_bytes = mem_held() - before;
     return status;
 }
@@ -346,5 +352,5 @@ const struct acre_model_info *acre_model_info(const struct acre_model *model)
 
 void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics)
 {
-    *statistics = scheduler_statistics(model->engine->scheduler, model->lane);
+    *statistics = scheduler_statistics(model->engine->scheduler, model->served);
 }

@@ -1,7 +1,7 @@
 /* engine.h - what an engine and a model are made of. Private to the files of this folder.
  *
  * Models may be opened by several threads at once; `lock` guards the list. Everything in a model is
- * immutable once it is open, except its lane, which the scheduler's lock guards.
+ * immutable once it is open, except what is served, which the scheduler's lock guards.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -36,7 +36,7 @@ struct acre_model {
     struct tokenizer *tokenizer;
     struct network *network;
     struct constraint *constraint;
-    struct lane *lane;
+    struct served_model *served;
     struct acre_model_info info;
 };
 

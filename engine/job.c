@@ -379,7 +379,7 @@ int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err
     if (!texts || !empty)
         status = err_set(err, ACRE_ENOMEM, "no memory for %zu texts", n);
     else if (n_texts > 0)
-        status = scheduler_submit(scheduler, jobs[0]->model->lane, texts, n_texts, err);
+        status = scheduler_submit(scheduler, jobs[0]->model->served, texts, n_texts, err);
     for (size_t i = 0; status == 0 && i < n_empty; i++)
         finish(empty[i]);
     mem_free(texts);

@@ -1,3 +1,9 @@
+/* The happy path: sentences are admitted to free slots, steps run, and in some step's progress a
+ * slot has ended; its results are copied, and the slot is free. A device that works behind the
+ * host's back tells that a step or more later.
+ *
+ * What can go wrong: memory for results is missing, which the sentence's status says; or the device
+ * is lost, which the step returns: nothing is known then of those that run. */
 #include "decode/batch.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Plain loops over planes and integral images, in float32 and in the order of the authors' code;
+ * see areas.h. For modes that few models have: clear before fast. Nothing here can fail. */
 #include "kernels/areas.h"
 
 #include <math.h>

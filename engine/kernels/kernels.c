@@ -1,3 +1,5 @@
+/* What all tables share: choosing one, packing weights into panels, keeping the best candidates. A
+ * column is packed alone, so that callers may read the matrix in parts. Nothing here can fail. */
 #include "kernels/kernels.h"
 
 #include <math.h>

@@ -1,3 +1,7 @@
+/* A layer's tensors are found by the names that transformers gives them; matrices that are
+ * multiplied with the same rows are joined. Where one is missing or has another shape,
+ * safetensors.c says which, what was expected and what was found. What is bound by then is freed by
+ * layer_fini(). */
 #include "nn/layer.h"
 
 #include <stdarg.h>

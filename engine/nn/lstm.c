@@ -1,3 +1,10 @@
+/* lstm.h has the equations. Binding takes joined matrices of the file apart, one part for each
+ * vector that they take or give; a pass then is a list of device operations. What a hypothesis
+ * carries is numbered: states 2l and 2l + 1 are hidden and cell state of layer l, then a_h of every
+ * head.
+ *
+ * Binding fails with the name of the tensor that is missing or has another shape, or without
+ * memory; passes cannot fail. */
 #include "nn/lstm.h"
 
 #include <stdio.h>

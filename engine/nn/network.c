@@ -1,3 +1,7 @@
+/* Networks are found by the model_type of their configuration. A workspace opens what its network
+ * says that it needs; its passes are functions of the workspace alone, as device_ops.run() asks.
+ *
+ * Opening fails without memory, or for an unknown model_type; of passes only the poll can fail. */
 #include "nn/network.h"
 
 #include <string.h>

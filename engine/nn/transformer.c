@@ -1,3 +1,9 @@
+/* Binding goes layer by layer (layer.c). A pass is a list of device operations: sublayers, each of
+ * which ends with close_sublayer(), in the order of MarianMT. There are three: the encoder with
+ * what the decoder's layers keep of it, one step, and the decoder over known tokens.
+ *
+ * Binding fails with the name of the tensor that is missing or has another shape, or without
+ * memory; passes cannot fail. */
 #include "nn/transformer.h"
 
 #include <math.h>

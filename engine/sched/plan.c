@@ -1,3 +1,10 @@
+/* An event first ends who is past a deadline, then does what its kind says, then wakes workers for
+ * what waits. A ready worker gets the next model that has something for it: who has to leave its
+ * batch, who enters, one step.
+ *
+ * What can go wrong: too much waits (ACRE_EBUSY, nothing is queued), the plan is closing, the
+ * device is lost. The last two end everybody: who waits at once, who runs when the worker comes
+ * round. */
 #include "sched/plan.h"
 
 #include <stddef.h>
@@ -26,29 +33,29 @@ void plan_fini(struct plan *plan)
     mem_free(plan->sleepers);
 }
 
-int plan_lane_init(struct plan_lane *lane, size_t n_workers, const struct plan_limits *limits)
+int plan_model_init(struct plan_model *model, size_t n_workers, const struct plan_limits *limits)
 {
-    *lane = (struct plan_lane){.limits = *limits};
-    lane->seats = mem_calloc(n_workers, sizeof(*lane->seats));
-    for (size_t i = 0; lane->seats && i < n_workers; i++) {
-        lane->seats[i].running = mem_calloc(limits->max_sentences, sizeof(struct sentence *));
-        if (!lane->seats[i].running)
+    *model = (struct plan_model){.limits = *limits};
+    model->batches = mem_calloc(n_workers, sizeof(*model->batches));
+    for (size_t i = 0; model->batches && i < n_workers; i++) {
+        model->batches[i].running = mem_calloc(limits->max_sentences, sizeof(struct sentence *));
+        if (!model->batches[i].running)
             return ACRE_ENOMEM;
     }
-    return lane->seats ? 0 : ACRE_ENOMEM;
+    return model->batches ? 0 : ACRE_ENOMEM;
 }
 
-void plan_lane_fini(struct plan_lane *lane, size_t n_workers)
+void plan_model_fini(struct plan_model *model, size_t n_workers)
 {
-    for (size_t i = 0; lane->seats && i < n_workers; i++)
-        mem_free(lane->seats[i].running);
-    mem_free(lane->seats);
+    for (size_t i = 0; model->batches && i < n_workers; i++)
+        mem_free(model->batches[i].running);
+    mem_free(model->batches);
 }
 
-void plan_add_lane(struct plan *plan, struct plan_lane *lane)
+void plan_add_model(struct plan *plan, struct plan_model *model)
 {
-    lane->next = plan->lanes;
-    plan->lanes = lane;
+    model->next = plan->models;
+    plan->models = model;
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -59,9 +66,9 @@ static void push(struct sentence **list, struct sentence *sentence)
     *list = sentence;
 }
 
-static void count_end(struct plan_lane *lane, const struct sentence *sentence)
+static void count_end(struct plan_model *model, const struct sentence *sentence)
 {
-    struct acre_statistics *counts = &lane->counts;
+    struct acre_statistics *counts = &model->counts;
     if (sentence->status == ACRE_ECANCELLED) {
         counts->cancelled_sentences++;
     } else if (sentence->status == ACRE_ETIMEOUT) {
@@ -77,37 +84,37 @@ static void count_end(struct plan_lane *lane, const struct sentence *sentence)
 }
 
 /* A sentence that waited; it is in no queue any more. */
-static void end(struct plan *plan, struct plan_lane *lane, struct sentence *sentence, int status)
+static void end(struct plan *plan, struct plan_model *model, struct sentence *sentence, int status)
 {
     sentence->status = status;
-    count_end(lane, sentence);
+    count_end(model, sentence);
     push(&plan->ended, sentence);
 }
 
 static void end_expired(struct plan *plan, uint64_t now_ns)
 {
-    for (struct plan_lane *lane = plan->lanes; lane; lane = lane->next) {
+    for (struct plan_model *model = plan->models; model; model = model->next) {
         struct sentence *sentence;
-        while ((sentence = queue_take_expired(&lane->queue, now_ns)))
-            end(plan, lane, sentence, ACRE_ETIMEOUT);
+        while ((sentence = queue_take_expired(&model->queue, now_ns)))
+            end(plan, model, sentence, ACRE_ETIMEOUT);
     }
 }
 
 size_t plan_queued_tokens(const struct plan *plan)
 {
     size_t n = 0;
-    for (const struct plan_lane *lane = plan->lanes; lane; lane = lane->next)
-        n += lane->queue.n_tokens;
+    for (const struct plan_model *model = plan->models; model; model = model->next)
+        n += model->queue.n_tokens;
     return n;
 }
 
-struct acre_statistics plan_statistics(const struct plan *plan, const struct plan_lane *lane)
+struct acre_statistics plan_statistics(const struct plan *plan, const struct plan_model *model)
 {
-    struct acre_statistics statistics = lane->counts;
-    statistics.queued_sentences = lane->queue.n_sentences;
-    statistics.queued_tokens = lane->queue.n_tokens;
+    struct acre_statistics statistics = model->counts;
+    statistics.queued_sentences = model->queue.n_sentences;
+    statistics.queued_tokens = model->queue.n_tokens;
     for (size_t i = 0; i < plan->n_workers; i++)
-        statistics.running_sentences += lane->seats[i].n_running;
+        statistics.running_sentences += model->batches[i].n_running;
     return statistics;
 }
 
@@ -132,17 +139,17 @@ static int submit(struct plan *plan, const struct plan_event *event)
     if (event->n > 1 && n_tokens > plan->max_queued_tokens)
         return ACRE_ETOOLARGE;
     if (queued > 0 && queued + n_tokens > plan->max_queued_tokens) {
-        event->lane->counts.refused_texts += event->n;
+        event->model->counts.refused_texts += event->n;
         return ACRE_EBUSY;
     }
     for (size_t t = 0; t < event->n; t++)
-        queue_put(&event->lane->queue, event->texts[t].sentences, event->texts[t].n);
+        queue_put(&event->model->queue, event->texts[t].sentences, event->texts[t].n);
     return 0;
 }
 
-static struct plan_lane *lane_of(struct queue *queue)
+static struct plan_model *model_of(struct queue *queue)
 {
-    return (struct plan_lane *)((char *)queue - offsetof(struct plan_lane, queue));
+    return (struct plan_model *)((char *)queue - offsetof(struct plan_model, queue));
 }
 
 static void cancel(struct plan *plan, const struct plan_event *event)
@@ -151,47 +158,47 @@ static void cancel(struct plan *plan, const struct plan_event *event)
         struct sentence *sentence = &event->sentences[i];
         sentence->cancelled = true;
         if (sentence->queue) {
-            struct plan_lane *lane = lane_of(sentence->queue);
+            struct plan_model *model = model_of(sentence->queue);
             queue_remove(sentence);
-            end(plan, lane, sentence, ACRE_ECANCELLED);
+            end(plan, model, sentence, ACRE_ECANCELLED);
         }
     }
 }
 
 static void end_waiting(struct plan *plan, int status)
 {
-    for (struct plan_lane *lane = plan->lanes; lane; lane = lane->next) {
+    for (struct plan_model *model = plan->models; model; model = model->next) {
         struct sentence *sentence;
-        while ((sentence = queue_first(&lane->queue))) {
+        while ((sentence = queue_first(&model->queue))) {
             queue_remove(sentence);
-            end(plan, lane, sentence, status);
+            end(plan, model, sentence, status);
         }
     }
 }
 
 /* ---- The step of a worker -------------------------------------------------------------------- */
 
-static void stand_up(struct plan_seat *seat, size_t index)
+static void take_out(struct plan_batch *batch, size_t index)
 {
-    seat->load -= sentence_load(seat->running[index]);
-    seat->running[index] = seat->running[--seat->n_running];
+    batch->load -= sentence_load(batch->running[index]);
+    batch->running[index] = batch->running[--batch->n_running];
 }
 
 /* What the last step has finished. */
 static void end_finished(struct plan *plan, const struct plan_event *event)
 {
-    struct plan_lane *lane = plan->workers[event->worker].lane;
-    if (lane) {
-        lane->counts.steps += event->n_steps;
-        lane->counts.rows += event->n_rows;
+    struct plan_model *model = plan->workers[event->worker].model;
+    if (model) {
+        model->counts.steps += event->n_steps;
+        model->counts.rows += event->n_rows;
     }
     for (size_t i = 0; i < event->n; i++) {
-        struct plan_seat *seat = &lane->seats[event->worker];
+        struct plan_batch *batch = &model->batches[event->worker];
         size_t index = 0;
-        while (seat->running[index] != event->finished[i])
+        while (batch->running[index] != event->finished[i])
             index++;
-        stand_up(seat, index);
-        count_end(lane, event->finished[i]);
+        take_out(batch, index);
+        count_end(model, event->finished[i]);
         push(&plan->ended, event->finished[i]);
     }
 }
@@ -208,28 +215,28 @@ static int end_of(const struct plan *plan, const struct sentence *sentence, uint
     return sentence->deadline_ns != 0 && sentence->deadline_ns <= now_ns ? ACRE_ETIMEOUT : 0;
 }
 
-static struct sentence *drop_ended(const struct plan *plan, struct plan_lane *lane,
-                                   struct plan_seat *seat, uint64_t now_ns)
+static struct sentence *drop_ended(const struct plan *plan, struct plan_model *model,
+                                   struct plan_batch *batch, uint64_t now_ns)
 {
     struct sentence *leaving = NULL;
-    for (size_t i = seat->n_running; i-- > 0;) {
-        struct sentence *sentence = seat->running[i];
+    for (size_t i = batch->n_running; i-- > 0;) {
+        struct sentence *sentence = batch->running[i];
         int status = end_of(plan, sentence, now_ns);
         if (status == 0)
             continue;
         sentence->status = status;
-        count_end(lane, sentence);
-        stand_up(seat, i);
+        count_end(model, sentence);
+        take_out(batch, i);
         push(&leaving, sentence);
     }
     return leaving;
 }
 
 /* With other workers idle a worker leaves them their share. */
-static size_t fair_share(const struct plan *plan, const struct plan_lane *lane)
+static size_t fair_share(const struct plan *plan, const struct plan_model *model)
 {
     size_t takers = plan->n_sleepers + plan->n_woken + 1;
-    return (lane->queue.n_sentences + takers - 1) / takers;
+    return (model->queue.n_sentences + takers - 1) / takers;
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -237,35 +244,35 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Newcomers sit down behind those that run; returns how many. */
-static size_t admit(const struct plan *plan, struct plan_lane *lane, struct plan_seat *seat)
+/* Newcomers come behind those that run; returns how many. */
+static size_t admit(const struct plan *plan, struct plan_model *model, struct plan_batch *batch)
 {
-    const struct plan_limits *limits = &lane->limits;
-    const struct sentence *first = queue_first(&lane->queue);
+    const struct plan_limits *limits = &model->limits;
+    const struct sentence *first = queue_first(&model->queue);
     struct queue_room room = {
-        .sentences = smaller(limits->max_sentences - seat->n_running, fair_share(plan, lane)),
+        .sentences = smaller(limits->max_sentences - batch->n_running, fair_share(plan, model)),
         .source_rows = limits->max_admit_rows,
-        .load = limits->max_load - smaller(seat->load, limits->max_load),
+        .load = limits->max_load - smaller(batch->load, limits->max_load),
     };
-    if (!first || (seat->n_running > 0 && sentence_load(first) > room.load))
+    if (!first || (batch->n_running > 0 && sentence_load(first) > room.load))
         return 0;
-    struct sentence **newcomers = seat->running + seat->n_running;
-    size_t n = queue_take(&lane->queue, &room, newcomers);
+    struct sentence **newcomers = batch->running + batch->n_running;
+    size_t n = queue_take(&model->queue, &room, newcomers);
     for (size_t i = 0; i < n; i++)
-        seat->load += sentence_load(newcomers[i]);
-    seat->n_running += n;
+        batch->load += sentence_load(newcomers[i]);
+    batch->n_running += n;
     return n;
 }
 
-/* The next lane that has something to step for the worker, the one stepped last at the very end;
+/* The next model that has something to step for the worker, the one stepped last at the very end;
  * NULL: none has. */
-static struct plan_lane *next_lane(const struct plan *plan, size_t worker)
+static struct plan_model *next_model(const struct plan *plan, size_t worker)
 {
-    struct plan_lane *last = plan->workers[worker].lane, *lane = last;
-    for (const struct plan_lane *each = plan->lanes; each; each = each->next) {
-        lane = lane && lane->next ? lane->next : plan->lanes;
-        if (lane->seats[worker].n_running > 0 || lane->queue.n_sentences > 0)
-            return lane;
+    struct plan_model *last = plan->workers[worker].model, *model = last;
+    for (const struct plan_model *each = plan->models; each; each = each->next) {
+        model = model && model->next ? model->next : plan->models;
+        if (model->batches[worker].n_running > 0 || model->queue.n_sentences > 0)
+            return model;
     }
     return NULL;
 }
@@ -273,20 +280,20 @@ static struct plan_lane *next_lane(const struct plan *plan, size_t worker)
 static void give_work(struct plan *plan, size_t index, uint64_t now_ns,
                       struct plan_actions *actions)
 {
-    struct plan_lane *lane = next_lane(plan, index);
-    if (!lane) {
+    struct plan_model *model = next_model(plan, index);
+    if (!model) {
         actions->work = plan->is_closing ? PLAN_STOP : PLAN_SLEEP;
         if (!plan->is_closing)
             plan->sleepers[plan->n_sleepers++] = index;
         return;
     }
-    struct plan_seat *seat = &lane->seats[index];
-    plan->workers[index].lane = lane;
+    struct plan_batch *batch = &model->batches[index];
+    plan->workers[index].model = model;
     actions->work = PLAN_STEP;
-    actions->lane = lane;
-    actions->leaving = drop_ended(plan, lane, seat, now_ns);
-    actions->newcomers = seat->running + seat->n_running;
-    actions->n_newcomers = admit(plan, lane, seat);
+    actions->model = model;
+    actions->leaving = drop_ended(plan, model, batch, now_ns);
+    actions->newcomers = batch->running + batch->n_running;
+    actions->n_newcomers = admit(plan, model, batch);
 }
 
 static void ready(struct plan *plan, const struct plan_event *event, uint64_t now_ns,
@@ -314,8 +321,8 @@ static size_t useful_workers(const struct plan *plan)
     size_t n = 0;
     if (plan->is_closing)
         return plan->n_workers;
-    for (const struct plan_lane *lane = plan->lanes; lane; lane = lane->next)
-        n += lane->queue.n_sentences;
+    for (const struct plan_model *model = plan->models; model; model = model->next)
+        n += model->queue.n_sentences;
     return n;
 }
 

@@ -1,3 +1,9 @@
+/* The happy path of a worker: ready, told by the plan what to do, drop and admit, one step, ready
+ * again with those that have finished. With nothing to do it sleeps until the plan wakes it.
+ *
+ * What can go wrong: a text is refused, which its caller is told; memory for a sentence's results
+ * is missing, which its status says; the device is lost. Then the worker tells the plan, which ends
+ * everybody with ACRE_EDEVICE, and later texts are refused with what the device said. */
 #include "sched/scheduler.h"
 
 #include <pthread.h>
@@ -8,8 +14,8 @@
 #include "base/mem.h"
 #include "sched/plan.h"
 
-struct lane {
-    struct plan_lane plan;  /* first: what the plan calls a lane is one of these */
+struct served_model {
+    struct plan_model plan; /* first: what the plan calls a model is one of these */
     struct batch **batches; /* owned, [n_workers]; each is touched by its worker only */
 };
 
@@ -117,8 +123,8 @@ static void *work(void *argument)
             sleep_until_woken(worker);
             continue;
         }
-        struct lane *lane = (struct lane *)actions.lane;
-        run_step(scheduler, lane->batches[worker->index], &actions, &ready, &err);
+        struct served_model *served = (struct served_model *)actions.model;
+        run_step(scheduler, served->batches[worker->index], &actions, &ready, &err);
     }
 }
 
@@ -159,13 +165,13 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
     return 0;
 }
 
-static void close_lane(const struct scheduler *scheduler, struct lane *lane)
+static void close_model(const struct scheduler *scheduler, struct served_model *served)
 {
-    for (size_t i = 0; lane->batches && i < n_workers(scheduler); i++)
-        batch_close(lane->batches[i]);
-    mem_free(lane->batches);
-    plan_lane_fini(&lane->plan, n_workers(scheduler));
-    mem_free(lane);
+    for (size_t i = 0; served->batches && i < n_workers(scheduler); i++)
+        batch_close(served->batches[i]);
+    mem_free(served->batches);
+    plan_model_fini(&served->plan, n_workers(scheduler));
+    mem_free(served);
 }
 
 static void stop_workers(struct scheduler *scheduler)
@@ -184,9 +190,9 @@ void scheduler_close(struct scheduler *scheduler)
     if (!scheduler)
         return;
     stop_workers(scheduler);
-    for (struct plan_lane *lane = scheduler->plan.lanes, *next; lane; lane = next) {
-        next = lane->next;
-        close_lane(scheduler, (struct lane *)lane);
+    for (struct plan_model *model = scheduler->plan.models, *next; model; model = next) {
+        next = model->next;
+        close_model(scheduler, (struct served_model *)model);
     }
     plan_fini(&scheduler->plan);
     mem_free(scheduler->workers);
@@ -194,50 +200,50 @@ void scheduler_close(struct scheduler *scheduler)
     mem_free(scheduler);
 }
 
-static int open_batches(const struct scheduler *scheduler, struct lane *lane,
+static int open_batches(const struct scheduler *scheduler, struct served_model *served,
                         const struct network *network, const struct search_model *model,
                         const struct batch_limits *limits, struct acre_err *err)
 {
-    lane->batches = mem_calloc(n_workers(scheduler), sizeof(struct batch *));
-    for (size_t i = 0; lane->batches && i < n_workers(scheduler); i++) {
-        int status = batch_open(network, model, limits, &lane->batches[i], err);
+    served->batches = mem_calloc(n_workers(scheduler), sizeof(struct batch *));
+    for (size_t i = 0; served->batches && i < n_workers(scheduler); i++) {
+        int status = batch_open(network, model, limits, &served->batches[i], err);
         if (status != 0)
             return status;
     }
-    return lane->batches ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
+    return served->batches ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
 }
 
-static int open_seats(const struct scheduler *scheduler, struct lane *lane,
-                      const struct batch_limits *limits, struct acre_err *err)
+static int open_plan(const struct scheduler *scheduler, struct served_model *served,
+                     const struct batch_limits *limits, struct acre_err *err)
 {
     struct plan_limits plan_limits = {
         .max_sentences = limits->max_sentences,
         .max_load = limits->max_sentences * PLAN_LOAD_PER_SENTENCE,
-        .max_admit_rows = batch_admit_rows(lane->batches[0]),
+        .max_admit_rows = batch_admit_rows(served->batches[0]),
     };
-    if (plan_lane_init(&lane->plan, n_workers(scheduler), &plan_limits) == 0)
+    if (plan_model_init(&served->plan, n_workers(scheduler), &plan_limits) == 0)
         return 0;
     return err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
 }
 
-int scheduler_add_lane(struct scheduler *scheduler, const struct network *network,
-                       const struct search_model *model, const struct batch_limits *limits,
-                       struct lane **out, struct acre_err *err)
+int scheduler_add_model(struct scheduler *scheduler, const struct network *network,
+                        const struct search_model *model, const struct batch_limits *limits,
+                        struct served_model **out, struct acre_err *err)
 {
-    struct lane *lane = mem_calloc(1, sizeof(*lane));
-    if (!lane)
+    struct served_model *served = mem_calloc(1, sizeof(*served));
+    if (!served)
         return err_set(err, ACRE_ENOMEM, "no memory for a model");
-    int status = open_batches(scheduler, lane, network, model, limits, err);
+    int status = open_batches(scheduler, served, network, model, limits, err);
     if (status == 0)
-        status = open_seats(scheduler, lane, limits, err);
+        status = open_plan(scheduler, served, limits, err);
     if (status != 0) {
-        close_lane(scheduler, lane);
+        close_model(scheduler, served);
         return status;
     }
     pthread_mutex_lock(&scheduler->lock);
-    plan_add_lane(&scheduler->plan, &lane->plan);
+    plan_add_model(&scheduler->plan, &served->plan);
     pthread_mutex_unlock(&scheduler->lock);
-    *out = lane;
+    *out = served;
     return 0;
 }
 
@@ -262,10 +268,10 @@ static int refuse(const struct scheduler *scheduler, int status, const struct pl
     return err_set(err, status, "%s", acre_status_text(status));
 }
 
-int scheduler_submit(struct scheduler *scheduler, struct lane *lane, const struct plan_text *texts,
-                     size_t n, struct acre_err *err)
+int scheduler_submit(struct scheduler *scheduler, struct served_model *served,
+                     const struct plan_text *texts, size_t n, struct acre_err *err)
 {
-    struct plan_event event = {.kind = PLAN_SUBMIT, .lane = &lane->plan, .texts = texts, .n = n};
+    struct plan_event event = {.kind = PLAN_SUBMIT, .model = &served->plan, .texts = texts, .n = n};
     pthread_mutex_lock(&scheduler->lock);
     int status = tell(scheduler, &event).status;
     if (status != 0)
@@ -292,10 +298,11 @@ int scheduler_health(struct scheduler *scheduler, struct acre_err *err)
     return status;
 }
 
-struct acre_statistics scheduler_statistics(struct scheduler *scheduler, const struct lane *lane)
+struct acre_statistics scheduler_statistics(struct scheduler *scheduler,
+                                            const struct served_model *served)
 {
     pthread_mutex_lock(&scheduler->lock);
-    struct acre_statistics statistics = plan_statistics(&scheduler->plan, &lane->plan);
+    struct acre_statistics statistics = plan_statistics(&scheduler->plan, &served->plan);
     pthread_mutex_unlock(&scheduler->lock);
     return statistics;
 }

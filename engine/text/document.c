@@ -160,9 +160,10 @@ static size_t next_guess(size_t begin, size_t guess, size_t n_tokens, size_t max
     return round < 4 && next > low && next < high ? next : low + (high - low) / 2;
 }
 
-/* Finds *limit such that [begin, *limit) has at most max_tokens tokens, and is all of
- * [begin, end), or has at least 3/4 of them, or could not have one character more, or is as long
- * as no text of so many tokens is: a run of unknown characters is one token, however long. */
+/* Finds *limit such that [begin, *limit) has at most max_tokens tokens. It stops at the first limit
+ * that will do: all of [begin, end); or at least 3/4 of max_tokens; or one more character would be
+ * too many; or more bytes than max_tokens tokens can be expected to stand for. The last is because a
+ * run of unknown characters is one token, however long. */
 static int fit(struct splitter *splitter, size_t begin, size_t end, size_t *limit)
 {
     const char *text = splitter->document->text;

@@ -71,8 +71,9 @@ static void prepare_items(struct stream *stream, const struct attention *attenti
     area_integral(&attention->area, length, d, areas->squares, d, areas->integrals[1]);
 }
 
-/* Of the areas of the present size that end with one of the items first ... end - 1. Either each
- * begins in the block where it ends, its beginning included, or their sums are put together. */
+/* Of the areas of the present size that end with one of the items first ... end - 1. in_block: each
+ * of them begins and ends in the same block of the integral images, so that its sum is a difference
+ * of two entries. Otherwise area_sums() adds up the parts that the blocks have of it. */
 static void find_deviations(struct stream *stream, const struct area_walk *walk, size_t d,
                             size_t length, size_t first, size_t end, bool in_block)
 {

@@ -175,13 +175,13 @@ static void begin(struct store *store, const struct entry *entry)
     path_of(store, slot, 0, 0)[0] = cache_row(store, slot, 0, 0);
 }
 
-static void forget(float *part, size_t n_floats)
+static void discard(float *part, size_t n_floats)
 {
-    mem_forget(part, n_floats * sizeof(float));
+    mem_discard(part, n_floats * sizeof(float));
 }
 
 /* A long sentence's pages go back at once: kept in every slot they would add up to gigabytes. */
-static void forget_slot(const struct store *store, const struct slot *slot)
+static void discard_pages(const struct store *store, const struct slot *slot)
 {
     size_t steps = (size_t)(slot->search.t + 1), layers = store->shape.n_layers;
     steps = steps < store->cache_steps ? steps : store->cache_steps;
@@ -191,9 +191,9 @@ static void forget_slot(const struct store *store, const struct slot *slot)
     if (rows * store->row_floats + memory <= KEPT_FLOATS)
         return;
     for (size_t i = 0; i < layers; i++)
-        forget(store->caches[i] + first * cache_floats(store, i), rows * cache_floats(store, i));
-    forget(store->states + first * state_floats(store), rows * state_floats(store));
-    forget(slot->states, memory);
+        discard(store->caches[i] + first * cache_floats(store, i), rows * cache_floats(store, i));
+    discard(store->states + first * state_floats(store), rows * state_floats(store));
+    discard(slot->states, memory);
 }
 
 /* ---- What the host says ---------------------------------------------------------------------- */
@@ -252,7 +252,7 @@ void cpu_drop(struct stream *stream, struct store *store, size_t slot)
     (void)stream;
     size_t n = 0;
     if (store->slots[slot].state == SLOT_RUNNING)
-        forget_slot(store, &store->slots[slot]);
+        discard_pages(store, &store->slots[slot]);
     for (size_t i = 0; i < store->progress.n_ended; i++)
         if (store->ended[i].slot != slot)
             store->ended[n++] = store->ended[i];
@@ -396,7 +396,7 @@ void cpu_search_advance(struct stream *stream, struct rows *rows, struct store *
         }
         slot->state = SLOT_ENDED;
         write_results(store, slot);
-        forget_slot(store, slot);
+        discard_pages(store, slot);
     }
 }
 

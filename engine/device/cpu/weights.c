@@ -152,22 +152,22 @@ void cpu_embedding_close(struct embedding *embedding)
     mem_free(embedding);
 }
 
-/* Column c of the sines has the angle position / 10000^(2c / C), and so has the cosine C/2 on. From
- * position to position the two are turned: a call of sin() for each would be a tenth of the time in
- * which a server gets ready. */
+/* Column c of the sines has the angle position / 10000^(2c / C), and so has the cosine C/2 on. Each
+ * position is the one before it, rotated by the frequency: calls of sin() for all of them would be
+ * a tenth of the time in which a server gets ready. */
 static void fill_positions(size_t n_positions, size_t c, float *out)
 {
     size_t n_sines = (c + 1) / 2;
     for (size_t i = 0; i < n_sines; i++) {
         double frequency = pow(10000.0, -2.0 * (double)i / (double)c);
-        double turn_sine = sin(frequency), turn_cosine = cos(frequency), sine = 0.0, cosine = 1.0;
+        double step_sine = sin(frequency), step_cosine = cos(frequency), sine = 0.0, cosine = 1.0;
         for (float *row = out; row < out + n_positions * c; row += c) {
             row[i] = (float)sine;
             if (n_sines + i < c)
                 row[n_sines + i] = (float)cosine;
-            double turned = sine * turn_cosine + cosine * turn_sine;
-            cosine = cosine * turn_cosine - sine * turn_sine;
-            sine = turned;
+            double rotated = sine * step_cosine + cosine * step_sine;
+            cosine = cosine * step_cosine - sine * step_sine;
+            sine = rotated;
         }
     }
 }
