@@ -36,7 +36,7 @@ LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 ISAS := sse2 avx2 avx512 avx512bf16 amx
 VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
                $(wildcard engine/kernels/vector/*.c))
-ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc)
+ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
 SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*/*.c)) $(LLHTTP_OBJ)
@@ -103,6 +103,7 @@ $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 $B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(isa)))
 $B/tests/bench/products: $B/tests/bench/limit.c.o
 
+include tests/cuda/rules.mk
 -include $(shell find $B -name '*.d' 2>/dev/null)
 
 # ---- Running ---------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready
 	@BUILD=$B tests/run
 
-test-programs: $(UNIT_TESTS) $B/tests/golden/area
+test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $B/tests/golden/area
 
 build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
@@ -184,7 +185,7 @@ fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TA
 install: build ## install command, library, header and models under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
 	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
-	install -D -m 644 engine/acre.h $(DESTDIR)$(PREFIX)/include/acre.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include engine/acre.h engine/acre_bench.h
 	install -d $(DESTDIR)$(PREFIX)/share/acre $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
 	    >$(DESTDIR)$(PREFIX)/share/acre/acre.json

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "align.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine.h"
@@ -18,12 +19,13 @@ struct acre_job {
     struct scheduler *scheduler;
     acre_done_fn *done;
     void *user;
-    bool is_tokens;
+    bool is_tokens, is_aligned;
     struct acre_decoding decoding;
     uint64_t deadline_ns;
     struct splitter *splitter; /* until the text is split; NULL for a line of tokens */
     struct document document;
     struct sentence *sentences; /* owned, [document.n_sentences] */
+    struct acre_range *ranges;  /* owned, likewise: result.sentences */
     atomic_size_t n_left;
     struct acre_result result;
     struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
@@ -91,34 +93,76 @@ static int decode_sentences(const struct acre_job *job, size_t i, char **texts,
     return 0;
 }
 
-/* The i-th translation of the whole text. *text is owned by the caller. */
-static int join_sentences(const struct acre_job *job, size_t i, char **text, struct acre_err *err)
+/* The i-th translation of the whole text, and where its sentences stand. *text is owned by the
+ * caller. */
+static int join_sentences(const struct acre_job *job, size_t i, char **text,
+                          struct acre_range *places, struct acre_err *err)
 {
     char **texts = mem_calloc(job->document.n_sentences, sizeof(*texts));
     if (!texts)
         return err_set(err, ACRE_ENOMEM, "no memory for the translation");
     int status = decode_sentences(job, i, texts, err);
     if (status == 0)
-        status = document_join(&job->document, (const char *const *)texts, text, err);
+        status = document_join(&job->document, (const char *const *)texts, text, places, err);
     for (size_t s = 0; s < job->document.n_sentences; s++)
         mem_free(texts[s]);
     mem_free(texts);
     return status;
 }
 
-static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
-                           struct acre_err *err)
+static int fill_text(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
+                     struct acre_range *places, struct acre_err *err)
 {
     char *text = NULL;
-    if (fill_tokens(job, i, hypothesis) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
     if (!job->is_tokens) {
-        int status = join_sentences(job, i, &text, err);
+        int status = join_sentences(job, i, &text, places, err);
         hypothesis->text = text;
         return status;
     }
-    hypothesis->text = join_tokens(hypothesis);
-    return hypothesis->text ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    hypothesis->text = text = join_tokens(hypothesis);
+    if (!text)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    for (size_t s = 0; s < job->document.n_sentences; s++) /* there is one, or none */
+        places[s] = (struct acre_range){0, strlen(text)};
+    return 0;
+}
+
+static int fill_alignments(const struct acre_job *job, size_t i,
+                           const struct acre_hypothesis *hypothesis,
+                           struct acre_alignment *alignments, struct acre_err *err)
+{
+    int status = 0;
+    for (size_t s = 0; s < job->document.n_sentences && status == 0; s++) {
+        struct aligned_sentence sentence = {
+            .source = job->document.text,
+            .target = hypothesis->text,
+            .in_source = job->ranges[s],
+            .in_target = hypothesis->sentences[s],
+            .is_tokens = job->is_tokens,
+            .n_source = job->sentences[s].n_source,
+            .hypothesis = pick(&job->sentences[s], i),
+        };
+        status = align_sentence(job->model->tokenizer, &sentence, alignments, err);
+        alignments += sentence.hypothesis->n_tokens;
+    }
+    return status;
+}
+
+static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
+                           struct acre_err *err)
+{
+    struct acre_range *places = mem_alloc(job->document.n_sentences * sizeof(*places));
+    hypothesis->sentences = places;
+    if (!places || fill_tokens(job, i, hypothesis) != 0)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    int status = fill_text(job, i, hypothesis, places, err);
+    if (status != 0 || !job->is_aligned)
+        return status;
+    struct acre_alignment *alignments = mem_alloc(hypothesis->n_tokens * sizeof(*alignments));
+    hypothesis->alignments = alignments;
+    if (!alignments)
+        return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a text");
+    return fill_alignments(job, i, hypothesis, alignments, err);
 }
 
 static int first_error(const struct acre_job *job)
@@ -134,6 +178,8 @@ static void free_hypotheses(struct acre_job *job)
     for (size_t i = 0; i < job->result.n_hypotheses; i++) {
         mem_free((void *)(uintptr_t)job->hypotheses[i].text);
         mem_free((void *)(uintptr_t)job->hypotheses[i].tokens);
+        mem_free((void *)(uintptr_t)job->hypotheses[i].sentences);
+        mem_free((void *)(uintptr_t)job->hypotheses[i].alignments);
     }
     mem_free(job->hypotheses);
     job->hypotheses = NULL;
@@ -166,6 +212,7 @@ static void finish(struct acre_job *job)
 {
     struct acre_result *result = &job->result;
     result->n_sentences = job->document.n_sentences;
+    result->sentences = job->ranges;
     for (size_t s = 0; s < job->document.n_sentences; s++)
         result->n_source_tokens += job->sentences[s].n_source;
     result->status = fill_result(job, &result->err);
@@ -241,13 +288,17 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
 {
     size_t n = job->document.n_sentences;
     job->sentences = mem_calloc(n, sizeof(*job->sentences));
-    if (!job->sentences)
+    job->ranges = mem_alloc(n * sizeof(*job->ranges));
+    if (!job->sentences || !job->ranges)
         return err_set(err, ACRE_ENOMEM, "no memory for %zu sentences", n);
     for (size_t s = 0; s < n; s++) {
         struct sentence *sentence = &job->sentences[s];
-        sentence->source = job->document.sentences[s].source.ids;
-        sentence->n_source = job->document.sentences[s].source.n;
+        const struct document_sentence *span = &job->document.sentences[s];
+        job->ranges[s] = (struct acre_range){span->first, span->n_bytes};
+        sentence->source = span->source.ids;
+        sentence->n_source = span->source.n;
         sentence->decoding = job->decoding;
+        sentence->is_aligned = job->is_aligned;
         sentence->deadline_ns = job->deadline_ns;
         sentence->job = job;
     }
@@ -257,15 +308,6 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
         if (status != 0)
             return status;
     }
-    return 0;
-}
-
-static int send(struct acre_job *job, struct acre_err *err)
-{
-    if (job->document.n_sentences > 0)
-        return scheduler_submit(job->scheduler, job->model->lane, job->sentences,
-                                job->document.n_sentences, err);
-    finish(job);
     return 0;
 }
 
@@ -294,6 +336,7 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     job->done = request->done;
     job->user = request->user;
     job->is_tokens = request->is_tokens;
+    job->is_aligned = request->is_aligned;
     job->decoding = request->decoding;
     job->deadline_ns = deadline_ns;
     status = open_text(job, request, err);
@@ -305,36 +348,61 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     return 0;
 }
 
-int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_queued, struct acre_err *err)
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err)
 {
     int status = 0;
-    bool is_done = true;
-    *is_queued = false;
+    *is_split = true;
     if (job->splitter)
-        status = splitter_continue(job->splitter, max_bytes, &is_done, err);
-    if (status != 0 || !is_done)
+        status = splitter_continue(job->splitter, max_bytes, is_split, err);
+    if (status != 0 || !*is_split)
         return status;
     splitter_close(job->splitter);
     job->splitter = NULL;
-    status = make_sentences(job, err);
-    if (status == 0)
-        status = send(job, err); /* after it the job may be gone: `done` may be called at once */
-    *is_queued = status == 0;
+    return make_sentences(job, err);
+}
+
+/* Those without a sentence end here; any other may be done, and gone, as soon as it is queued. */
+int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err)
+{
+    struct scheduler *scheduler = jobs[0]->scheduler;
+    struct plan_text *texts = mem_alloc(n * sizeof(*texts));
+    struct acre_job **empty = mem_alloc(n * sizeof(struct acre_job *));
+    size_t n_texts = 0, n_empty = 0;
+    int status = 0;
+    for (size_t i = 0; texts && empty && i < n; i++) {
+        if (jobs[i]->document.n_sentences == 0)
+            empty[n_empty++] = jobs[i];
+        else
+            texts[n_texts++] =
+                (struct plan_text){jobs[i]->sentences, jobs[i]->document.n_sentences};
+    }
+    if (!texts || !empty)
+        status = err_set(err, ACRE_ENOMEM, "no memory for %zu texts", n);
+    else if (n_texts > 0)
+        status = scheduler_submit(scheduler, jobs[0]->model->served, texts, n_texts, err);
+    for (size_t i = 0; status == 0 && i < n_empty; i++)
+        finish(empty[i]);
+    mem_free(texts);
+    mem_free(empty);
     return status;
 }
 
 int acre_submit(struct acre_engine *engine, const struct acre_request *request,
                 struct acre_job **job, struct acre_err *err)
 {
-    bool is_queued;
+    bool is_split;
     int status = acre_job_open(engine, request, job, err);
-    if (status == 0) {
-        status = acre_job_split(*job, SIZE_MAX, &is_queued, err);
-        if (status != 0)
-            acre_job_close(*job);
-    }
-    if (status != 0)
+    if (status != 0) {
         *job = NULL;
+        return status;
+    }
+    status = acre_job_split(*job, SIZE_MAX, &is_split, err);
+    if (status == 0)
+        status = acre_jobs_queue(job, 1, err);
+    if (status != 0) {
+        acre_job_close(*job);
+        *job = NULL;
+    }
     return status;
 }
 
@@ -368,6 +436,7 @@ void acre_job_close(struct acre_job *job)
     for (size_t s = 0; job->sentences && s < job->document.n_sentences; s++)
         sentence_fini(&job->sentences[s]);
     mem_free(job->sentences);
+    mem_free(job->ranges);
     splitter_close(job->splitter);
     document_fini(&job->document);
     mem_free(job);

@@ -1,3 +1,5 @@
+/* Getters look a field up, check type and range, and only then write the value; json_fail() words
+ * what does not fit. Parsing fails with the line and column of the error. */
 #include "base/json.h"
 
 #include <assert.h>

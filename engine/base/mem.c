@@ -1,3 +1,6 @@
+/* Every allocation asks refused() first, where tests let it fail, and then counts for its thread
+ * what malloc really gave. Pages are mapped without reserving them: those never written cost
+ * nothing. */
 #include "base/mem.h"
 
 #include <malloc.h> /* malloc_usable_size */
@@ -105,7 +108,7 @@ void mem_unmap(void *memory, size_t bytes)
     munmap(memory, mapped);
 }
 
-void mem_forget(void *part, size_t bytes)
+void mem_discard(void *part, size_t bytes)
 {
     uintptr_t page = page_bytes();
     uintptr_t first = ((uintptr_t)part + page - 1) / page * page;

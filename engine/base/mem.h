@@ -20,7 +20,7 @@ void *mem_map(size_t bytes);
 void mem_unmap(void *memory, size_t bytes); /* NULL is allowed */
 
 /* Gives back the whole pages within a part of mapped memory; they read as zeros again. */
-void mem_forget(void *part, size_t bytes);
+void mem_discard(void *part, size_t bytes);
 
 /* The address sanitizer does not know the parts of a mapping: between them and behind the last are
  * gaps of so many bytes that must not be touched. Elsewhere there are none. */

@@ -1,4 +1,13 @@
+/* An event first ends who is past a deadline, then does what its kind says, then wakes workers for
+ * what waits. A ready worker gets the next model that has something for it: who has to leave its
+ * batch, who enters, one step.
+ *
+ * What can go wrong: too much waits (ACRE_EBUSY, nothing is queued), the plan is closing, the
+ * device is lost. The last two end everybody: who waits at once, who runs when the worker comes
+ * round. */
 #include "sched/plan.h"
+
+#include <stddef.h>
 
 #include "base/mem.h"
 
@@ -24,29 +33,29 @@ void plan_fini(struct plan *plan)
     mem_free(plan->sleepers);
 }
 
-int plan_lane_init(struct plan_lane *lane, size_t n_workers, const struct plan_limits *limits)
+int plan_model_init(struct plan_model *model, size_t n_workers, const struct plan_limits *limits)
 {
-    *lane = (struct plan_lane){.limits = *limits};
-    lane->seats = mem_calloc(n_workers, sizeof(*lane->seats));
-    for (size_t i = 0; lane->seats && i < n_workers; i++) {
-        lane->seats[i].running = mem_calloc(limits->max_sentences, sizeof(struct sentence *));
-        if (!lane->seats[i].running)
+    *model = (struct plan_model){.limits = *limits};
+    model->batches = mem_calloc(n_workers, sizeof(*model->batches));
+    for (size_t i = 0; model->batches && i < n_workers; i++) {
+        model->batches[i].running = mem_calloc(limits->max_sentences, sizeof(struct sentence *));
+        if (!model->batches[i].running)
             return ACRE_ENOMEM;
     }
-    return lane->seats ? 0 : ACRE_ENOMEM;
+    return model->batches ? 0 : ACRE_ENOMEM;
 }
 
-void plan_lane_fini(struct plan_lane *lane, size_t n_workers)
+void plan_model_fini(struct plan_model *model, size_t n_workers)
 {
-    for (size_t i = 0; lane->seats && i < n_workers; i++)
-        mem_free(lane->seats[i].running);
-    mem_free(lane->seats);
+    for (size_t i = 0; model->batches && i < n_workers; i++)
+        mem_free(model->batches[i].running);
+    mem_free(model->batches);
 }
 
-void plan_add_lane(struct plan *plan, struct plan_lane *lane)
+void plan_add_model(struct plan *plan, struct plan_model *model)
 {
-    lane->next = plan->lanes;
-    plan->lanes = lane;
+    model->next = plan->models;
+    plan->models = model;
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -57,42 +66,90 @@ static void push(struct sentence **list, struct sentence *sentence)
     *list = sentence;
 }
 
+static void count_end(struct plan_model *model, const struct sentence *sentence)
+{
+    struct acre_statistics *counts = &model->counts;
+    if (sentence->status == ACRE_ECANCELLED) {
+        counts->cancelled_sentences++;
+    } else if (sentence->status == ACRE_ETIMEOUT) {
+        counts->expired_sentences++;
+    } else if (sentence->status != 0) {
+        counts->failed_sentences += sentence->status != ACRE_ECLOSED;
+    } else {
+        counts->done_sentences++;
+        counts->done_source_tokens += sentence->n_source;
+        if (sentence->n_hypotheses > 0)
+            counts->done_target_tokens += sentence->hypotheses[0].n_tokens;
+    }
+}
+
 /* A sentence that waited; it is in no queue any more. */
-static void end(struct plan *plan, struct sentence *sentence, int status)
+static void end(struct plan *plan, struct plan_model *model, struct sentence *sentence, int status)
 {
     sentence->status = status;
+    count_end(model, sentence);
     push(&plan->ended, sentence);
 }
 
 static void end_expired(struct plan *plan, uint64_t now_ns)
 {
-    for (struct plan_lane *lane = plan->lanes; lane; lane = lane->next) {
+    for (struct plan_model *model = plan->models; model; model = model->next) {
         struct sentence *sentence;
-        while ((sentence = queue_take_expired(&lane->queue, now_ns)))
-            end(plan, sentence, ACRE_ETIMEOUT);
+        while ((sentence = queue_take_expired(&model->queue, now_ns)))
+            end(plan, model, sentence, ACRE_ETIMEOUT);
     }
 }
 
 size_t plan_queued_tokens(const struct plan *plan)
 {
     size_t n = 0;
-    for (const struct plan_lane *lane = plan->lanes; lane; lane = lane->next)
-        n += lane->queue.n_tokens;
+    for (const struct plan_model *model = plan->models; model; model = model->next)
+        n += model->queue.n_tokens;
     return n;
 }
 
-/* A text larger than the limit is accepted when nothing waits. */
+struct acre_statistics plan_statistics(const struct plan *plan, const struct plan_model *model)
+{
+    struct acre_statistics statistics = model->counts;
+    statistics.queued_sentences = model->queue.n_sentences;
+    statistics.queued_tokens = model->queue.n_tokens;
+    for (size_t i = 0; i < plan->n_workers; i++)
+        statistics.running_sentences += model->batches[i].n_running;
+    return statistics;
+}
+
+size_t plan_tokens(const struct plan_text *texts, size_t n)
+{
+    size_t n_tokens = 0;
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < texts[t].n; i++)
+            n_tokens += texts[t].sentences[i].n_source;
+    return n_tokens;
+}
+
+/* All texts or none, so that requests which fit one after the other do not keep each other out. A
+ * text larger than the limit is accepted when nothing waits; several can be sent one by one. */
 static int submit(struct plan *plan, const struct plan_event *event)
 {
-    size_t queued = plan_queued_tokens(plan), n_tokens = 0;
-    for (size_t i = 0; i < event->n; i++)
-        n_tokens += event->sentences[i].n_source;
+    size_t queued = plan_queued_tokens(plan), n_tokens = plan_tokens(event->texts, event->n);
     if (plan->is_closing)
         return ACRE_ECLOSED;
-    if (queued > 0 && queued + n_tokens > plan->max_queued_tokens)
+    if (plan->lost != 0)
+        return plan->lost;
+    if (event->n > 1 && n_tokens > plan->max_queued_tokens)
+        return ACRE_ETOOLARGE;
+    if (queued > 0 && queued + n_tokens > plan->max_queued_tokens) {
+        event->model->counts.refused_texts += event->n;
         return ACRE_EBUSY;
-    queue_put(&event->lane->queue, event->sentences, event->n);
+    }
+    for (size_t t = 0; t < event->n; t++)
+        queue_put(&event->model->queue, event->texts[t].sentences, event->texts[t].n);
     return 0;
+}
+
+static struct plan_model *model_of(struct queue *queue)
+{
+    return (struct plan_model *)((char *)queue - offsetof(struct plan_model, queue));
 }
 
 static void cancel(struct plan *plan, const struct plan_event *event)
@@ -101,41 +158,47 @@ static void cancel(struct plan *plan, const struct plan_event *event)
         struct sentence *sentence = &event->sentences[i];
         sentence->cancelled = true;
         if (sentence->queue) {
+            struct plan_model *model = model_of(sentence->queue);
             queue_remove(sentence);
-            end(plan, sentence, ACRE_ECANCELLED);
+            end(plan, model, sentence, ACRE_ECANCELLED);
         }
     }
 }
 
-static void close_queues(struct plan *plan)
+static void end_waiting(struct plan *plan, int status)
 {
-    plan->is_closing = true;
-    for (struct plan_lane *lane = plan->lanes; lane; lane = lane->next) {
+    for (struct plan_model *model = plan->models; model; model = model->next) {
         struct sentence *sentence;
-        while ((sentence = queue_first(&lane->queue))) {
+        while ((sentence = queue_first(&model->queue))) {
             queue_remove(sentence);
-            end(plan, sentence, ACRE_ECLOSED);
+            end(plan, model, sentence, status);
         }
     }
 }
 
 /* ---- The step of a worker -------------------------------------------------------------------- */
 
-static void stand_up(struct plan_seat *seat, size_t index)
+static void take_out(struct plan_batch *batch, size_t index)
 {
-    seat->load -= sentence_load(seat->running[index]);
-    seat->running[index] = seat->running[--seat->n_running];
+    batch->load -= sentence_load(batch->running[index]);
+    batch->running[index] = batch->running[--batch->n_running];
 }
 
 /* What the last step has finished. */
 static void end_finished(struct plan *plan, const struct plan_event *event)
 {
+    struct plan_model *model = plan->workers[event->worker].model;
+    if (model) {
+        model->counts.steps += event->n_steps;
+        model->counts.rows += event->n_rows;
+    }
     for (size_t i = 0; i < event->n; i++) {
-        struct plan_seat *seat = &plan->workers[event->worker].lane->seats[event->worker];
+        struct plan_batch *batch = &model->batches[event->worker];
         size_t index = 0;
-        while (seat->running[index] != event->finished[i])
+        while (batch->running[index] != event->finished[i])
             index++;
-        stand_up(seat, index);
+        take_out(batch, index);
+        count_end(model, event->finished[i]);
         push(&plan->ended, event->finished[i]);
     }
 }
@@ -145,31 +208,35 @@ static int end_of(const struct plan *plan, const struct sentence *sentence, uint
 {
     if (plan->is_closing)
         return ACRE_ECLOSED;
+    if (plan->lost != 0)
+        return plan->lost;
     if (sentence->cancelled)
         return ACRE_ECANCELLED;
     return sentence->deadline_ns != 0 && sentence->deadline_ns <= now_ns ? ACRE_ETIMEOUT : 0;
 }
 
-static struct sentence *drop_ended(const struct plan *plan, struct plan_seat *seat, uint64_t now_ns)
+static struct sentence *drop_ended(const struct plan *plan, struct plan_model *model,
+                                   struct plan_batch *batch, uint64_t now_ns)
 {
     struct sentence *leaving = NULL;
-    for (size_t i = seat->n_running; i-- > 0;) {
-        struct sentence *sentence = seat->running[i];
+    for (size_t i = batch->n_running; i-- > 0;) {
+        struct sentence *sentence = batch->running[i];
         int status = end_of(plan, sentence, now_ns);
         if (status == 0)
             continue;
         sentence->status = status;
-        stand_up(seat, i);
+        count_end(model, sentence);
+        take_out(batch, i);
         push(&leaving, sentence);
     }
     return leaving;
 }
 
 /* With other workers idle a worker leaves them their share. */
-static size_t fair_share(const struct plan *plan, const struct plan_lane *lane)
+static size_t fair_share(const struct plan *plan, const struct plan_model *model)
 {
     size_t takers = plan->n_sleepers + plan->n_woken + 1;
-    return (lane->queue.n_sentences + takers - 1) / takers;
+    return (model->queue.n_sentences + takers - 1) / takers;
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -177,35 +244,35 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Newcomers sit down behind those that run; returns how many. */
-static size_t admit(const struct plan *plan, struct plan_lane *lane, struct plan_seat *seat)
+/* Newcomers come behind those that run; returns how many. */
+static size_t admit(const struct plan *plan, struct plan_model *model, struct plan_batch *batch)
 {
-    const struct plan_limits *limits = &lane->limits;
-    const struct sentence *first = queue_first(&lane->queue);
+    const struct plan_limits *limits = &model->limits;
+    const struct sentence *first = queue_first(&model->queue);
     struct queue_room room = {
-        .sentences = smaller(limits->max_sentences - seat->n_running, fair_share(plan, lane)),
+        .sentences = smaller(limits->max_sentences - batch->n_running, fair_share(plan, model)),
         .source_rows = limits->max_admit_rows,
-        .load = limits->max_load - smaller(seat->load, limits->max_load),
+        .load = limits->max_load - smaller(batch->load, limits->max_load),
     };
-    if (!first || (seat->n_running > 0 && sentence_load(first) > room.load))
+    if (!first || (batch->n_running > 0 && sentence_load(first) > room.load))
         return 0;
-    struct sentence **newcomers = seat->running + seat->n_running;
-    size_t n = queue_take(&lane->queue, &room, newcomers);
+    struct sentence **newcomers = batch->running + batch->n_running;
+    size_t n = queue_take(&model->queue, &room, newcomers);
     for (size_t i = 0; i < n; i++)
-        seat->load += sentence_load(newcomers[i]);
-    seat->n_running += n;
+        batch->load += sentence_load(newcomers[i]);
+    batch->n_running += n;
     return n;
 }
 
-/* The next lane that has something to step for the worker, the one stepped last at the very end;
+/* The next model that has something to step for the worker, the one stepped last at the very end;
  * NULL: none has. */
-static struct plan_lane *next_lane(const struct plan *plan, size_t worker)
+static struct plan_model *next_model(const struct plan *plan, size_t worker)
 {
-    struct plan_lane *last = plan->workers[worker].lane, *lane = last;
-    for (const struct plan_lane *each = plan->lanes; each; each = each->next) {
-        lane = lane && lane->next ? lane->next : plan->lanes;
-        if (lane->seats[worker].n_running > 0 || lane->queue.n_sentences > 0)
-            return lane;
+    struct plan_model *last = plan->workers[worker].model, *model = last;
+    for (const struct plan_model *each = plan->models; each; each = each->next) {
+        model = model && model->next ? model->next : plan->models;
+        if (model->batches[worker].n_running > 0 || model->queue.n_sentences > 0)
+            return model;
     }
     return NULL;
 }
@@ -213,20 +280,20 @@ static struct plan_lane *next_lane(const struct plan *plan, size_t worker)
 static void give_work(struct plan *plan, size_t index, uint64_t now_ns,
                       struct plan_actions *actions)
 {
-    struct plan_lane *lane = next_lane(plan, index);
-    if (!lane) {
+    struct plan_model *model = next_model(plan, index);
+    if (!model) {
         actions->work = plan->is_closing ? PLAN_STOP : PLAN_SLEEP;
         if (!plan->is_closing)
             plan->sleepers[plan->n_sleepers++] = index;
         return;
     }
-    struct plan_seat *seat = &lane->seats[index];
-    plan->workers[index].lane = lane;
+    struct plan_batch *batch = &model->batches[index];
+    plan->workers[index].model = model;
     actions->work = PLAN_STEP;
-    actions->lane = lane;
-    actions->leaving = drop_ended(plan, seat, now_ns);
-    actions->newcomers = seat->running + seat->n_running;
-    actions->n_newcomers = admit(plan, lane, seat);
+    actions->model = model;
+    actions->leaving = drop_ended(plan, model, batch, now_ns);
+    actions->newcomers = batch->running + batch->n_running;
+    actions->n_newcomers = admit(plan, model, batch);
 }
 
 static void ready(struct plan *plan, const struct plan_event *event, uint64_t now_ns,
@@ -236,6 +303,10 @@ static void ready(struct plan *plan, const struct plan_event *event, uint64_t no
     plan->n_woken -= worker->is_woken;
     worker->is_woken = false;
     end_finished(plan, event);
+    if (event->status != 0) {
+        plan->lost = event->status;
+        end_waiting(plan, plan->lost);
+    }
     actions->ended = plan->ended;
     plan->ended = NULL;
     give_work(plan, event->worker, now_ns, actions);
@@ -250,8 +321,8 @@ static size_t useful_workers(const struct plan *plan)
     size_t n = 0;
     if (plan->is_closing)
         return plan->n_workers;
-    for (const struct plan_lane *lane = plan->lanes; lane; lane = lane->next)
-        n += lane->queue.n_sentences;
+    for (const struct plan_model *model = plan->models; model; model = model->next)
+        n += model->queue.n_sentences;
     return n;
 }
 
@@ -282,7 +353,8 @@ struct plan_actions plan_step(struct plan *plan, const struct plan_event *event,
         ready(plan, event, now_ns, &actions);
         break;
     case PLAN_CLOSE:
-        close_queues(plan);
+        plan->is_closing = true;
+        end_waiting(plan, ACRE_ECLOSED);
         break;
     }
     wake(plan, &actions);

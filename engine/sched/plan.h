@@ -1,32 +1,34 @@
 /* plan.h - the scheduler as a pure state machine: step(state, event, now) -> actions.
  *
- * The state is lanes (a model's queue and, for each worker, what runs there: a seat) and workers.
+ * The state is models (each with its queue and, for every worker, the batch that runs there) and
+ * workers.
  * No clock, thread, lock or I/O inside, and no memory but what the init functions take. Whoever
  * owns a plan brings it one event after the other and carries the actions out: scheduler.c with
  * threads and a mutex, tests under virtual time. What the actions point to is theirs until the next
  * event, what a ready worker is given until it is ready again. An event costs O(log n) per sentence
- * it moves, besides going through lanes and one seat.
+ * it moves, besides going through models and one batch.
  *
  * What holds after every event, and tests/unit/test_plan.c checks:
  * - Whole: a sentence that was accepted comes back exactly once, in one list of actions.
- * - Limits: a seat holds at most max_sentences with at most max_load, newcomers of one step have at
- *   most max_admit_rows source rows; a sentence beyond them is admitted alone.
- * - The oldest first: the earliest turn of a lane is among the next newcomers, at whichever worker.
- *   Where it does not fit beside what runs, that seat admits nobody until it does, at the latest
- *   when all that runs there has ended. The other newcomers are those of most like length.
+ * - Limits: a batch holds at most max_sentences with at most max_load, newcomers of one step have
+ *   at most max_admit_rows source rows; a sentence beyond them is admitted alone.
+ * - The oldest first: the earliest turn of a model is among the next newcomers, at whichever
+ *   worker. Where it does not fit beside what runs, that batch admits nobody until it does, at the
+ *   latest when all that runs there has ended. The other newcomers are those of most like length.
  * - Bounded passing: later turns may pass a waiting sentence only because their length is more
  *   like that of an earlier one. They do so in at most as many admissions as there are other
  *   length classes with earlier turns when it comes, fewer than QUEUE_CLASSES, and one more for
  *   each earlier turn that comes after it (queue.h says which can). An admission is of at most
  *   max_sentences.
- * - Turns of lanes: a worker goes round its lanes. From when a lane has something to step for a
- *   worker until it is stepped there, every other lane is stepped there at most once.
+ * - Round robin of models: a worker goes round its models. From when a model has something to step
+ * for a worker until it is stepped there, every other model is stepped there at most once.
  * - No idle hands: with w workers woken and not yet here, at most w sentences wait while another
  *   worker sleeps. A worker leaves those that have nothing to do their share of what waits.
  * - Ends: a waiting sentence leaves the queue, and its limit, with the event that cancels it or
  *   the first event at or after its deadline, and is handed back by the next worker that is ready:
  *   all are busy with a step, or one is on its way. A running one begins no step after that; it
- *   leaves when its worker comes round to its lane. Closing ends everybody likewise.
+ *   leaves when its worker comes round to its model. Closing ends everybody likewise, and so does a
+ *   lost device.
  *
  * Cancelling takes sentences out eagerly because a queue can be long and its workers busy: a sweep
  * would have to look at all that wait, and the queue's heaps give up any sentence in O(log n).
@@ -49,32 +51,33 @@
 enum { PLAN_LOAD_PER_SENTENCE = 128 };
 
 struct plan_limits {
-    size_t max_sentences; /* of a seat; times the largest beam they are its most decoder rows */
+    size_t max_sentences; /* of a batch; times the largest beam they are its most decoder rows */
     size_t max_load;      /* likewise: the sum of sentence_load() */
     size_t max_admit_rows;
 };
 
-/* What a worker's batch for one lane holds. */
-struct plan_seat {
+/* What a worker's batch for one model holds. */
+struct plan_batch {
     struct sentence **running; /* owned, [max_sentences]; the first n_running, in any order */
     size_t n_running;
     size_t load;
 };
 
-struct plan_lane {
-    struct plan_lane *next;
+struct plan_model {
+    struct plan_model *next;
     struct plan_limits limits;
     struct queue queue;
-    struct plan_seat *seats; /* owned, [n_workers] */
+    struct acre_statistics counts; /* of what is over; see plan_statistics() */
+    struct plan_batch *batches;    /* owned, [n_workers] */
 };
 
 struct plan_worker {
-    struct plan_lane *lane; /* stepped last; NULL: none yet */
-    bool is_woken;          /* and not ready since */
+    struct plan_model *model; /* stepped last; NULL: none yet */
+    bool is_woken;            /* and not ready since */
 };
 
 struct plan {
-    struct plan_lane *lanes;
+    struct plan_model *models;
     size_t max_queued_tokens;
     struct plan_worker *workers; /* owned, [n_workers] */
     size_t n_workers;
@@ -83,60 +86,74 @@ struct plan {
     size_t n_sleepers;
     struct sentence *ended; /* to be handed back by the next worker that is ready */
     bool is_closing;
+    int lost; /* 0, or ACRE_EDEVICE: the device is, see PLAN_READY */
 };
 
 enum plan_event_kind {
-    PLAN_SUBMIT, /* sentences [n] are a text for `lane` */
+    PLAN_SUBMIT, /* texts [n] are a request to `model` */
     PLAN_CANCEL, /* sentences [n] are a text's, submitted before; wherever they are now */
-    PLAN_READY,  /* `worker` may be given work; its last step finished finished[n] */
+    PLAN_READY,  /* `worker` may be given work; its last step finished finished[n], or failed */
     PLAN_CLOSE,
+};
+
+struct plan_text {
+    struct sentence *sentences; /* [n] */
+    size_t n;
 };
 
 struct plan_event {
     enum plan_event_kind kind;
-    struct plan_lane *lane;
+    struct plan_model *model;
+    const struct plan_text *texts;
     struct sentence *sentences;
     size_t worker;
     struct sentence *const *finished;
     size_t n;
+    size_t n_steps, n_rows; /* PLAN_READY: of the device, since it was ready last */
+    int status; /* PLAN_READY: 0, or ACRE_EDEVICE: everybody ends with it, from now on */
 };
 
 /* What a ready worker is to do: */
 enum plan_work {
-    PLAN_STEP,  /* one step of `lane` */
+    PLAN_STEP,  /* one step of `model` */
     PLAN_SLEEP, /* until it is woken; then it is ready again */
     PLAN_STOP,  /* for ever */
 };
 
 /* Lists of sentences are linked by `next` and their status is set. */
 struct plan_actions {
-    int status;          /* PLAN_SUBMIT: 0, ACRE_EBUSY or ACRE_ECLOSED, then nothing was queued */
+    int status; /* PLAN_SUBMIT: 0; or ACRE_EBUSY, ACRE_ETOOLARGE, ACRE_ECLOSED, ACRE_EDEVICE: then
+                 * nothing was queued */
     const size_t *wakes; /* [n_wakes] workers that sleep */
     size_t n_wakes;
     /* PLAN_READY: */
     struct sentence *ended; /* to hand back */
     enum plan_work work;
-    struct plan_lane *lane;
-    struct sentence *leaving;          /* to drop from the lane's batch, then to hand back */
-    struct sentence *const *newcomers; /* [n_newcomers] to admit to the lane's batch, afterwards */
+    struct plan_model *model;
+    struct sentence *leaving;          /* to drop from the model's batch, then to hand back */
+    struct sentence *const *newcomers; /* [n_newcomers] to admit to the model's batch, afterwards */
     size_t n_newcomers;
 };
 
 /* All workers count as woken. 0 or ACRE_ENOMEM; needs plan_fini() either way. */
 int plan_init(struct plan *plan, size_t n_workers, size_t max_queued_tokens);
-void plan_fini(struct plan *plan); /* not the lanes */
+void plan_fini(struct plan *plan); /* not the models */
 
-/* 0 or ACRE_ENOMEM; needs plan_lane_fini() either way. */
-int plan_lane_init(struct plan_lane *lane, size_t n_workers, const struct plan_limits *limits);
-void plan_lane_fini(struct plan_lane *lane, size_t n_workers);
+/* 0 or ACRE_ENOMEM; needs plan_model_fini() either way. */
+int plan_model_init(struct plan_model *model, size_t n_workers, const struct plan_limits *limits);
+void plan_model_fini(struct plan_model *model, size_t n_workers);
 
-/* The lane is borrowed for the plan's life. */
-void plan_add_lane(struct plan *plan, struct plan_lane *lane);
+/* The model is borrowed for the plan's life. */
+void plan_add_model(struct plan *plan, struct plan_model *model);
 
 /* now_ns never goes back. */
 struct plan_actions plan_step(struct plan *plan, const struct plan_event *event, uint64_t now_ns);
 
-/* Source tokens that wait in all lanes. */
+/* Of one model, and what waits and runs there now. */
+struct acre_statistics plan_statistics(const struct plan *plan, const struct plan_model *model);
+
+/* Source tokens that wait in all models; those of texts. */
 size_t plan_queued_tokens(const struct plan *plan);
+size_t plan_tokens(const struct plan_text *texts, size_t n);
 
 #endif

@@ -1,3 +1,6 @@
+/* Every class of lengths has a pairing heap by turn, and all classes together one by deadline.
+ * queue_take() begins with the earliest turn and goes on to classes of nearer lengths first.
+ * Nothing here can fail. */
 #include "sched/queue.h"
 
 #include <stdbool.h>

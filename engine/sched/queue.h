@@ -1,12 +1,14 @@
 /* queue.h - the sentences that wait for one model, by turn, by length and by deadline.
  *
- * Turns count source rows. A text gets the clock's turn for its first sentence, and each further
- * sentence a turn later by the rows of those before it; the clock then moves on by the first
- * sentence's rows, and never stands behind the turn that is being served. So texts of one sentence
- * are served first come first served, a short text passes the rest of a long one, several long
- * ones share, and nothing starves: no sentence of a later text has an earlier turn than the first
- * of a text, and before one that stands at row r of its text come, of each later text, only
- * sentences that stand at a row below r.
+ * The order is start-time fair queueing (Goyal, Vin and Cheng, 1996): a text is a flow, a source
+ * row is the unit of service, and a turn is a sentence's virtual start time. The first sentence of
+ * a text gets the virtual clock's time. Each further sentence starts later by the rows of those
+ * before it. The clock then moves on by the first sentence's rows, and never stands behind the turn
+ * that is being served. So texts of one sentence are served first come first served, a short text
+ * passes the rest of a long one, and several long ones share. Nothing starves: no sentence of a
+ * later text has an earlier turn than the first of a text. Take a sentence that has r rows of its
+ * own text before it: of each later text, only sentences with fewer than r rows before them can
+ * pass it.
  *
  * Sentences of like length stand in one list. queue_take() begins with the earliest turn of all;
  * the rest of what is taken is of like length, nearest lists first, the earliest turn of each list

@@ -1,8 +1,8 @@
 /* scheduler.h - worker threads that take waiting sentences into their batches and decode them.
  *
- * A lane is one model: its queue and one batch per worker. A worker goes round: drop from a lane's
- * batch who shall not go on, admit newcomers, run one step, hand sentences that have ended to
- * `finished`, which is called on the worker's thread without the lock. Newcomers join a running
+ * Every model that is served has a queue and one batch per worker. A worker goes round: drop from a
+ * model's batch who shall not go on, admit newcomers, run one step, hand sentences that have ended
+ * to `finished`, which is called on the worker's thread without the lock. Newcomers join a running
  * batch between steps, so a short sentence does not wait for a long one.
  *
  * Who is decided by the plan (plan.h), which knows no threads; here are the threads, and the one
@@ -17,15 +17,16 @@
 #include "acre.h"
 #include "decode/batch.h"
 #include "decode/sentence.h"
+#include "sched/plan.h" /* struct plan_text */
 
 struct scheduler;
-struct lane;
+struct served_model;
 
 typedef void sentence_finished_fn(struct sentence *sentence);
 
 struct scheduler_options {
     int n_workers;
-    size_t max_queued_tokens; /* of all lanes together */
+    size_t max_queued_tokens; /* of all models together */
     sentence_finished_fn *finished;
 };
 
@@ -34,19 +35,27 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
                    struct acre_err *err);
 
 /* Stops and joins the workers after their current step; every sentence still inside is finished
- * with ACRE_ECLOSED. Frees the lanes. NULL is allowed. */
+ * with ACRE_ECLOSED. Frees the models. NULL is allowed. */
 void scheduler_close(struct scheduler *scheduler);
 
-/* Adds a model; opens its batches. *lane lives as long as the scheduler. */
-int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
-                       const struct batch_limits *limits, struct lane **lane, struct acre_err *err);
+/* Adds a model; opens its batches. *served lives as long as the scheduler. */
+int scheduler_add_model(struct scheduler *scheduler, const struct network *network,
+                        const struct search_model *model, const struct batch_limits *limits,
+                        struct served_model **served, struct acre_err *err);
 
-/* Queues all sentences or none: ACRE_EBUSY when too many tokens wait already, ACRE_ECLOSED. */
-int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,
-                     size_t n, struct acre_err *err);
+/* Queues all texts or none: ACRE_EBUSY when too many tokens wait already, ACRE_ETOOLARGE, see
+ * plan.h, ACRE_ECLOSED, ACRE_EDEVICE. */
+int scheduler_submit(struct scheduler *scheduler, struct served_model *served,
+                     const struct plan_text *texts, size_t n, struct acre_err *err);
 
 /* Ends those of the text's sentences that have not ended yet with ACRE_ECANCELLED, soon. */
 void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, size_t n);
+
+/* 0, or ACRE_EDEVICE and what the device said when it was lost. */
+int scheduler_health(struct scheduler *scheduler, struct acre_err *err);
+
+struct acre_statistics scheduler_statistics(struct scheduler *scheduler,
+                                            const struct served_model *served);
 
 /* Source tokens that wait in all queues. */
 size_t scheduler_queued_tokens(struct scheduler *scheduler);

@@ -160,9 +160,10 @@ static size_t next_guess(size_t begin, size_t guess, size_t n_tokens, size_t max
     return round < 4 && next > low && next < high ? next : low + (high - low) / 2;
 }
 
-/* Finds *limit such that [begin, *limit) has at most max_tokens tokens, and is all of
- * [begin, end), or has at least 3/4 of them, or could not have one character more, or is as long
- * as no text of so many tokens is: a run of unknown characters is one token, however long. */
+/* Finds *limit such that [begin, *limit) has at most max_tokens tokens. It stops at the first limit
+ * that will do: all of [begin, end); or at least 3/4 of max_tokens; or one more character would be
+ * too many; or more bytes than max_tokens tokens can be expected to stand for. The last is because a
+ * run of unknown characters is one token, however long. */
 static int fit(struct splitter *splitter, size_t begin, size_t end, size_t *limit)
 {
     const char *text = splitter->document->text;
@@ -513,7 +514,7 @@ void document_fini(struct document *document)
 /* ---- Joining --------------------------------------------------------------------------------- */
 
 int document_join(const struct document *document, const char *const *translations, char **text,
-                  struct acre_err *err)
+                  struct acre_range *places, struct acre_err *err)
 {
     size_t bytes = document->text_bytes + 1;
     for (size_t i = 0; i < document->n_sentences; i++)
@@ -528,6 +529,7 @@ int document_join(const struct document *document, const char *const *translatio
         size_t translation_bytes = strlen(translations[i]);
         memcpy(out, document->text + at, sentence->first - at);
         out += sentence->first - at;
+        places[i] = (struct acre_range){(size_t)(out - *text), translation_bytes};
         memcpy(out, translations[i], translation_bytes);
         out += translation_bytes;
         at = sentence->first + sentence->n_bytes;

@@ -48,10 +48,10 @@ int document_init_tokens(struct document *document, const char *line, size_t lin
                          const struct tokenizer *tokenizer, size_t max_tokens,
                          struct acre_err *err);
 
-/* Puts translations[n_sentences] in the places of the sentences. *text is owned by the caller,
- * NUL-terminated. */
+/* Puts translations[n_sentences] in the places of the sentences, and says where they are then:
+ * places[n_sentences]. *text is owned by the caller, NUL-terminated. */
 int document_join(const struct document *document, const char *const *translations, char **text,
-                  struct acre_err *err);
+                  struct acre_range *places, struct acre_err *err);
 
 void document_fini(struct document *document);
 

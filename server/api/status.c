@@ -1,7 +1,7 @@
 /* What this server is and how it is: GET /models, /health, /health/live, /health/ready.
  *
  * live: the process answers, and its loop comes round to its timers; restart it if it does not.
- * ready: it takes new translations; a load balancer sends none while it does not. None of these
+ * ready: it takes new translations, its device being well; a load balancer sends none else. None of these
  * waits for a translation. */
 #include "api/reply.h"
 #include "api/routes.h"
@@ -42,11 +42,16 @@ void api_status_live(struct server *server, struct http_request *request, const 
 void api_status_ready(struct server *server, struct http_request *request, const char *rest)
 {
     struct srv_error error;
+    struct acre_err err;
+    int status = acre_engine_health(server->engine, &err);
 
-    if (!http_is_draining(server->http)) {
+    if (status == 0 && !http_is_draining(server->http)) {
         api_status_health(server, request, rest);
         return;
     }
-    error_reply(&error, 503, "draining", "draining: this server is shutting down");
+    if (status == 0)
+        error_reply(&error, 503, "draining", "draining: this server is shutting down");
+    else /* UNTESTED: a CPU is never lost; tests/unit/test_device.c has the engine's part */
+        error_reply(&error, acre_status_http(status), acre_status_name(status), "%s", err.text);
     reply_error(request, &error);
 }

@@ -5,7 +5,7 @@
 #ifndef SERVER_CLI_BENCH_PRESET_H
 #define SERVER_CLI_BENCH_PRESET_H
 
-#include "acre.h"
+#include "acre_bench.h"
 
 /* Measures options->preset and prints the table. Returns an exit status. */
 int bench_preset(const struct acre_bench_options *options, bool as_json);

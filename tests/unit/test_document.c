@@ -157,12 +157,17 @@ static void test_join(void **state)
     (void)state;
     static const char text[] = "  One. Two.\n\n Three \n";
     const char *const translations[] = {"Eins.", "", "Drei ist l\xC3\xA4nger"};
+    struct acre_range places[3];
     struct document document;
     char *joined;
     assert_int_equal(document_init(&document, text, strlen(text), pieces, "en", 50, NULL), 0);
     assert_int_equal(document.n_sentences, 3);
-    assert_int_equal(document_join(&document, translations, &joined, NULL), 0);
+    assert_int_equal(document_join(&document, translations, &joined, places, NULL), 0);
     assert_string_equal(joined, "  Eins. \n\n Drei ist l\xC3\xA4nger \n");
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(places[i].n_bytes, strlen(translations[i]));
+        assert_memory_equal(joined + places[i].first, translations[i], places[i].n_bytes);
+    }
     mem_free(joined);
     document_fini(&document);
 }
@@ -279,15 +284,19 @@ static void check_tokens(const struct document *document, const struct tokenizer
 static void check_identity(const struct document *document, const char *text)
 {
     const char **copies = mem_alloc((document->n_sentences + 1) * sizeof(*copies));
+    struct acre_range *places = mem_alloc((document->n_sentences + 1) * sizeof(*places));
     for (size_t s = 0; s < document->n_sentences; s++)
         copies[s] = mem_copy_text(document->text + document->sentences[s].first,
                                   document->sentences[s].n_bytes);
     char *joined;
-    assert_int_equal(document_join(document, copies, &joined, NULL), 0);
+    assert_int_equal(document_join(document, copies, &joined, places, NULL), 0);
     assert_string_equal(joined, text);
     for (size_t s = 0; s < document->n_sentences; s++)
         mem_free((char *)(uintptr_t)copies[s]);
+    for (size_t s = 0; s < document->n_sentences; s++)
+        assert_int_equal(places[s].first, document->sentences[s].first);
     mem_free(copies);
+    mem_free(places);
     mem_free(joined);
 }
 

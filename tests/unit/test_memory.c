@@ -64,7 +64,7 @@ static void blocks_and_mappings_count(void **state)
     assert_int_equal(mem_held(), before);
     void *pages = mem_map(page + 1);
     assert_int_equal(mem_held() - before, 2 * page);
-    mem_forget(pages, page);
+    mem_discard(pages, page);
     assert_int_equal(mem_held() - before, 2 * page);
     mem_unmap(pages, page + 1);
     assert_int_equal(mem_held(), before);

@@ -14,7 +14,7 @@
 #include "../support/random.h"
 #include "sched/plan.h"
 
-enum { N_WORLDS = 400, N_SENTENCES = 400, MAX_LANES = 4, MAX_WORKERS = 5, MAX_SEAT = 12 };
+enum { N_WORLDS = 400, N_SENTENCES = 400, MAX_MODELS = 4, MAX_WORKERS = 5, MAX_SEAT = 12 };
 
 /* ---- The account ----------------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ enum place { NOWHERE, WAITS, ENDED, RUNS, BACK };
 
 struct fate {
     enum place place;
-    size_t lane, worker;
+    size_t model, worker;
     size_t first, n;   /* its text */
     int steps_left;    /* of decoding */
     int status;        /* it must come back with, from ENDED on */
@@ -34,15 +34,15 @@ enum doing { COMING, STEPPING, SLEEPING, STOPPED };
 
 struct hand {
     enum doing doing;
-    size_t lane;                         /* stepped last */
-    uint64_t at;                         /* of its next event */
-    size_t others[MAX_LANES][MAX_LANES]; /* [a][b]: steps of b while a had something to step */
+    size_t model;                          /* stepped last */
+    uint64_t at;                           /* of its next event */
+    size_t others[MAX_MODELS][MAX_MODELS]; /* [a][b]: steps of b while a had something to step */
 };
 
 struct world {
     struct plan plan;
-    struct plan_lane lanes[MAX_LANES];
-    size_t n_lanes, n_workers;
+    struct plan_model models[MAX_MODELS];
+    size_t n_models, n_workers;
     struct hand hands[MAX_WORKERS];
     struct sentence sentences[N_SENTENCES];
     struct fate fates[N_SENTENCES];
@@ -91,15 +91,15 @@ static struct fate *fate_of(struct world *w, const struct sentence *sentence)
     return &w->fates[index];
 }
 
-static bool waits_in(const struct world *w, size_t i, size_t lane)
+static bool waits_in(const struct world *w, size_t i, size_t model)
 {
-    return w->fates[i].place == WAITS && w->fates[i].lane == lane;
+    return w->fates[i].place == WAITS && w->fates[i].model == model;
 }
 
-static bool runs_at(const struct world *w, size_t i, size_t worker, size_t lane)
+static bool runs_at(const struct world *w, size_t i, size_t worker, size_t model)
 {
     const struct fate *fate = &w->fates[i];
-    return fate->place == RUNS && fate->worker == worker && fate->lane == lane;
+    return fate->place == RUNS && fate->worker == worker && fate->model == model;
 }
 
 static size_t count_places(const struct world *w, enum place place)
@@ -110,11 +110,11 @@ static size_t count_places(const struct world *w, enum place place)
     return n;
 }
 
-static size_t count_waiting(const struct world *w, size_t lane)
+static size_t count_waiting(const struct world *w, size_t model)
 {
     size_t n = 0;
     for (size_t i = 0; i < w->n_sentences; i++)
-        n += waits_in(w, i, lane);
+        n += waits_in(w, i, model);
     return n;
 }
 
@@ -134,15 +134,15 @@ static size_t waiting_tokens(const struct world *w)
     return n;
 }
 
-struct seat_count {
+struct batch_count {
     size_t n, load;
 };
 
-static struct seat_count count_seat(const struct world *w, size_t worker, size_t lane)
+static struct batch_count count_batch(const struct world *w, size_t worker, size_t model)
 {
-    struct seat_count count = {0, 0};
+    struct batch_count count = {0, 0};
     for (size_t i = 0; i < w->n_sentences; i++) {
-        if (!runs_at(w, i, worker, lane))
+        if (!runs_at(w, i, worker, model))
             continue;
         count.n++;
         count.load += load_of(&w->sentences[i]);
@@ -150,11 +150,11 @@ static struct seat_count count_seat(const struct world *w, size_t worker, size_t
     return count;
 }
 
-static const struct sentence *earliest(const struct world *w, size_t lane)
+static const struct sentence *earliest(const struct world *w, size_t model)
 {
     const struct sentence *first = NULL;
     for (size_t i = 0; i < w->n_sentences; i++)
-        if (waits_in(w, i, lane) && (!first || is_before(&w->sentences[i], first)))
+        if (waits_in(w, i, model) && (!first || is_before(&w->sentences[i], first)))
             first = &w->sentences[i];
     return first;
 }
@@ -200,7 +200,7 @@ static struct plan_actions tell(struct world *w, const struct plan_event *event)
     return plan_step(&w->plan, event, w->now);
 }
 
-static size_t make_text(struct world *w, size_t lane)
+static size_t make_text(struct world *w, size_t model)
 {
     size_t n = random_pick(0, 3) == 0 ? random_pick(1, 25) : 1, first = w->n_sentences;
     bool has_deadline = random_pick(0, 2) == 0;
@@ -212,7 +212,7 @@ static size_t make_text(struct world *w, size_t lane)
         sentence->n_source = random_pick(0, random_pick(0, 9) == 0 ? 700 : 60);
         sentence->decoding.beam_size = (int)random_pick(1, 8);
         sentence->deadline_ns = has_deadline ? deadline : 0;
-        w->fates[i] = (struct fate){.lane = lane, .first = first, .n = n};
+        w->fates[i] = (struct fate){.model = model, .first = first, .n = n};
         w->fates[i].steps_left = (int)random_pick(1, 30);
     }
     w->n_sentences += n;
@@ -228,7 +228,7 @@ static void allow_passes(struct world *w, size_t y, size_t newcomers)
     bool has_earlier[QUEUE_CLASSES] = {false};
     for (size_t i = 0; i < w->n_sentences; i++) {
         const struct sentence *other = &w->sentences[i];
-        if (!waits_in(w, i, w->fates[y].lane) || !is_before(other, sentence))
+        if (!waits_in(w, i, w->fates[y].model) || !is_before(other, sentence))
             continue;
         has_earlier[class_of(other)] = true;
         if (y >= newcomers || i < newcomers)
@@ -243,12 +243,13 @@ static void allow_passes(struct world *w, size_t y, size_t newcomers)
 
 static void submit(struct world *w)
 {
-    size_t lane = random_pick(0, w->n_lanes - 1), first = w->n_sentences, n_tokens = 0;
-    size_t n = make_text(w, lane);
+    size_t model = random_pick(0, w->n_models - 1), first = w->n_sentences, n_tokens = 0;
+    size_t n = make_text(w, model);
     for (size_t i = first; i < first + n; i++)
         n_tokens += w->sentences[i].n_source;
-    struct plan_event event = {.kind = PLAN_SUBMIT, .lane = &w->lanes[lane], .n = n};
-    event.sentences = &w->sentences[first];
+    struct plan_text text = {&w->sentences[first], n};
+    struct plan_event event = {
+        .kind = PLAN_SUBMIT, .model = &w->models[model], .texts = &text, .n = 1};
     struct plan_actions actions = tell(w, &event);
     size_t queued = waiting_tokens(w);
     bool is_full = queued > 0 && queued + n_tokens > w->plan.max_queued_tokens;
@@ -257,7 +258,7 @@ static void submit(struct world *w)
     for (size_t i = first; actions.status == 0 && i < first + n; i++)
         w->fates[i].place = WAITS;
     for (size_t i = 0; actions.status == 0 && i < w->n_sentences; i++)
-        if (waits_in(w, i, lane))
+        if (waits_in(w, i, model))
             allow_passes(w, i, first);
     check_wakes(w, &actions);
     w->text_at = w->n_sentences == N_SENTENCES ? UINT64_MAX
@@ -307,7 +308,7 @@ static size_t finish_step(struct world *w, size_t worker, struct sentence **fini
 {
     size_t n = 0;
     for (size_t i = 0; i < w->n_sentences; i++) {
-        if (!runs_at(w, i, worker, w->hands[worker].lane) || --w->fates[i].steps_left > 0)
+        if (!runs_at(w, i, worker, w->hands[worker].model) || --w->fates[i].steps_left > 0)
             continue;
         w->fates[i].place = ENDED;
         finished[n++] = &w->sentences[i];
@@ -337,12 +338,12 @@ static int why_leave(const struct world *w, size_t i)
 }
 
 /* Those and only those leave that have a reason. */
-static void check_leaving(struct world *w, size_t worker, size_t lane, const struct sentence *list)
+static void check_leaving(struct world *w, size_t worker, size_t model, const struct sentence *list)
 {
     for (const struct sentence *each = list; each; each = each->next) {
         struct fate *fate = fate_of(w, each);
         size_t i = (size_t)(each - w->sentences);
-        assert_true(runs_at(w, i, worker, lane));
+        assert_true(runs_at(w, i, worker, model));
         assert_int_not_equal(each->status, 0);
         assert_int_equal(each->status, why_leave(w, i));
         fate->place = BACK;
@@ -351,17 +352,17 @@ static void check_leaving(struct world *w, size_t worker, size_t lane, const str
         seen.expired_running += each->status == ACRE_ETIMEOUT;
     }
     for (size_t i = 0; i < w->n_sentences; i++)
-        if (runs_at(w, i, worker, lane))
+        if (runs_at(w, i, worker, model))
             assert_int_equal(why_leave(w, i), 0);
 }
 
 /* Of those that stay none is of a length more like the first one's than one that was taken, and
  * those whom a later turn has passed were passed before no more often than allowed. */
-static void check_passes(struct world *w, size_t lane, const struct plan_actions *a)
+static void check_passes(struct world *w, size_t model, const struct plan_actions *a)
 {
     for (size_t i = 0; i < w->n_sentences; i++) {
         bool is_passed = false;
-        for (size_t k = 0; waits_in(w, i, lane) && k < a->n_newcomers; k++) {
+        for (size_t k = 0; waits_in(w, i, model) && k < a->n_newcomers; k++) {
             is_passed |= is_before(&w->sentences[i], a->newcomers[k]);
             assert_true(distance(&w->sentences[i], a->newcomers[0]) >=
                         distance(a->newcomers[k], a->newcomers[0]));
@@ -373,13 +374,13 @@ static void check_passes(struct world *w, size_t lane, const struct plan_actions
 }
 
 /* Whom the queue would take next: of most like length, the shorter of two alike, the earliest. */
-static const struct sentence *next_alike(const struct world *w, size_t lane,
+static const struct sentence *next_alike(const struct world *w, size_t model,
                                          const struct sentence *first)
 {
     const struct sentence *best = NULL;
     for (size_t i = 0; i < w->n_sentences; i++) {
         const struct sentence *each = &w->sentences[i];
-        if (!waits_in(w, i, lane))
+        if (!waits_in(w, i, model))
             continue;
         size_t new = 2 * distance(each, first) + (class_of(each) > class_of(first));
         size_t old = best ? 2 * distance(best, first) + (class_of(best) > class_of(first)) : 0;
@@ -389,18 +390,18 @@ static const struct sentence *next_alike(const struct world *w, size_t lane,
     return best;
 }
 
-/* Nobody who could have been admitted was left to wait. `seat` was before, `share` is the limit
+/* Nobody who could have been admitted was left to wait. `batch` was before, `share` is the limit
  * for the sake of idle workers. */
-static void check_room(const struct world *w, size_t lane, struct seat_count seat, size_t share,
+static void check_room(const struct world *w, size_t model, struct batch_count batch, size_t share,
                        const struct plan_actions *a)
 {
-    const struct plan_limits *limits = &w->lanes[lane].limits;
-    const struct sentence *first = earliest(w, lane);
-    size_t rows = 0, load = seat.load, n = seat.n + a->n_newcomers;
+    const struct plan_limits *limits = &w->models[model].limits;
+    const struct sentence *first = earliest(w, model);
+    size_t rows = 0, load = batch.load, n = batch.n + a->n_newcomers;
     if (n == limits->max_sentences || !first)
         return;
     if (a->n_newcomers == 0) {
-        assert_true(seat.n > 0 && seat.load + load_of(first) > limits->max_load);
+        assert_true(batch.n > 0 && batch.load + load_of(first) > limits->max_load);
         seen.held_back++;
         return;
     }
@@ -411,49 +412,49 @@ static void check_room(const struct world *w, size_t lane, struct seat_count sea
         rows += rows_of(a->newcomers[i]);
         load += load_of(a->newcomers[i]);
     }
-    const struct sentence *next = next_alike(w, lane, a->newcomers[0]);
+    const struct sentence *next = next_alike(w, model, a->newcomers[0]);
     assert_true(rows + rows_of(next) > limits->max_admit_rows ||
                 load + load_of(next) > limits->max_load);
 }
 
-static void check_newcomers(struct world *w, size_t worker, size_t lane,
+static void check_newcomers(struct world *w, size_t worker, size_t model,
                             const struct plan_actions *a)
 {
-    const struct plan_limits *limits = &w->lanes[lane].limits;
-    const struct sentence *first = earliest(w, lane);
-    struct seat_count before = count_seat(w, worker, lane);
+    const struct plan_limits *limits = &w->models[model].limits;
+    const struct sentence *first = earliest(w, model);
+    struct batch_count before = count_batch(w, worker, model);
     size_t n_takers = count_doing(w, SLEEPING) + count_doing(w, COMING) + 1, rows = 0;
-    size_t share = (count_waiting(w, lane) + n_takers - 1) / n_takers;
+    size_t share = (count_waiting(w, model) + n_takers - 1) / n_takers;
     assert_true(a->n_newcomers <= share);
     for (size_t i = 0; i < a->n_newcomers; i++) {
         struct fate *fate = fate_of(w, a->newcomers[i]);
-        assert_true(fate->place == WAITS && fate->lane == lane);
+        assert_true(fate->place == WAITS && fate->model == model);
         fate->place = RUNS;
         fate->worker = worker;
         rows += rows_of(a->newcomers[i]);
     }
     assert_true(a->n_newcomers == 0 || a->newcomers[0] == first);
-    check_passes(w, lane, a);
-    check_room(w, lane, before, share, a);
-    struct seat_count after = count_seat(w, worker, lane);
+    check_passes(w, model, a);
+    check_room(w, model, before, share, a);
+    struct batch_count after = count_batch(w, worker, model);
     assert_true(after.n <= limits->max_sentences);
     assert_true(a->n_newcomers <= 1 || rows <= limits->max_admit_rows);
     assert_true(after.n <= 1 || after.load <= limits->max_load);
     seen.too_large += after.load > limits->max_load;
-    assert_int_equal(w->lanes[lane].seats[worker].n_running, after.n);
-    assert_int_equal(w->lanes[lane].seats[worker].load, after.load);
+    assert_int_equal(w->models[model].batches[worker].n_running, after.n);
+    assert_int_equal(w->models[model].batches[worker].load, after.load);
 }
 
-/* No lane with something to step for this worker is passed over twice for the same other one. */
-static void check_turns(struct world *w, size_t worker, size_t lane)
+/* No model with something to step for this worker is passed over twice for the same other one. */
+static void check_turns(struct world *w, size_t worker, size_t model)
 {
     struct hand *hand = &w->hands[worker];
-    for (size_t a = 0; a < w->n_lanes; a++) {
-        if (a != lane && (count_seat(w, worker, a).n > 0 || count_waiting(w, a) > 0)) {
-            assert_int_equal(++hand->others[a][lane], 1);
+    for (size_t a = 0; a < w->n_models; a++) {
+        if (a != model && (count_batch(w, worker, a).n > 0 || count_waiting(w, a) > 0)) {
+            assert_int_equal(++hand->others[a][model], 1);
             continue;
         }
-        for (size_t b = 0; b < w->n_lanes; b++)
+        for (size_t b = 0; b < w->n_models; b++)
             hand->others[a][b] = 0;
     }
 }
@@ -463,8 +464,8 @@ static void check_rest(struct world *w, size_t worker, const struct plan_actions
 {
     assert_int_equal(actions->work == PLAN_STOP, w->is_closing);
     assert_int_equal(count_places(w, WAITS), 0);
-    for (size_t lane = 0; lane < w->n_lanes; lane++)
-        assert_int_equal(count_seat(w, worker, lane).n, 0);
+    for (size_t model = 0; model < w->n_models; model++)
+        assert_int_equal(count_batch(w, worker, model).n, 0);
     w->hands[worker].doing = actions->work == PLAN_STOP ? STOPPED : SLEEPING;
     w->hands[worker].at = UINT64_MAX;
 }
@@ -480,10 +481,10 @@ static void be_ready(struct world *w, size_t worker)
     take_back(w, actions.ended);
     assert_int_equal(count_places(w, ENDED), 0);
     if (actions.work == PLAN_STEP) {
-        hand->lane = (size_t)(actions.lane - w->lanes);
-        check_turns(w, worker, hand->lane);
-        check_leaving(w, worker, hand->lane, actions.leaving);
-        check_newcomers(w, worker, hand->lane, &actions);
+        hand->model = (size_t)(actions.model - w->models);
+        check_turns(w, worker, hand->model);
+        check_leaving(w, worker, hand->model, actions.leaving);
+        check_newcomers(w, worker, hand->model, &actions);
         hand->at = w->now + random_pick(1, random_pick(0, 9) == 0 ? 300 : 40);
     } else {
         check_rest(w, worker, &actions);
@@ -497,15 +498,15 @@ static struct world *open_world(void)
 {
     struct world *w = calloc(1, sizeof(*w));
     w->n_workers = random_pick(1, MAX_WORKERS);
-    w->n_lanes = random_pick(1, MAX_LANES);
+    w->n_models = random_pick(1, MAX_MODELS);
     size_t max_queued = random_pick(0, 2) ? 100000 : random_pick(10, 2000);
     assert_int_equal(plan_init(&w->plan, w->n_workers, max_queued), 0);
-    for (size_t i = 0; i < w->n_lanes; i++) {
+    for (size_t i = 0; i < w->n_models; i++) {
         struct plan_limits limits = {.max_sentences = random_pick(1, MAX_SEAT)};
         limits.max_load = limits.max_sentences * random_pick(10, 130);
         limits.max_admit_rows = random_pick(50, 1024);
-        assert_int_equal(plan_lane_init(&w->lanes[i], w->n_workers, &limits), 0);
-        plan_add_lane(&w->plan, &w->lanes[i]);
+        assert_int_equal(plan_model_init(&w->models[i], w->n_workers, &limits), 0);
+        plan_add_model(&w->plan, &w->models[i]);
     }
     w->now = 1;
     for (size_t i = 0; i < w->n_workers; i++)
@@ -517,8 +518,8 @@ static struct world *open_world(void)
 
 static void close_all(struct world *w)
 {
-    for (size_t i = 0; i < w->n_lanes; i++)
-        plan_lane_fini(&w->lanes[i], w->n_workers);
+    for (size_t i = 0; i < w->n_models; i++)
+        plan_model_fini(&w->models[i], w->n_workers);
     plan_fini(&w->plan);
     free(w);
 }
@@ -570,10 +571,10 @@ static void random_worlds_keep_every_promise(void **state)
 
 /* ---- Case by case ---------------------------------------------------------------------------- */
 
-/* One lane of eight seats a worker; every worker has come and sleeps. */
+/* One model of eight batches a worker; every worker has come and sleeps. */
 struct small {
     struct plan plan;
-    struct plan_lane lane;
+    struct plan_model model;
 };
 
 static struct plan_actions ready(struct small *s, size_t worker, struct sentence *finished)
@@ -585,8 +586,8 @@ static struct plan_actions ready(struct small *s, size_t worker, struct sentence
 
 static struct plan_actions put(struct small *s, struct sentence *sentences, size_t n, uint64_t now)
 {
-    struct plan_event event = {.kind = PLAN_SUBMIT, .lane = &s->lane, .n = n};
-    event.sentences = sentences;
+    struct plan_text text = {sentences, n};
+    struct plan_event event = {.kind = PLAN_SUBMIT, .model = &s->model, .texts = &text, .n = 1};
     return plan_step(&s->plan, &event, now);
 }
 
@@ -594,15 +595,15 @@ static void open_small(struct small *s, size_t n_workers, size_t max_queued_toke
 {
     struct plan_limits limits = {.max_sentences = 8, .max_load = 100, .max_admit_rows = 100};
     assert_int_equal(plan_init(&s->plan, n_workers, max_queued_tokens), 0);
-    assert_int_equal(plan_lane_init(&s->lane, n_workers, &limits), 0);
-    plan_add_lane(&s->plan, &s->lane);
+    assert_int_equal(plan_model_init(&s->model, n_workers, &limits), 0);
+    plan_add_model(&s->plan, &s->model);
     for (size_t i = 0; i < n_workers; i++)
         assert_int_equal(ready(s, i, NULL).work, PLAN_SLEEP);
 }
 
 static void close_small(struct small *s)
 {
-    plan_lane_fini(&s->lane, s->plan.n_workers);
+    plan_model_fini(&s->model, s->plan.n_workers);
     plan_fini(&s->plan);
 }
 
@@ -653,7 +654,7 @@ static void queue_limit_does_not_count_the_dead(void **state)
     close_small(&s);
 }
 
-/* Short sentences that never stop coming do not keep out one that needs the whole seat. */
+/* Short sentences that never stop coming do not keep out one that needs the whole batch. */
 static void large_sentence_is_not_starved(void **state)
 {
     (void)state;
