@@ -191,5 +191,6 @@ struct buffer *workspace_show_step(struct workspace *workspace,
     struct pass pass = pass_of(workspace);
     pass.listener = listener;
     pass.ops->search_begin(pass.stream, pass.rows, pass.store);
-    return workspace->network->architecture->step(workspace->network, &pass);
+    struct buffer *hidden = workspace->network->architecture->step(workspace->network, &pass);
+    return hidden;
 }
