@@ -36,7 +36,8 @@ extern "C" {
     X(ACRE_ECANCELLED, -8, "cancelled", 503, "the request was cancelled")                          \
     X(ACRE_ECLOSED, -9, "shutting_down", 503, "the engine is shutting down")                       \
     X(ACRE_ETIMEOUT, -10, "deadline_exceeded", 504, "the deadline has passed")                     \
-    X(ACRE_EDEVICE, -11, "device_lost", 503, "the device that computes is lost")
+    X(ACRE_EDEVICE, -11, "device_lost", 503, "the device that computes is lost")                   \
+    X(ACRE_ETOOLARGE, -12, "request_too_large", 413, "more text than is queued at once")
 
 enum acre_status {
     ACRE_OK = 0,
@@ -205,13 +206,17 @@ struct acre_result {
 int acre_submit(struct acre_engine *engine, const struct acre_request *request,
                 struct acre_job **job, struct acre_err *err);
 
-/* acre_submit() in parts, for callers that lend their threads for a short time only: opening copies
- * the text, and each call of acre_job_split() splits about max_bytes more of it; the last one
- * queues it. Until then, and after a failure, the job may be closed without `done`; one thread at a
- * time. */
+/* acre_submit() in parts, for callers that lend their threads for a short time only, or have
+ * several texts that belong together. Opening copies the text; each call of acre_job_split() splits
+ * about max_bytes more of it. Until it is queued, the job may be closed without `done`; one thread
+ * at a time. */
 int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
                   struct acre_job **job, struct acre_err *err);
-int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_queued, struct acre_err *err);
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err);
+
+/* Queues n > 0 split jobs of one model, all or none: ACRE_EBUSY where others' work leaves no room;
+ * ACRE_ETOOLARGE where there never is. One text alone always fits once nothing waits. */
+int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err);
 
 /* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread, but
  * not while the engine is being closed. */

@@ -311,15 +311,6 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
     return 0;
 }
 
-static int send(struct acre_job *job, struct acre_err *err)
-{
-    if (job->document.n_sentences > 0)
-        return scheduler_submit(job->scheduler, job->model->served, job->sentences,
-                                job->document.n_sentences, err);
-    finish(job);
-    return 0;
-}
-
 /* From now on: splitting takes its part of the time too. */
 static uint64_t deadline_of(const struct acre_request *request)
 {
@@ -357,36 +348,61 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     return 0;
 }
 
-int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_queued, struct acre_err *err)
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err)
 {
     int status = 0;
-    bool is_done = true;
-    *is_queued = false;
+    *is_split = true;
     if (job->splitter)
-        status = splitter_continue(job->splitter, max_bytes, &is_done, err);
-    if (status != 0 || !is_done)
+        status = splitter_continue(job->splitter, max_bytes, is_split, err);
+    if (status != 0 || !*is_split)
         return status;
     splitter_close(job->splitter);
     job->splitter = NULL;
-    status = make_sentences(job, err);
-    if (status == 0)
-        status = send(job, err); /* after it the job may be gone: `done` may be called at once */
-    *is_queued = status == 0;
+    return make_sentences(job, err);
+}
+
+/* Those without a sentence end here; any other may be done, and gone, as soon as it is queued. */
+int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err)
+{
+    struct scheduler *scheduler = jobs[0]->scheduler;
+    struct plan_text *texts = mem_alloc(n * sizeof(*texts));
+    struct acre_job **empty = mem_alloc(n * sizeof(struct acre_job *));
+    size_t n_texts = 0, n_empty = 0;
+    int status = 0;
+    for (size_t i = 0; texts && empty && i < n; i++) {
+        if (jobs[i]->document.n_sentences == 0)
+            empty[n_empty++] = jobs[i];
+        else
+            texts[n_texts++] =
+                (struct plan_text){jobs[i]->sentences, jobs[i]->document.n_sentences};
+    }
+    if (!texts || !empty)
+        status = err_set(err, ACRE_ENOMEM, "no memory for %zu texts", n);
+    else if (n_texts > 0)
+        status = scheduler_submit(scheduler, jobs[0]->model->served, texts, n_texts, err);
+    for (size_t i = 0; status == 0 && i < n_empty; i++)
+        finish(empty[i]);
+    mem_free(texts);
+    mem_free(empty);
     return status;
 }
 
 int acre_submit(struct acre_engine *engine, const struct acre_request *request,
                 struct acre_job **job, struct acre_err *err)
 {
-    bool is_queued;
+    bool is_split;
     int status = acre_job_open(engine, request, job, err);
-    if (status == 0) {
-        status = acre_job_split(*job, SIZE_MAX, &is_queued, err);
-        if (status != 0)
-            acre_job_close(*job);
-    }
-    if (status != 0)
+    if (status != 0) {
         *job = NULL;
+        return status;
+    }
+    status = acre_job_split(*job, SIZE_MAX, &is_split, err);
+    if (status == 0)
+        status = acre_jobs_queue(job, 1, err);
+    if (status != 0) {
+        acre_job_close(*job);
+        *job = NULL;
+    }
     return status;
 }
 

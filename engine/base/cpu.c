@@ -1,6 +1,5 @@
 #include "base/cpu.h"
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #endif
 
 #include "base/error.h"
+#include "base/processors.h"
 
 #if defined(__x86_64__)
 
@@ -83,26 +83,8 @@ const char *cpu_level_name(enum cpu_level level)
     return names[level];
 }
 
-/* The quota of cgroup v2 in whole processors, rounded up; 0 if there is none. */
-static int cgroup_cpus(void)
-{
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (!file)
-        return 0;
-    long quota = 0, period = 0;
-    int n = fscanf(file, "%ld %ld", &quota, &period); /* "max 100000" reads nothing: no quota */
-    fclose(file);
-    if (n != 2 || quota <= 0 || period <= 0)
-        return 0;
-    return (int)((quota + period - 1) / period);
-}
-
 int cpu_count(void)
 {
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-    int quota = cgroup_cpus();
-    if (quota > 0 && quota < n)
-        n = quota;
-    return n > 0 ? n : 1;
+    int n = processors_allowed(sched_getaffinity), quota = processors_quota("");
+    return quota > 0 && quota < n ? quota : n;
 }

@@ -118,21 +118,32 @@ struct acre_statistics plan_statistics(const struct plan *plan, const struct pla
     return statistics;
 }
 
-/* A text larger than the limit is accepted when nothing waits. */
+size_t plan_tokens(const struct plan_text *texts, size_t n)
+{
+    size_t n_tokens = 0;
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < texts[t].n; i++)
+            n_tokens += texts[t].sentences[i].n_source;
+    return n_tokens;
+}
+
+/* All texts or none, so that requests which fit one after the other do not keep each other out. A
+ * text larger than the limit is accepted when nothing waits; several can be sent one by one. */
 static int submit(struct plan *plan, const struct plan_event *event)
 {
-    size_t queued = plan_queued_tokens(plan), n_tokens = 0;
-    for (size_t i = 0; i < event->n; i++)
-        n_tokens += event->sentences[i].n_source;
+    size_t queued = plan_queued_tokens(plan), n_tokens = plan_tokens(event->texts, event->n);
     if (plan->is_closing)
         return ACRE_ECLOSED;
     if (plan->lost != 0)
         return plan->lost;
+    if (event->n > 1 && n_tokens > plan->max_queued_tokens)
+        return ACRE_ETOOLARGE;
     if (queued > 0 && queued + n_tokens > plan->max_queued_tokens) {
-        event->model->counts.refused_texts++;
+        event->model->counts.refused_texts += event->n;
         return ACRE_EBUSY;
     }
-    queue_put(&event->model->queue, event->sentences, event->n);
+    for (size_t t = 0; t < event->n; t++)
+        queue_put(&event->model->queue, event->texts[t].sentences, event->texts[t].n);
     return 0;
 }
 

@@ -90,15 +90,21 @@ struct plan {
 };
 
 enum plan_event_kind {
-    PLAN_SUBMIT, /* sentences [n] are a text for `model` */
+    PLAN_SUBMIT, /* texts [n] are a request to `model` */
     PLAN_CANCEL, /* sentences [n] are a text's, submitted before; wherever they are now */
     PLAN_READY,  /* `worker` may be given work; its last step finished finished[n], or failed */
     PLAN_CLOSE,
 };
 
+struct plan_text {
+    struct sentence *sentences; /* [n] */
+    size_t n;
+};
+
 struct plan_event {
     enum plan_event_kind kind;
     struct plan_model *model;
+    const struct plan_text *texts;
     struct sentence *sentences;
     size_t worker;
     struct sentence *const *finished;
@@ -116,8 +122,8 @@ enum plan_work {
 
 /* Lists of sentences are linked by `next` and their status is set. */
 struct plan_actions {
-    int status;          /* PLAN_SUBMIT: 0; or ACRE_EBUSY, ACRE_ECLOSED, ACRE_EDEVICE, then nothing
-                          * was queued */
+    int status; /* PLAN_SUBMIT: 0; or ACRE_EBUSY, ACRE_ETOOLARGE, ACRE_ECLOSED, ACRE_EDEVICE: then
+                 * nothing was queued */
     const size_t *wakes; /* [n_wakes] workers that sleep */
     size_t n_wakes;
     /* PLAN_READY: */
@@ -146,7 +152,8 @@ struct plan_actions plan_step(struct plan *plan, const struct plan_event *event,
 /* Of one model, and what waits and runs there now. */
 struct acre_statistics plan_statistics(const struct plan *plan, const struct plan_model *model);
 
-/* Source tokens that wait in all models. */
+/* Source tokens that wait in all models; those of texts. */
 size_t plan_queued_tokens(const struct plan *plan);
+size_t plan_tokens(const struct plan_text *texts, size_t n);
 
 #endif

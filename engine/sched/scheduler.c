@@ -249,30 +249,33 @@ int scheduler_add_model(struct scheduler *scheduler, const struct network *netwo
 
 /* ---- Events of the callers ------------------------------------------------------------------- */
 
-static int refuse(const struct scheduler *scheduler, int status, const struct sentence *sentences,
+static int refuse(const struct scheduler *scheduler, int status, const struct plan_text *texts,
                   size_t n, struct acre_err *err)
 {
     if (status == ACRE_EDEVICE)
         return err_set(err, status, "%s", scheduler->lost.text);
-    if (status != ACRE_EBUSY)
-        return err_set(err, status, "%s", acre_status_text(status));
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < n; i++)
-        n_tokens += sentences[i].n_source;
-    return err_set(err, status, "%zu tokens are waiting and %zu more do not fit the limit of %zu",
-                   plan_queued_tokens(&scheduler->plan), n_tokens,
-                   scheduler->options.max_queued_tokens);
+    size_t n_tokens = plan_tokens(texts, n);
+    if (status == ACRE_EBUSY)
+        return err_set(
+            err, status, "%zu tokens are waiting and %zu more do not fit the limit of %zu",
+            plan_queued_tokens(&scheduler->plan), n_tokens, scheduler->options.max_queued_tokens);
+    if (status == ACRE_ETOOLARGE)
+        return err_set(
+            err, status,
+            "%zu texts of %zu tokens are more than is queued at once (%zu); send them in "
+            "several requests",
+            n, n_tokens, scheduler->options.max_queued_tokens);
+    return err_set(err, status, "%s", acre_status_text(status));
 }
 
 int scheduler_submit(struct scheduler *scheduler, struct served_model *served,
-                     struct sentence *sentences, size_t n, struct acre_err *err)
+                     const struct plan_text *texts, size_t n, struct acre_err *err)
 {
-    struct plan_event event = {
-        .kind = PLAN_SUBMIT, .model = &served->plan, .sentences = sentences, .n = n};
+    struct plan_event event = {.kind = PLAN_SUBMIT, .model = &served->plan, .texts = texts, .n = n};
     pthread_mutex_lock(&scheduler->lock);
     int status = tell(scheduler, &event).status;
     if (status != 0)
-        refuse(scheduler, status, sentences, n, err);
+        refuse(scheduler, status, texts, n, err);
     pthread_mutex_unlock(&scheduler->lock);
     return status;
 }

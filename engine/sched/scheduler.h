@@ -17,6 +17,7 @@
 #include "acre.h"
 #include "decode/batch.h"
 #include "decode/sentence.h"
+#include "sched/plan.h" /* struct plan_text */
 
 struct scheduler;
 struct served_model;
@@ -42,10 +43,10 @@ int scheduler_add_model(struct scheduler *scheduler, const struct network *netwo
                         const struct search_model *model, const struct batch_limits *limits,
                         struct served_model **served, struct acre_err *err);
 
-/* Queues all sentences or none: ACRE_EBUSY when too many tokens wait already, ACRE_ECLOSED,
- * ACRE_EDEVICE. */
+/* Queues all texts or none: ACRE_EBUSY when too many tokens wait already, ACRE_ETOOLARGE, see
+ * plan.h, ACRE_ECLOSED, ACRE_EDEVICE. */
 int scheduler_submit(struct scheduler *scheduler, struct served_model *served,
-                     struct sentence *sentences, size_t n, struct acre_err *err);
+                     const struct plan_text *texts, size_t n, struct acre_err *err);
 
 /* Ends those of the text's sentences that have not ended yet with ACRE_ECANCELLED, soon. */
 void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, size_t n);

@@ -29,8 +29,8 @@ RUN_COMMANDS = {
 
 def add_run_options(parser):
     parser.add_argument("model", help="a recipe's name, or the path of a recipe")
-    parser.add_argument("--corpora", type=Path, metavar="DIR",
-                        help="folder of NAME.en-XX.tsv[.gz] files (for prepare)")
+    parser.add_argument("--corpora", type=Path, nargs="+", metavar="DIR",
+                        help="folders of NAME.en-XX.tsv[.gz] files (for prepare)")
     parser.add_argument("--eval", type=Path, metavar="DIR",
                         help="folder of evaluation sets NAME.en, NAME.XX (for prepare; for "
                              "overlap in place of RUN/prepared/eval)")
@@ -46,6 +46,9 @@ def add_run_options(parser):
                         help="undo the last cool-down and train on from where it began")
     parser.add_argument("--acre", type=Path, metavar="FILE",
                         help="the acre command that runs the recipe's teacher (for prepare)")
+    parser.add_argument("--vocabulary", type=Path, metavar="DIR",
+                        help="use the pieces of this prepared folder or model, so that a run goes "
+                             "on with other text, or another starts from it (for prepare)")
 
 
 def add_plot_options(parser):
@@ -53,6 +56,45 @@ def add_plot_options(parser):
                         help="a run by the name of its recipe, or the folder of a run")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE.svg",
                         help="the figure; .png and .pdf are also understood")
+
+
+def add_back_options(parser):
+    parser.add_argument("model", type=Path, metavar="MODEL",
+                        help="the folder of a model into English")
+    parser.add_argument("texts", type=Path, nargs="+", metavar="TEXT",
+                        help="NAME.XX.txt[.gz], a sentence a line")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+                        help="where NAME.back.en-XX.tsv is written, or gone on with")
+    parser.add_argument("--acre", type=Path, required=True, metavar="FILE",
+                        help="the acre command that translates")
+    parser.add_argument("--most", type=int, metavar="N", help="most sentences of each TEXT")
+    parser.add_argument("--beam", type=int, default=1, metavar="N",
+                        help="beam size (default: 1)")
+
+
+def add_pack_options(parser):
+    parser.add_argument("prepared", type=Path, metavar="PREPARED",
+                        help="the prepared folder of a run on pieces")
+    parser.add_argument("mono", type=Path, nargs="+", metavar="TEXT",
+                        help="plain text in its language that is not English, a sentence a line")
+    parser.add_argument("--most", type=int, default=500_000, metavar="N",
+                        help="most sentences of TEXT (default: 500000)")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.tar.xz",
+                        help="what travels")
+
+
+def add_campaign_options(parser):
+    parser.add_argument("folder", type=Path, metavar="DIR",
+                        help="one campaign, which has a pack/; with --packs, where all are")
+    parser.add_argument("--plan", default="h200", metavar="NAME",
+                        help="a plan's name, or the path of one (default: h200)")
+    parser.add_argument("--packs", type=Path, nargs="+", metavar="FILE.tar.xz",
+                        help="run the campaigns of these at the same time")
+    parser.add_argument("--minutes", type=float, metavar="X",
+                        help="with --packs: save and end after X minutes")
+    parser.add_argument("--out", type=Path, metavar="OUT",
+                        help="with --packs: where models that are new are written, in files of at "
+                             "most 15 MiB")
 
 
 def add_average_options(parser):
@@ -100,6 +142,11 @@ def parse_arguments(arguments):
 
     for name, what in RUN_COMMANDS.items():
         add(name, what, add_run_options)
+    add("back", "translate plain text into English, as a corpus for models from English",
+        add_back_options)
+    add("pack", "write what a campaign on another machine needs into one file", add_pack_options)
+    add("campaign", "train everything of a pair, in the order and time of a plan",
+        add_campaign_options)
     add("average", "write the weighted mean of exported models", add_average_options)
     add("plot", "draw the learning curves of runs", add_plot_options)
     add("compare", "train with regular attention and with areas, and make a table of what each "
@@ -113,7 +160,8 @@ def prepare(options, run):
     recipe = find_recipe(options.model)
     if not options.corpora or not options.eval:
         raise ValueError("prepare needs --corpora DIR and --eval DIR")
-    prepare_run(recipe, options.corpora, options.eval, run / "prepared", options.acre)
+    prepare_run(recipe, options.corpora, options.eval, run / "prepared", options.acre,
+                options.vocabulary)
 
 
 def require_prepared(run):
@@ -176,6 +224,33 @@ def average(options):
     average_models([weighted(model) for model in options.models], options.out)
 
 
+def back(options):
+    from .back import back_translate
+
+    threads = ("--threads", str(options.threads)) if options.threads else ()
+    for text in options.texts:
+        back_translate(options.acre, options.model, text, options.out, options.most,
+                       ("--beam-size", str(options.beam), *threads))
+
+
+def pack(options):
+    from .pack import pack as pack_run
+
+    pack_run(options.prepared, options.mono, options.most, options.out)
+
+
+def campaign(options):
+    if not options.packs:
+        from .campaign import Campaign
+
+        return Campaign(options.folder, options.plan).run()
+    if not options.minutes or not options.out:
+        raise ValueError("campaign needs --minutes X and --out OUT with --packs")
+    from .lent import run_for
+
+    return run_for(options.minutes, options.packs, options.folder, options.plan, options.out)
+
+
 def plot(options):
     """Every run is in the legend under the name it was asked for by."""
     if not find_spec("matplotlib"):
@@ -210,12 +285,13 @@ def run_command(options):
 
 def main(arguments=None):
     options = parse_arguments(arguments)
-    if options.threads and options.command not in ("prepare", "plot"):
+    if options.threads and options.command not in ("prepare", "plot", "back"):
         import torch
 
         torch.set_num_threads(options.threads)
     try:
-        own = {"average": average, "plot": plot, "compare": compare}
+        own = {"average": average, "plot": plot, "compare": compare, "back": back, "pack": pack,
+               "campaign": campaign}
         own.get(options.command, run_command)(options)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         print(f"models.train: {error}", file=sys.stderr)

@@ -9,7 +9,10 @@ any other state.
 """
 
 import json
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,6 +22,10 @@ from .shape import source_multiple
 # Large enough that pairs sorted by length pad little, small enough that the mix stays even.
 CHUNK_TARGET_IDS = 1_000_000
 CHUNK_ORDER = 1 << 20  # stands where a corpus number would in a seed
+# The English of a corpus whose name ends so was translated from its other side. A tag before it
+# says so, lest a model learn to take people for machines (Caswell et al., WMT 2019).
+BACK = ".back"
+AHEAD = 4  # batches that are made before they are asked for
 
 
 @dataclass
@@ -35,14 +42,17 @@ class Pairs:
 
     def __init__(self, folder, recipe):
         with np.load(folder / "train.npz") as arrays:
-            self.source_ids, self.source_offsets = arrays["source_ids"], arrays["source_offsets"]
-            self.target_ids, self.target_offsets = arrays["target_ids"], arrays["target_offsets"]
+            self.source_ids, self.source_offsets, self.target_ids, self.target_offsets = (
+                arrays[f"{language}_{part}"] for language in (recipe.source, recipe.target)
+                for part in ("ids", "offsets"))
             self.origin = arrays["origin"]
         sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
         self.origins = list(sources["corpora"])
         self.recipe = recipe
-        # With the end id.
-        self.source_lengths = np.diff(self.source_offsets) + 1
+        self.tagged = np.isin(self.origin, [number for number, name in enumerate(self.origins)
+                                            if name.endswith(BACK)])
+        # With the end id, and the tag.
+        self.source_lengths = np.diff(self.source_offsets) + 1 + self.tagged
         self.target_lengths = np.diff(self.target_offsets) + 1
         self.multiple = source_multiple(recipe.shape())
         self.whole = self.source_lengths % self.multiple == 0  # the others are not trained on
@@ -140,32 +150,47 @@ def padded(rows, end, pad):
     return torch.from_numpy(block)
 
 
+def batches_from(position, pairs, recipe, vocabulary):
+    """Endlessly (the position after it, source, target) of one phase's batches, as padded ids."""
+    phase, chunk, first = position.phase, position.chunk, position.batch
+    sampler = Sampler(pairs, recipe.phases[phase], recipe.seed + phase)
+    end, pad, tag = vocabulary.end, vocabulary.pad, vocabulary.tag
+    while True:
+        batches = sampler.chunk(chunk)
+        for number in range(first, len(batches)):
+            source = padded([np.append(tag, pairs.source(i)) if pairs.tagged[i] else
+                             pairs.source(i) for i in batches[number]], end, pad)
+            target = padded([pairs.target(i) for i in batches[number]], end, pad)
+            yield Position(phase, chunk, number + 1), source, target
+        chunk, first = chunk + 1, 0
+
+
 class Stream:
-    """The endless sequence of batches of a run, from any position on."""
+    """The endless sequence of batches of a run, from any position on.
+
+    A thread makes the next few while the last is learnt: a GPU would wait for them.
+    """
 
     def __init__(self, pairs, recipe, vocabulary, position):
+        if pairs.tagged.any() and vocabulary.tag is None:
+            raise ValueError(f"{BACK}: expected the vocabulary of a pre-norm model, which has a tag "
+                             "for corpora of that name, found one without")
         self.pairs, self.recipe, self.vocabulary = pairs, recipe, vocabulary
-        self.position = position
-        self.sampler = self.batches = None
-        self.open_phase()
+        self.worker = ThreadPoolExecutor(max_workers=1)
+        self.begin(position)
 
-    def open_phase(self):
-        phase = self.recipe.phases[self.position.phase]
-        self.sampler = Sampler(self.pairs, phase, self.recipe.seed + self.position.phase)
-        self.batches = self.sampler.chunk(self.position.chunk)
+    def begin(self, position):
+        self.position = position  # after the batches that next() gave
+        batches = batches_from(position, self.pairs, self.recipe, self.vocabulary)
+        self.make = partial(next, batches)
+        self.pending = deque(self.worker.submit(self.make) for _ in range(AHEAD))
 
     def enter_phase(self, phase):
         if phase != self.position.phase:
-            self.position = Position(phase=phase)
-            self.open_phase()
+            self.begin(Position(phase=phase))
 
     def next(self):
         """(source, target) of the next batch, as padded id tensors."""
-        while self.position.batch >= len(self.batches):
-            self.position = Position(self.position.phase, self.position.chunk + 1, 0)
-            self.batches = self.sampler.chunk(self.position.chunk)
-        indices = self.batches[self.position.batch]
-        self.position.batch += 1
-        end, pad = self.vocabulary.end, self.vocabulary.pad
-        source = padded([self.pairs.source(i) for i in indices], end, pad)
-        return source, padded([self.pairs.target(i) for i in indices], end, pad)
+        self.pending.append(self.worker.submit(self.make))
+        self.position, source, target = self.pending.popleft().result()
+        return source, target

@@ -78,7 +78,8 @@ def described(origin, licences, teacher):
     """(what the corpus is, its licence)."""
     known = licence_of(origin.removesuffix(SUFFIX), licences)
     if origin.endswith(SUFFIX):
-        return f"{known['text']}: the English, translated by `{teacher}`", known["licence"]
+        translator = f"`{teacher}`" if teacher else "a larger model of this recipe"
+        return f"{known['text']}: the English, translated by {translator}", known["licence"]
     return known["text"], known["licence"]
 
 
@@ -112,7 +113,8 @@ def size_in_words(recipe, best):
     count = sum(weight.numel() for weight in best["average"].values())
     shape = recipe.shape()
     heads = f"{shape.heads} heads" if shape.heads > 1 else "1 head"
-    return (f"Preset {recipe.preset}: {shape.layers} encoder and {shape.layers} decoder layers, "
+    name = f"Preset {recipe.preset}: " if isinstance(recipe.preset, str) else ""
+    return (f"{name}{shape.encoder_layers} encoder and {shape.decoder_layers} decoder layers, "
             f"{heads}, {count / 1e6:.1f} million parameters.")
 
 

@@ -39,13 +39,14 @@ class Kind:
 
     level: str  # which prepared folder it is trained on
     preset: str
+    norm: str
     areas: tuple  # as in a recipe; the first is what the others are compared with
 
 
 KINDS = {
-    "token": Kind("token", "small", ("regular", "eq3", "eq9")),
-    "char": Kind("char", "tiny", ("regular", "eq3", "eq9")),
-    "lstm": Kind("token", "lstm-256", ("regular", "eq3")),
+    "token": Kind("token", "small", "pre", ("regular", "eq3", "eq9")),
+    "char": Kind("char", "tiny", "pre", ("regular", "eq3", "eq9")),
+    "lstm": Kind("token", "lstm-256", "post", ("regular", "eq3")),
 }
 
 
@@ -85,8 +86,8 @@ def chosen(parts):
 def recipe_of(cell, base, steps):
     """The recipe of the cell, given that of the data: from scratch, with no time limit."""
     return dataclasses.replace(
-        base, name=f"{base.name} {cell}", preset=KINDS[cell.kind].preset, area=cell.area,
-        seed=cell.seed, start_from=None, heads=None, hours=None,
+        base, name=f"{base.name} {cell}", preset=KINDS[cell.kind].preset,
+        norm=KINDS[cell.kind].norm, area=cell.area, seed=cell.seed, start_from=None, heads=None, hours=None,
         warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * steps))))
 
 

@@ -76,23 +76,30 @@ def fault(english, target):
     return None
 
 
-def languages(folder):
-    """The target languages of the corpora in `folder`, sorted."""
-    names = (re.search(r"\.en-(\w+)\.tsv(\.gz)?$", path.name) for path in Path(folder).rglob("*"))
+def files_in(folders):
+    """Every file in a folder or in several, sorted by name in each."""
+    folders = [folders] if isinstance(folders, str | Path) else folders
+    return [path for folder in folders for path in sorted(Path(folder).rglob("*"))]
+
+
+def languages(folders):
+    """The target languages of the corpora in some folders, sorted."""
+    names = (re.search(r"\.en-(\w+)\.tsv(\.gz)?$", path.name) for path in files_in(folders))
     return sorted({name.group(1) for name in names if name})
 
 
-def corpus_files(folder, language):
+def corpus_files(folders, language):
     """{corpus name: path} of every file of this language pair, whatever its folder is called."""
     suffixes = (f".en-{language}.tsv", f".en-{language}.tsv.gz")
     found = {}
-    for path in sorted(Path(folder).rglob("*")):
+    for path in files_in(folders):
         suffix = next((s for s in suffixes if path.name.endswith(s)), None)
         name = path.name.removesuffix(suffix) if suffix else ""
         if name and not any(banned in str(path) for banned in NEVER_USED):
             found[name] = path
     if not found:
-        raise FileNotFoundError(f"{folder}: no *.en-{language}.tsv or *.en-{language}.tsv.gz file")
+        where = folders if isinstance(folders, str | Path) else ", ".join(map(str, folders))
+        raise FileNotFoundError(f"{where}: no *.en-{language}.tsv or *.en-{language}.tsv.gz file")
     return found
 
 

@@ -1,4 +1,5 @@
-"""Exporting a run: the model directory that Acre opens, and MarianMT if it is a Transformer."""
+"""Exporting a run: the model directory that Acre opens, and a Transformer with regular attention
+also transformers, as its MarianMT or M2M100."""
 
 import json
 import shutil
@@ -20,11 +21,19 @@ BEAM_SIZE = 4
 COMPUTE_TYPE = "int8"
 
 
-def marian_keys(shape, recipe):
+MARIAN = {
+    "architectures": ["MarianMTModel"],
+    "model_type": "marian",
+    "static_position_embeddings": True,
+    "normalize_before": False,
+    "normalize_embedding": False,
+}
+M2M100 = {"architectures": ["M2M100ForConditionalGeneration"], "model_type": "m2m_100"}
+
+
+def transformer_keys(shape, recipe):
     """What config.json says only of a Transformer."""
-    return {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
+    return (M2M100 if shape.norm == "pre" else MARIAN) | {
         "encoder_attention_heads": shape.heads,
         "encoder_ffn_dim": shape.inner,
         "decoder_ffn_dim": shape.inner,
@@ -32,21 +41,23 @@ def marian_keys(shape, recipe):
         "attention_dropout": recipe.dropout,
         "activation_dropout": recipe.dropout,
         "scale_embedding": True,
-        "static_position_embeddings": True,
-        "normalize_before": False,
-        "normalize_embedding": False,
     }
+
+
+def start_id(recipe, vocabulary):
+    """What decoding starts with: see model.py."""
+    return vocabulary.end if recipe.norm == "pre" else vocabulary.pad
 
 
 def model_config(recipe, vocabulary):
     shape = recipe.shape()
     is_lstm = isinstance(shape, LstmShape)
-    config = {"model_type": "acre-lstm"} if is_lstm else marian_keys(shape, recipe)
+    config = {"model_type": "acre-lstm"} if is_lstm else transformer_keys(shape, recipe)
     config |= {
         "is_encoder_decoder": True,
         "d_model": shape.width,
-        "encoder_layers": shape.layers,
-        "decoder_layers": shape.layers,
+        "encoder_layers": shape.encoder_layers,
+        "decoder_layers": shape.decoder_layers,
         "decoder_attention_heads": shape.heads,
         "dropout": recipe.dropout,
         "share_encoder_decoder_embeddings": True,
@@ -56,7 +67,7 @@ def model_config(recipe, vocabulary):
         "max_position_embeddings": 2 * LONGEST_OUTPUT[recipe.level],
         "pad_token_id": vocabulary.pad,
         "eos_token_id": vocabulary.end,
-        "decoder_start_token_id": vocabulary.pad,
+        "decoder_start_token_id": start_id(recipe, vocabulary),
         "forced_eos_token_id": vocabulary.end,
         "dtype": "bfloat16",
         "compute_type": COMPUTE_TYPE,
@@ -73,7 +84,7 @@ def generation_config(recipe, vocabulary):
         "bad_words_ids": [[vocabulary.pad]],
         "pad_token_id": vocabulary.pad,
         "eos_token_id": vocabulary.end,
-        "decoder_start_token_id": vocabulary.pad,
+        "decoder_start_token_id": start_id(recipe, vocabulary),
         "forced_eos_token_id": vocabulary.end,
     }
 

@@ -128,8 +128,8 @@ class Steps:
 
 
 class Lstm(Translator):
-    def __init__(self, shape, vocabulary_size, pad):
-        super().__init__(shape, vocabulary_size, pad)
+    def __init__(self, shape, vocabulary_size, pad, end):
+        super().__init__(shape, vocabulary_size, pad, start=pad)
         layers = (Layer(shape.width, shape.width) for _ in range(shape.layers))
         self.model.encoder = Stack(layers)
         self.model.decoder = Decoder(shape)

@@ -1,8 +1,15 @@
-"""The Transformer that Hugging Face's MarianMT computes, with area attention where asked.
+"""The Transformers that Hugging Face's MarianMT and M2M100 compute, with areas where asked.
 
-Post-norm, sinusoidal positions (sines in the first half of a vector, cosines in the second),
-scaled embeddings shared by encoder, decoder and output, ReLU, an output bias. Modules carry
-MarianMT's names, so `state_dict()` is an OPUS-MT checkpoint without its position tables.
+Both have sinusoidal positions (sines in the first half of a vector, cosines in the second), scaled
+embeddings shared by encoder, decoder and output, and ReLU. They differ as a shape's `norm` says:
+
+    post   MarianMT: a layer norm after each sublayer and its residual; the decoder starts with the
+           pad id; logits have a bias
+    pre    M2M100: a layer norm before each sublayer and after the last layer, as in the paper's
+           code; the decoder starts with the end id; positions count from the pad id and have
+           slightly other wavelengths
+
+Modules carry the names of either, so `state_dict()` is a checkpoint of it without position tables.
 
 Letters: B batch, S source length, T target length, C width, H heads, d head width, V vocabulary.
 """
@@ -19,10 +26,13 @@ from .layers import linear
 from .translator import Stack, Translator
 
 
-def position_table(length, width, device=None):
-    """[length, width]: sines in the first half, cosines in the second."""
-    rates = 10000 ** (-torch.arange(0, width, 2, device=device).double() / width)
-    angles = torch.arange(length, device=device)[:, None] * rates
+def position_table(first, length, width, longest, device=None):
+    """[length, width] from position `first` on: sines in the first half, cosines in the second.
+
+    Wavelengths grow geometrically, to 10000 times the first after `longest` of them.
+    """
+    rates = 10000 ** (-torch.arange(width // 2, device=device).double() / longest)
+    angles = torch.arange(first, first + length, device=device)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1).float()
 
 
@@ -37,6 +47,8 @@ class Attention(nn.Module):
         self.v_proj = linear(shape.width, shape.width)
         self.out_proj = linear(shape.width, shape.width)
         self.area = Areas(rule, shape.width // shape.heads)
+        with torch.no_grad():  # else sums over areas begin by drowning what they are added to
+            self.out_proj.weight /= rule.expected_items
 
     def project(self, x, *layers):
         """x through several layers in one product; each result split into heads [B, H, L, d]."""
@@ -73,7 +85,7 @@ class Attention(nn.Module):
 class EncoderLayer(nn.Module):
     def __init__(self, shape, rule):
         super().__init__()
-        self.dropout = shape.dropout
+        self.dropout, self.is_pre = shape.dropout, shape.norm == "pre"
         self.self_attn = Attention(shape, rule)
         self.self_attn_layer_norm = nn.LayerNorm(shape.width)
         self.fc1 = linear(shape.width, shape.inner)
@@ -83,13 +95,26 @@ class EncoderLayer(nn.Module):
     def drop(self, x):
         return dropout(x, self.dropout) if self.training else x
 
+    def into(self, norm, x):
+        """What a sublayer is given."""
+        return norm(x) if self.is_pre else x
+
+    def add(self, norm, x, made):
+        """x with what a sublayer made of it."""
+        x = x + self.drop(made)
+        return x if self.is_pre else norm(x)
+
     def feed_forward(self, x):
-        inner = self.drop(F.relu(self.fc1(x)))
-        return self.final_layer_norm(x + self.drop(self.fc2(inner)))
+        norm = self.final_layer_norm
+        inner = self.drop(F.relu(self.fc1(self.into(norm, x))))
+        return self.add(norm, x, self.fc2(inner))
+
+    def attend_self(self, x, mask):
+        norm = self.self_attn_layer_norm
+        return self.add(norm, x, self.self_attn.self(self.into(norm, x), mask))
 
     def forward(self, x, mask):
-        x = self.self_attn_layer_norm(x + self.drop(self.self_attn.self(x, mask)))
-        return self.feed_forward(x)
+        return self.feed_forward(self.attend_self(x, mask))
 
 
 class DecoderLayer(EncoderLayer):
@@ -99,34 +124,45 @@ class DecoderLayer(EncoderLayer):
         self.encoder_attn_layer_norm = nn.LayerNorm(shape.width)
 
     def forward(self, x, causal, memory, memory_mask):
-        x = self.self_attn_layer_norm(x + self.drop(self.self_attn.self(x, causal)))
+        x = self.attend_self(x, causal)
         return self.attend_memory(x, self.encoder_attn.memory(memory), memory_mask)
 
     def attend_memory(self, x, memory, mask):
-        attended = self.encoder_attn.cross(x, memory, mask)
-        return self.feed_forward(self.encoder_attn_layer_norm(x + self.drop(attended)))
+        norm = self.encoder_attn_layer_norm
+        attended = self.encoder_attn.cross(self.into(norm, x), memory, mask)
+        return self.feed_forward(self.add(norm, x, attended))
 
     def step(self, x, cache, memory, memory_mask):
-        attended, cache = self.self_attn.step(x, cache)
-        x = self.self_attn_layer_norm(x + attended)
-        return self.attend_memory(x, memory, memory_mask), cache
+        norm = self.self_attn_layer_norm
+        attended, cache = self.self_attn.step(self.into(norm, x), cache)
+        return self.attend_memory(self.add(norm, x, attended), memory, memory_mask), cache
 
 
 class Transformer(Translator):
-    def __init__(self, shape, vocabulary_size, pad):
-        super().__init__(shape, vocabulary_size, pad)
+    def __init__(self, shape, vocabulary_size, pad, end):
+        is_pre = shape.norm == "pre"
+        super().__init__(shape, vocabulary_size, pad, end if is_pre else pad, has_bias=not is_pre)
         self.model.encoder = Stack(EncoderLayer(shape, rule) for rule in shape.encoder_self)
         self.model.decoder = Stack(
             DecoderLayer(shape, own, cross)
             for own, cross in zip(shape.decoder_self, shape.decoder_cross)
         )
+        for side in (self.model.encoder, self.model.decoder):
+            side.layer_norm = nn.LayerNorm(shape.width) if is_pre else nn.Identity()
         self.register_buffer("positions", torch.zeros(0, shape.width), persistent=False)
+
+    def fuse(self):
+        for side in (self.model.encoder, self.model.decoder):
+            for layer in side.layers:
+                layer.compile(dynamic=True)
 
     def reserve(self, length):
         """Makes sure that the position table covers `length` positions."""
         if len(self.positions) < length:
-            device = self.model.shared.weight.device
-            self.positions = position_table(length, self.shape.width, device)
+            device, width = self.model.shared.weight.device, self.shape.width
+            is_pre = self.shape.norm == "pre"
+            first, longest = (self.pad + 1, width // 2 - 1) if is_pre else (0, width // 2)
+            self.positions = position_table(first, length, width, longest, device)
 
     def embed(self, ids, start=0):
         scaled = self.model.shared(ids) * math.sqrt(self.shape.width)
@@ -138,16 +174,16 @@ class Transformer(Translator):
         x = self.embed(source)
         for layer in self.model.encoder.layers:
             x = layer(x, mask)
-        return x, mask
+        return self.model.encoder.layer_norm(x), mask
 
     def decode(self, memory, memory_mask, inputs):
-        """Decoder states [B, T, C] under teacher forcing; inputs [B, T] begin with pad."""
+        """Decoder states [B, T, C] under teacher forcing."""
         length = inputs.shape[1]
         causal = torch.ones(length, length, dtype=torch.bool, device=inputs.device).tril()
         x = self.embed(inputs)
         for layer in self.model.decoder.layers:
             x = layer(x, causal, memory, memory_mask)
-        return x
+        return self.model.decoder.layer_norm(x)
 
     def begin(self, memory, memory_mask):
         layers = self.model.decoder.layers
@@ -160,4 +196,4 @@ class Transformer(Translator):
         for layer, cache, memory in zip(self.model.decoder.layers, caches, memories):
             x, cache = layer.step(x, cache, memory, mask)
             after.append(cache)
-        return x, (memories, mask, after, t + 1)
+        return self.model.decoder.layer_norm(x), (memories, mask, after, t + 1)

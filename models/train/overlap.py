@@ -71,7 +71,7 @@ class Evaluated:
     def __init__(self, folders, recipe):
         self.english, self.targets = (
             Sentences(line for folder in folders for line in lines_of(folder, language))
-            for language in (recipe.source, recipe.target))
+            for language in ("en", recipe.language))
 
     def find(self, pair):
         """(kind, the evaluation sentence that a training pair repeats), or None.
@@ -118,8 +118,9 @@ def prepared_pairs(prepared, recipe):
     from .vocabulary import open_vocabulary
 
     pairs, decode = Pairs(prepared, recipe), open_vocabulary(recipe.level, prepared).decode
+    sides = (pairs.source, pairs.target) if recipe.source == "en" else (pairs.target, pairs.source)
     for index, origin in enumerate(pairs.origin):
-        english, target = (decode(ids(index).tolist()) for ids in (pairs.source, pairs.target))
+        english, target = (decode(ids(index).tolist()) for ids in sides)
         yield corpus.Pair(pairs.origins[origin], english, target)
 
 

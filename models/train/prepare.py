@@ -1,7 +1,8 @@
 """Preparing a run: corpora in, one small folder out that holds all that training needs.
 
     prepared/
-        train.npz               ids of every pair as flat arrays with offsets, and its corpus
+        train.npz               ids of every pair by language, as flat arrays with offsets, and
+                                its corpus; either language may be translated into the other
         sources.json            per corpus: pairs and target ids, and what repeated evaluation text;
                             what else was dropped and why
         recipe.json             the recipe, as it was when the data were made
@@ -21,8 +22,9 @@ import numpy as np
 
 from . import corpus, distil, overlap
 from .recipe import read_recipe
+from .sentences import Sentences
 from .variants import with_variants
-from .vocabulary import ByteVocabulary, PieceVocabulary
+from .vocabulary import SPECIAL, ByteVocabulary, PieceVocabulary
 
 VOCABULARY_PAIRS = 250_000
 
@@ -51,7 +53,7 @@ def evaluation_sentences(folder):
 def read_corpora(recipe, folder, dropped):
     """{corpus name: clean pairs}, each pair once."""
     by_origin, seen = {}, set()
-    for origin, path in corpus.corpus_files(folder, recipe.target).items():
+    for origin, path in corpus.corpus_files(folder, recipe.language).items():
         if not recipe.uses(origin):
             continue
         recipe.group_of(origin)  # a corpus that the mix forgets is an error before the work
@@ -76,8 +78,8 @@ def hold_out(recipe, by_origin, evaluation, folder):
     """Writes the held-out sets."""
     folder.mkdir()
     for name, pairs in held_out_pairs(recipe, by_origin, evaluation).items():
-        write_lines(folder / f"{name}.{recipe.source}", [pair.english for pair in pairs])
-        write_lines(folder / f"{name}.{recipe.target}", [pair.target for pair in pairs])
+        write_lines(folder / f"{name}.en", [pair.english for pair in pairs])
+        write_lines(folder / f"{name}.{recipe.language}", [pair.target for pair in pairs])
 
 
 def write_lines(path, lines):
@@ -95,45 +97,47 @@ def vocabulary_sentences(by_origin, recipe):
     return [side for pair in everyday + chosen for side in (pair.english, pair.target)]
 
 
-class IdArrays:
-    """Sequences of ids, kept as one flat array and the offsets of its parts."""
-
-    def __init__(self):
-        self.parts, self.ends = [np.zeros(0, np.uint16)], [0]
-
-    def append(self, ids):
-        self.parts.append(np.array(ids, np.uint16))
-        self.ends.append(self.ends[-1] + len(ids))
-
-    def arrays(self, name):
-        return {f"{name}_ids": np.concatenate(self.parts),
-                f"{name}_offsets": np.array(self.ends, np.int64)}
-
-
 def encode_corpora(by_origin, recipe, vocabulary, longest):
     """Arrays for train.npz and, per corpus, how many pairs and target ids went into them."""
-    sources, targets, origins = IdArrays(), IdArrays(), []
+    english, others, origins = [], [], []
+    targets = english if recipe.target == "en" else others
     counts = {}
     for index, (origin, pairs) in enumerate(by_origin.items()):
-        pairs_before, ids_before = len(origins), targets.ends[-1]
+        before = len(origins)
         pairs = corpus.capped(pairs, recipe.limit_of(origin))
         for pair in with_variants(pairs, recipe.variants, recipe.seed):
-            source, target = vocabulary.encode(pair.english), vocabulary.encode(pair.target)
-            if 0 < len(source) < longest and 0 < len(target) < longest:  # the end id is one more
-                sources.append(source)
-                targets.append(target)
+            ids, other = vocabulary.encode(pair.english), vocabulary.encode(pair.target)
+            if 0 < len(ids) < longest and 0 < len(other) < longest:  # the end id is one more
+                english.append(np.array(ids, np.uint16))
+                others.append(np.array(other, np.uint16))
                 origins.append(index)
-        counts[origin] = {"pairs": len(origins) - pairs_before,
-                          "target_ids": targets.ends[-1] - ids_before}
-    arrays = sources.arrays("source") | targets.arrays("target")
+        counts[origin] = {"pairs": len(origins) - before,
+                          "target_ids": sum(map(len, targets[before:]))}
+    arrays = (Sentences.of(english).arrays("en")
+              | Sentences.of(others).arrays(recipe.language))
     return arrays | {"origin": np.array(origins, np.uint8)}, counts
 
 
-def make_vocabulary(recipe, by_origin, folder):
+def make_vocabulary(recipe, by_origin, folder, given=None):
+    """A new one, or that of the folder `given`, a run's prepared one."""
     if recipe.level == "char":
         return ByteVocabulary.write(folder)
+    if given:
+        for name in PieceVocabulary.files:
+            shutil.copyfile(Path(given) / name, folder / name)
+        return checked_vocabulary(recipe, folder, given)
     sentences = vocabulary_sentences(by_origin, recipe)
-    return PieceVocabulary.train(sentences, recipe.vocabulary, folder)
+    return PieceVocabulary.train(sentences, recipe.vocabulary, folder, recipe.norm)
+
+
+def checked_vocabulary(recipe, folder, given):
+    vocabulary = PieceVocabulary(folder)
+    before, after = SPECIAL[recipe.norm]
+    names = [vocabulary.names[i] for i in range(vocabulary.size)]
+    if names[: len(before)] != [*before] or names[len(names) - len(after) :] != [*after]:
+        raise ValueError(f"{given}: vocab.json: expected {', '.join(before + after)} where layers "
+                         f"are {recipe.norm}-norm, found another order")
+    return vocabulary
 
 
 def copy_evaluation_sets(eval_folder, language, folder):
@@ -143,10 +147,11 @@ def copy_evaluation_sets(eval_folder, language, folder):
             shutil.copyfile(path, folder / path.name)
 
 
-def prepare(recipe_path, corpora, eval_folder, folder, acre=None):
+def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=None):
     """Makes the `prepared` folder; it appears under its name only when it is complete.
 
-    `acre` is the command that runs the recipe's teacher, if it has one.
+    `acre` is the command that runs the recipe's teacher, if it has one. `vocabulary` is a folder
+    that has one to use again.
     """
     recipe = read_recipe(recipe_path)
     if recipe.teacher and not acre:
@@ -165,13 +170,13 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None):
     by_origin, repeats = overlap.without_repeats(by_origin, evaluated)
     print(f"prepare: dropped what repeats evaluation text:\n{overlap.table(repeats, sizes)}")
     print(f"prepare: {sum(map(len, by_origin.values()))} pairs kept, dropped {dict(dropped)}")
-    vocabulary = make_vocabulary(recipe, by_origin, unfinished)
+    vocabulary = make_vocabulary(recipe, by_origin, unfinished, vocabulary)
     arrays, counts = encode_corpora(by_origin, recipe, vocabulary, longest)
     np.savez_compressed(unfinished / "train.npz", **arrays)
     report = json.dumps({"corpora": counts, "repeats": repeats, "dropped": dropped}, indent=2)
     (unfinished / "sources.json").write_text(report + "\n", encoding="utf-8")
     shutil.copyfile(recipe_path, unfinished / "recipe.json")
-    copy_evaluation_sets(eval_folder, recipe.target, unfinished / "eval")
+    copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

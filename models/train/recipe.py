@@ -44,12 +44,13 @@ class Recipe:
     source: str
     target: str
     level: str  # token or char
-    preset: str  # tiny, small, base, big-en-de, big-en-fr or lstm-256, -512, -1024: see shape.py
+    preset: str | dict  # a name, or the sizes of a Transformer: see shape.py
     mix: dict  # group name -> Group
     phases: tuple  # of Phase, in order
     start_from: str | None = None  # a shipped model, of any pair or level: see inherit.py
     teacher: str | None = None  # a shipped model whose translations are learnt: see distil.py
     distilled: tuple = ()  # patterns of the corpora whose English the teacher translates
+    norm: str = "post"  # of a Transformer's layers, or pre: see model.py
     heads: int | None = None  # of an LSTM preset; None: the preset's
     area: str | dict = "eq3"  # or eq9, regular, or a section as in config.json: see shape.py
     vocabulary: int = 8000
@@ -64,6 +65,7 @@ class Recipe:
     flat_steps: int = 8000  # from here on the rate falls with the square root of the step
     hours: float | None = None  # time limit of the run; None: until it is told to cool down
     cooldown_part: float = 0.2  # the last part of a run with a time limit: linear decay to 0
+    evaluation_seconds: int = 900  # between evaluations
     patience: int = 12  # evaluations without a better score after which a run cools down; 0: never
     dropout: float = 0.1
     label_smoothing: float = 0.1
@@ -73,7 +75,12 @@ class Recipe:
     samples: tuple = ()  # sentences translated at every evaluation
 
     def shape(self):
-        return shape_of(self.preset, self.dropout, self.area, self.heads)
+        return shape_of(self.preset, self.dropout, self.area, self.heads, self.norm)
+
+    @property
+    def language(self):
+        """The one that is not English."""
+        return self.source if self.target == "en" else self.target
 
     def group_of(self, origin):
         """(group name, weight inside it) of a corpus: the first pattern that matches it."""
@@ -127,6 +134,9 @@ def read_recipe(path):
     )
     values["variants"] = PARTS | known_parts(values.get("variants", {}), path)
     recipe = Recipe(**values)
+    if [recipe.source, recipe.target].count("en") != 1:
+        raise ValueError(f"{path}: expected en as either source or target, "
+                         f"found {recipe.source} and {recipe.target}")
     if bool(recipe.teacher) != bool(recipe.distilled):
         raise ValueError(f"{path}: teacher and distilled are given both or not at all")
     if recipe.level == "token" and recipe.vocabulary not in VOCABULARY_SIZES:

@@ -31,6 +31,12 @@ class AreaRule:
     memory_height: int = 1  # rows of the grid that the memory is; 1: a line
 
     @property
+    def expected_items(self):
+        """How many items an attention adds up before it has learnt anything: all areas are alike
+        then, and where values are sums an item counts as often as there are areas that hold it."""
+        return (self.width + 1) * (self.height + 1) / 4 if self.value == "sum" else 1
+
+    @property
     def combines(self):
         return self.key in COMBINED_KEYS
 
@@ -81,22 +87,22 @@ def check_heights(values, layers, may_be_grid, where):
                          f"(memory_height is 1), found {values['height']!r}")
 
 
-def check_section(section, layers, attentions, grids):
+def check_section(section, layers, grids):
     """Raises ValueError at the first thing that the engine would not take.
 
-    `attentions` are those that the model has, of `layers` layers each; `grids` are those of them
+    `layers` says how many layers have each attention of the model; `grids` are those attentions
     whose memory may be a grid.
     """
-    check_keys(section, (*WORDS, "top_k", "temperature", *attentions), "area")
+    check_keys(section, (*WORDS, "top_k", "temperature", *layers), "area")
     check_words(section, "area")
     check_number(section, "top_k", int, 0, 65536, "area")
     check_number(section, "temperature", (int, float), 0.01, 100, "area")
-    for name in attentions:
+    for name, count in layers.items():
         values, where = section.get(name, {}), f"area.{name}"
         check_keys(values, (*SIZES, *WORDS), where)
         check_words(values, where)
-        check_layers(values, "width", layers, MAX_WIDTH, where)
-        check_heights(values, layers, name in grids, where)
+        check_layers(values, "width", count, MAX_WIDTH, where)
+        check_heights(values, count, name in grids, where)
 
 
 def area_rules(section, name):

@@ -18,7 +18,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from torch.nn import functional as F
 
 from . import area, checkpoint
 from .batches import Pairs, Position, Stream
@@ -36,7 +35,6 @@ from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
 CHECKPOINT_SECONDS = 240
-EVALUATION_SECONDS = 900
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
 
@@ -51,6 +49,7 @@ def cpu_has_bf16():
 def choose_device():
     """(device, whether to multiply in bfloat16)."""
     if torch.cuda.is_available():
+        torch.set_float32_matmul_precision("high")  # Muon's and Adam's are no less exact for it
         return torch.device("cuda"), True
     return torch.device("cpu"), cpu_has_bf16()
 
@@ -70,7 +69,7 @@ def keep_freed_memory():
 def new_model(recipe, vocabulary):
     shape = recipe.shape()
     kind = Lstm if isinstance(shape, LstmShape) else Transformer
-    return kind(shape, vocabulary.size, vocabulary.pad)
+    return kind(shape, vocabulary.size, vocabulary.pad, vocabulary.end)
 
 
 class Average:
@@ -188,8 +187,7 @@ class Trainer:
     def loss(self, source, target):
         """Summed label-smoothed cross-entropy of the target ids that are no padding."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            inputs = F.pad(target, (1, -1), value=self.model.pad)  # teacher forcing
-            states = self.model.decode(*self.model.encode(source), inputs)
+            states = self.model.decode(*self.model.encode(source), self.model.inputs(target))
             real = target != self.model.pad
             return cross_entropy(states[real], *self.model.output(), target[real],
                                  self.recipe.label_smoothing)
@@ -204,9 +202,9 @@ class Trainer:
         """One update of the weights on the next batch."""
         started, work_started = time.monotonic(), self.work_seconds()
         self.stream.enter_phase(self.recipe.phase_at(self.step))
-        source, target = (block.to(self.device) for block in self.stream.next())
+        source, target = self.stream.next()
         count = int((target != self.model.pad).sum())
-        loss = self.loss(source, target)
+        loss = self.loss(source.to(self.device), target.to(self.device))
         (loss / count).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.optimiser.step(learning_rate(self.recipe, self.step, self.cooldown))
@@ -226,10 +224,13 @@ class Trainer:
         self.announce()
         if shutil.which("c++"):  # torch.compile needs a compiler
             area.fuse()
+            if self.device.type == "cuda":
+                self.model.fuse()
+                self.warm_up()
         if cooldown_steps and not self.cooldown:
             self.begin_cooldown(cooldown_steps)
         report, save, evaluate = map(
-            Every, (REPORT_SECONDS, CHECKPOINT_SECONDS, EVALUATION_SECONDS)
+            Every, (REPORT_SECONDS, CHECKPOINT_SECONDS, self.recipe.evaluation_seconds)
         )
         self.model.train()
         while not self.stopping and not self.finished():
@@ -246,6 +247,12 @@ class Trainer:
             self.evaluate()
         self.save()
         return self.finished()
+
+    def warm_up(self):
+        """Compiles, on sentences of ends, before the clock of the steps runs."""
+        source = torch.full((8, 24), self.vocabulary.end, device=self.device)
+        self.loss(source, source[:, :20]).backward()
+        self.model.zero_grad()
 
     def stop(self, *_):
         self.stopping = True
@@ -285,7 +292,10 @@ class Trainer:
     def announce(self):
         count = sum(p.numel() for p in self.model.parameters())
         arithmetic = "bf16" if self.bf16 else "f32"
-        print(f"train: {self.recipe.name}, {self.recipe.preset}, {count / 1e6:.1f} M parameters, "
+        preset = self.recipe.preset
+        if isinstance(preset, dict):
+            preset = "{encoder_layers}+{decoder_layers} layers of {width}".format(**preset)
+        print(f"train: {self.recipe.name}, {preset}, {count / 1e6:.1f} M parameters, "
               f"{self.device}, {arithmetic}, {torch.get_num_threads()} threads, "
               f"process {os.getpid()}", flush=True)
         pairs = self.stream.pairs

@@ -31,18 +31,23 @@ class Translator(nn.Module):
 
     encode(source)               memory of source ids [B, S] and its mask [B, 1, 1, S], true where
                                  there is an item
-    decode(memory, mask, inputs) decoder states [B, T, C] under teacher forcing; the ids of inputs
-                                 [B, T] begin with pad
+    decode(memory, mask, inputs) decoder states [B, T, C] under teacher forcing, of inputs()
     begin(memory, mask)          what step() reads: nothing is translated yet
     step(token, seen)            (decoder states [B, 1, C], what is seen) after one more id [B, 1]
     reserve(length)              called before sentences of `length` ids
+
+    Decoding starts with the id `start`. In M2M100's layout logits have no bias.
     """
 
-    def __init__(self, shape, vocabulary_size, pad):
+    def __init__(self, shape, vocabulary_size, pad, start, has_bias=True):
         super().__init__()
-        self.shape, self.pad = shape, pad
+        self.shape, self.pad, self.start = shape, pad, start
         self.model = Core(shape, vocabulary_size)
-        self.final_logits_bias = nn.Parameter(torch.zeros(1, vocabulary_size))
+        bias = torch.zeros(1, vocabulary_size)
+        if has_bias:
+            self.final_logits_bias = nn.Parameter(bias)
+        else:
+            self.register_buffer("final_logits_bias", bias, persistent=False)
         self.clear_pad()
 
     @torch.no_grad()
@@ -50,8 +55,15 @@ class Translator(nn.Module):
         """The pad embedding is zero by definition; as it is tied to the output, steps move it."""
         self.model.shared.weight[self.pad].zero_()
 
+    def fuse(self):
+        """Has PyTorch compile what it can of a training pass; worth its minute on a GPU."""
+
     def drop(self, x):
         return dropout(x, self.shape.dropout) if self.training else x
+
+    def inputs(self, target):
+        """What the decoder sees before each of the target ids [B, T]."""
+        return F.pad(target, (1, -1), value=self.start)
 
     def output(self):
         """The matrix [V, C] and the bias [V] that make logits of decoder states."""
@@ -62,5 +74,4 @@ class Translator(nn.Module):
 
     def forward(self, source, target):
         """Logits [B, T, V] of the target ids [B, T], which end with the end id and pads."""
-        inputs = F.pad(target, (1, -1), value=self.pad)
-        return self.logits(self.decode(*self.encode(source), inputs))
+        return self.logits(self.decode(*self.encode(source), self.inputs(target)))

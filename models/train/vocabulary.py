@@ -1,5 +1,7 @@
 """Vocabularies: text to token ids and back, at token level (SentencePiece) and at byte level.
 
+`tag` is an id that begins a source sentence which a machine wrote (batches.py).
+
 Both write the tokenizer files of a model directory, so a run's `prepared` folder and the
 exported model hold the same bytes.
 """
@@ -8,11 +10,14 @@ import io
 import json
 from pathlib import Path
 
-END, UNKNOWN, PAD = "</s>", "<unk>", "<pad>"
+START, END, UNKNOWN, PAD = "<s>", "</s>", "<unk>", "<pad>"
+# What stands before and after the pieces, as transformers numbers them for MarianMT, whose layers
+# are post-norm, and for M2M100, whose layers are pre-norm and whose positions count from pad.
+SPECIAL = {"post": ((END, UNKNOWN), (PAD,)), "pre": ((START, PAD, END, UNKNOWN), ())}
 
 
 class PieceVocabulary:
-    """Joint SentencePiece pieces, numbered as OPUS-MT does: end 0, unknown 1, ..., pad last."""
+    """Joint SentencePiece pieces."""
 
     level = "token"
     files = ("source.spm", "target.spm", "vocab.json")
@@ -26,18 +31,20 @@ class PieceVocabulary:
         self.names = {number: piece for piece, number in self.ids.items()}
         self.size = len(self.ids)
         self.end, self.pad = self.ids[END], self.ids[PAD]
+        self.tag = self.ids.get(START)
 
     @staticmethod
-    def train(sentences, size, folder):
-        """Learns `size` ids in all: the end, unknown and pad ids and size - 3 pieces."""
+    def train(sentences, size, folder, norm="post"):
+        """Learns `size` ids in all, those of SPECIAL among them."""
         import sentencepiece
 
+        before, after = SPECIAL[norm]
         folder, model = Path(folder), io.BytesIO()  # a file's model would tell where it was made
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_writer=model,
             model_type="unigram",
-            vocab_size=size - 2,  # its own <unk> is one of them
+            vocab_size=size - len(before + after) + 1,  # its own <unk> is one of them
             character_coverage=0.9998,
             byte_fallback=True,  # characters without a piece, such as emoji, can be copied
             split_digits=True,
@@ -53,7 +60,7 @@ class PieceVocabulary:
             (folder / name).write_bytes(model.getvalue())
         learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
         pieces = [learnt.id_to_piece(i) for i in range(learnt.get_piece_size())]
-        names = [END, UNKNOWN, *(piece for piece in pieces if piece != UNKNOWN), PAD]
+        names = [*before, *(piece for piece in pieces if piece != UNKNOWN), *after]
         text = json.dumps({name: i for i, name in enumerate(names)}, ensure_ascii=False, indent=1)
         (folder / "vocab.json").write_text(text + "\n", encoding="utf-8")
         return PieceVocabulary(folder)
@@ -71,7 +78,7 @@ class ByteVocabulary:
 
     level = "char"
     files = ("tokenizer_config.json",)
-    size, end, pad = 258, 1, 0
+    size, end, pad, tag = 258, 1, 0, 3  # the byte 1, which no text has
     FIRST = 2
 
     def __init__(self, folder):

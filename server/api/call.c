@@ -216,7 +216,12 @@ void call_start(struct server *server, struct http_request *request, const char 
     call->name = name;
     call->reading.data = call;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
-    http_await(request, call->request.timeout_ms, on_give_up, call);
+    if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
+        error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");
+        call->error.retry_after_s = 1;
+        end_with_error(call, &call->error);
+        return;
+    }
     http_body(request, &body_bytes);
     if (body_bytes <= SMALL_BODY_BYTES) {
         read_fields(call);

@@ -4,6 +4,7 @@
  * a 503, as everywhere. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/reply.h"
 #include "api/routes.h"
@@ -67,6 +68,54 @@ static void print_times(FILE *out, const struct server *server)
             print_times_of(out, name, &server->routes[r]);
 }
 
+/* ---- Of the engine, by model ----------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *type, *help;
+    size_t offset; /* of a uint64_t in struct acre_statistics */
+} families[] = {
+    {"acre_queued_sentences", "gauge", "Sentences that wait for a worker.",
+     offsetof(struct acre_statistics, queued_sentences)},
+    {"acre_queued_source_tokens", "gauge", "Their tokens.",
+     offsetof(struct acre_statistics, queued_tokens)},
+    {"acre_running_sentences", "gauge", "Sentences in the batches of the workers.",
+     offsetof(struct acre_statistics, running_sentences)},
+    {"acre_sentences_total", "counter", "Sentences translated.",
+     offsetof(struct acre_statistics, done_sentences)},
+    {"acre_source_tokens_total", "counter", "Source tokens translated.",
+     offsetof(struct acre_statistics, done_source_tokens)},
+    {"acre_target_tokens_total", "counter", "Tokens of the best hypotheses.",
+     offsetof(struct acre_statistics, done_target_tokens)},
+    {"acre_cancelled_sentences_total", "counter", "Sentences given up as nobody waited for them.",
+     offsetof(struct acre_statistics, cancelled_sentences)},
+    {"acre_expired_sentences_total", "counter", "Sentences whose deadline passed.",
+     offsetof(struct acre_statistics, expired_sentences)},
+    {"acre_failed_sentences_total", "counter", "Sentences that ended with an error.",
+     offsetof(struct acre_statistics, failed_sentences)},
+    {"acre_refused_texts_total", "counter", "Texts refused because too much was waiting.",
+     offsetof(struct acre_statistics, refused_texts)},
+    {"acre_decoder_steps_total", "counter", "Steps of the decoder.",
+     offsetof(struct acre_statistics, steps)},
+    {"acre_decoder_rows_total", "counter", "Hypotheses those steps took a token on.",
+     offsetof(struct acre_statistics, rows)},
+};
+
+static void print_models(FILE *out, const struct models *models)
+{
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        head(out, families[f].name, families[f].type, families[f].help);
+        for (size_t i = 0; i < models->n_items; i++) {
+            struct acre_statistics statistics;
+            uint64_t value;
+
+            acre_model_statistics(models->items[i], &statistics);
+            memcpy(&value, (const char *)&statistics + families[f].offset, sizeof(value));
+            fprintf(out, "%s{model=\"%s\"} %llu\n", families[f].name,
+                    acre_model_info(models->items[i])->name, (unsigned long long)value);
+        }
+    }
+}
+
 static void print_all(FILE *out, const struct server *server)
 {
     print_replies(out, server);
@@ -82,6 +131,7 @@ static void print_all(FILE *out, const struct server *server)
     print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",
                 (double)acre_engine_queued_tokens(server->engine));
     print_gauge(out, "acre_models", "Models that are loaded.", (double)server->models.n_items);
+    print_models(out, &server->models);
 }
 
 void api_metrics(struct server *server, struct http_request *request, const char *rest)

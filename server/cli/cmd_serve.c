@@ -95,13 +95,15 @@ static int read_settings(struct settings *settings, const struct serve_args *arg
     return 0;
 }
 
-/* What is not a connection has 64, those that the kernel holds when draining starts the rest. */
-enum { OTHER_DESCRIPTORS = 64 + LISTENER_BACKLOG };
+/* What is not a connection has 128; those beyond max_connections, and those that the kernel holds
+ * when draining starts, the rest. */
+enum { OTHER_DESCRIPTORS = 128 + 2 * LISTENER_BACKLOG };
 
 static void raise_descriptor_limit(struct settings *settings)
 {
     const rlim_t wanted = (rlim_t)settings->max_connections + OTHER_DESCRIPTORS;
     struct rlimit limit;
+    int64_t most;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
         return;
@@ -109,9 +111,11 @@ static void raise_descriptor_limit(struct settings *settings)
     setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur >= wanted)
         return;
-    settings->max_connections = limit.rlim_cur > 2 * OTHER_DESCRIPTORS
-                                    ? (int64_t)limit.rlim_cur - OTHER_DESCRIPTORS
-                                    : (int64_t)limit.rlim_cur / 2;
+    most = limit.rlim_cur > 2 * OTHER_DESCRIPTORS ? (int64_t)limit.rlim_cur - OTHER_DESCRIPTORS
+                                                  : (int64_t)limit.rlim_cur / 2;
+    if (settings->max_connections <= most)
+        return;
+    settings->max_connections = most;
     log_warning("max_connections lowered to %lld: this process may open %llu files",
                 (long long)settings->max_connections, (unsigned long long)limit.rlim_cur);
 }

@@ -17,6 +17,7 @@ static const struct {
     {"translate", cmd_translate, "translate lines of text"},
     {"bench", cmd_bench, "measure speed"},
     {"inspect", cmd_inspect, "tell what a model is"},
+    {"health", cmd_health, "ask a server whether it is ready"},
 };
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -62,5 +63,5 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(name, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    return args_wrong("expected serve, translate, bench or inspect, found \"%s\"", name);
+    return args_wrong("expected serve, translate, bench, inspect or health, found \"%s\"", name);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 int error_set(struct acre_err *err, int code, const char *format, ...)
 {
@@ -67,12 +68,21 @@ void error_name_field(struct srv_error *error, const char *before)
              error->field[0] ? ": " : "", text);
 }
 
+/* Clients that were refused together shall not come back together. */
+static int spread_retry(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1 + (int)(now.tv_nsec / 1000 % 3);
+}
+
 int error_from_engine(struct srv_error *error, int status, const struct acre_err *err)
 {
     const char *text = err && err->text[0] ? err->text : acre_status_text(status);
 
     error_reply(error, acre_status_http(status), acre_status_name(status), "%s", text);
-    if (error->status == 429)
-        error->retry_after_s = 1;
+    if (error->status == 429 || error->status == 503)
+        error->retry_after_s = spread_retry();
     return -1;
 }

@@ -26,7 +26,7 @@ enum {
     HEAD_BYTES = 3072,                  /* of a reply, CORS lines apart */
     FRAMING_BYTES = 2 * MAX_HEAD_BYTES, /* head and chunk heads, for a body of nothing */
     FRAMING_FACTOR = 8,                 /* and so much more for every byte of body */
-    FIRST_BODY_BYTES = 16384
+    FIRST_BODY_BYTES = 16384            /* and what every body may have, whatever others take */
 };
 
 static void enter(struct connection *c, enum phase phase)
@@ -175,6 +175,7 @@ static void end_request(struct connection *c)
     c->head = c->reply.body = NULL;
     c->is_complete = false;
     c->wire_bytes = c->line_bytes = c->body_bytes = 0;
+    c->head_bytes = c->sent_bytes = c->swept_bytes = 0;
     c->has_line = false;
 }
 
@@ -255,7 +256,7 @@ static const char *date_now(void)
 /* Whether the connection ends with this reply. */
 static bool closes(const struct connection *c)
 {
-    return !c->keeps_alive || c->has_left || c->http->is_draining || http_is_full(c->http);
+    return !c->keeps_alive || c->http->is_draining || http_is_full(c->http);
 }
 
 static int make_head(struct connection *c)
@@ -305,16 +306,14 @@ static void end_reply(struct connection *c)
 {
     c->n_requests++;
     end_request(c);
-    if (c->has_left) {
-        connection_close(c);
-    } else if (!c->keeps_alive) {
+    if (!c->keeps_alive) {
         linger(c);
-    } else {
-        enter(c, PHASE_IDLE);
-        c->has_unread = false;
-        if (c->pending)
-            make_ready(c);
+        return;
     }
+    enter(c, PHASE_IDLE);
+    c->has_unread = false;
+    if (c->pending)
+        make_ready(c);
 }
 
 static ssize_t send_rest(const struct connection *c)
@@ -398,9 +397,12 @@ void http_reply(struct http_request *request, const struct http_reply *reply)
 {
     struct connection *c = request->connection;
 
-    if (request->is_awaited)
+    if (request->is_awaited) {
         uv_timer_stop(&c->deadline);
+        c->http->n_awaited--;
+    }
     request->is_awaited = false;
+    free_body(c); /* the client may take its time for the reply */
     send_reply(c, reply);
     watch(c);
 }
@@ -425,16 +427,20 @@ static void on_deadline(uv_timer_t *timer)
     connection_give_up(c, c->has_left ? HTTP_LEFT : HTTP_DEADLINE);
 }
 
-void http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *fn, void *user)
+bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *fn, void *user)
 {
     struct connection *c = request->connection;
 
+    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining)
+        return false;
+    c->http->n_awaited++;
     request->is_awaited = true;
     request->give_up = fn;
     request->user = user;
     uv_update_time(c->http->loop); /* parsing may have taken a while */
     c->since_ms = uv_now(c->http->loop);
     uv_timer_start(&c->deadline, on_deadline, c->has_left ? 0 : timeout_ms, 0);
+    return true;
 }
 
 void http_set_deadline(struct http_request *request, uint64_t timeout_ms)
@@ -495,7 +501,7 @@ static int refuse_too_large(struct connection *c)
 static int check_length(struct connection *c)
 {
     const size_t most = c->http->options.max_body_bytes;
-    const bool asks = request_header(c->request, "Expect") != NULL;
+    const bool asks = c->request->asks_first;
 
     if (c->parser.content_length > most) {
         if (asks || c->parser.content_length / DROP_FACTOR > most)
@@ -534,7 +540,8 @@ static int grow_body(struct connection *c, size_t wanted)
 
     capacity = capacity > c->announced_bytes ? c->announced_bytes : capacity;
     capacity = capacity < wanted ? wanted : capacity;
-    if (!http_make_memory(c->http, c, capacity - request->body_capacity))
+    if (capacity > FIRST_BODY_BYTES &&
+        !http_make_memory(c->http, c, capacity - request->body_capacity))
         return request_refuse(request, 503, "server_busy",
                               "The bodies of other requests take all memory for them");
     grown = realloc(request->body, capacity);
@@ -654,6 +661,8 @@ static size_t parse(struct connection *c, const char *data, size_t n)
     else if (rc != HPE_OK)
         refuse_malformed(c, rc);
     c->wire_bytes += used;
+    if (c->phase == PHASE_HEAD && c->wire_bytes > MAX_HEAD_BYTES) /* blanks are not kept */
+        request_refuse_size(c->request);
     if (c->phase == PHASE_BODY && !c->is_complete &&
         c->wire_bytes > FRAMING_BYTES + FRAMING_FACTOR * c->body_bytes)
         request_refuse(c->request, 400, "bad_framing",
@@ -672,6 +681,16 @@ static void hand_over(struct connection *c)
         c->http->options.handler(c->request, c->http->options.user);
 }
 
+/* RFC 9112, 2.2: empty lines before a request are no part of it, and do not begin one. */
+static size_t count_empty_lines(const char *data, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (data[i] == '\r' || data[i] == '\n'))
+        i++;
+    return i;
+}
+
 /* Parses what came, request by request. Bytes used: the rest is for another turn, or for nobody. */
 static size_t take(struct connection *c, const char *data, size_t n)
 {
@@ -679,6 +698,11 @@ static size_t take(struct connection *c, const char *data, size_t n)
     size_t used = 0;
 
     while (used < n && !c->is_closed && c->phase <= PHASE_BODY && n_requests < REQUESTS_PER_TURN) {
+        if (!c->request) {
+            used += count_empty_lines(data + used, n - used);
+            if (used == n)
+                break;
+        }
         if (!c->request && begin_request(c) != 0) {
             connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
             return n;

@@ -15,7 +15,7 @@
 enum {
     READ_BYTES = 32768, /* most that one connection is read, and parsed, in a turn of the loop */
     REQUESTS_PER_TURN = 8,
-    RESERVED_PLACES = 32, /* beyond max_connections, while others are asked to leave */
+    RESERVED_PLACES = 32, /* beyond http_places(), for requests that are replied to at once */
     SLOW_MS = 1000,       /* what a request may take before it may have to leave for others */
     DROP_FACTOR = 8       /* a body too large is read, for its 413, up to so many times the limit */
 };
@@ -62,6 +62,7 @@ struct connection {
 
     char *head; /* owned: of the reply */
     size_t head_bytes, sent_bytes;
+    size_t swept_bytes; /* what had moved of this request and its reply at the last sweep */
     struct http_reply reply;
     size_t discarded_bytes; /* while lingering */
 };
@@ -72,14 +73,13 @@ struct http {
     uv_poll_t accepting[LISTENER_SOCKETS]; /* one for each socket of the listener */
     size_t n_accepting;
     uv_timer_t sweep_timer;
-    uv_idle_t turn; /* runs while connections are ready */
-    int n_handles;
+    uv_idle_t turn;                 /* runs while connections are ready */
     struct connection *connections; /* latest first */
     size_t n_connections;
     struct connection *ready, **ready_end; /* have bytes to parse, in turn */
     struct addresses *addresses;           /* owned */
     char *cors;                            /* owned: header lines of every reply */
-    size_t n_active;
+    size_t n_active, n_awaited;
     size_t bodies_bytes, bodies_peak_bytes; /* the peak since memory was last given back */
     size_t n_evicted;                       /* since the last line in the log about them */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
@@ -109,6 +109,10 @@ size_t connection_unsent(const struct connection *connection);
 
 /* More connections than places: replies ask clients to leave. */
 bool http_is_full(const struct http *http);
+
+/* How many may wait for a translation: max_connections, and as many more as the kernel would hold
+ * in its queue, where nobody could tell a probe from them. */
+size_t http_places(const struct http *http);
 
 /* A place is free. */
 void http_on_closed(struct http *http);

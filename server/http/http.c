@@ -1,10 +1,11 @@
 /* Who gets a place. Happy path: the listener is readable -> accept_all() -> connection_open().
  *
- * Failure modes: max_connections are open: RESERVED_PLACES more are let in, replies ask clients to
+ * Failure modes: max_connections are open: up to twice as many are let in, replies ask clients to
  * leave, and those leave that idle or are slow, first of the address that has most connections;
- * where nobody can leave, new ones wait in the kernel's queue. No descriptors: accepting pauses,
- * until a connection closes or the next sweep. Clocks: sweep() looks at every connection once a
- * second; they run from the beginning of a phase, so that trickling bytes do not stop them. */
+ * where nobody can leave, new ones wait in the kernel's queue. No descriptors: one leaves, too; if
+ * nobody can, accepting pauses until a connection closes or the next sweep. Clocks: sweep() looks
+ * at every connection once a second; they run from the beginning of a phase, so that trickling
+ * bytes do not stop them. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -21,9 +22,9 @@ enum {
     ACCEPTS_PER_TURN = 64,
     KEPT_MS = 100,    /* how long a connection that was served idles before it leaves for others */
     LINGER_MS = 2000, /* for a client to take its last reply */
-    SEND_BYTES_PER_MS = 16,
+    SLOW_BYTES_PER_MS = 16,
     COMPLAIN_MS = 10000,
-    TRIM_BYTES = 4 << 20
+    TRIM_BYTES = 256 << 10
 };
 
 /* ---- Who leaves ------------------------------------------------------------------------------ */
@@ -33,11 +34,11 @@ bool http_is_full(const struct http *http)
     return http->n_connections > http->options.max_connections;
 }
 
-static bool has_unread(const struct connection *c)
+size_t http_places(const struct http *http)
 {
-    char byte;
+    const size_t most = http->options.max_connections;
 
-    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+    return most + (most < LISTENER_BACKLOG ? most : LISTENER_BACKLOG);
 }
 
 /* 0: it stays. Else it may leave for others, first those with the highest rank: who has what he
@@ -50,13 +51,16 @@ static int rank_of(const struct connection *c, uint64_t now)
     case PHASE_LINGERING:
         return 3;
     case PHASE_IDLE:
-        return age_ms >= (c->n_requests ? KEPT_MS : SLOW_MS) && !c->pending && !has_unread(c) ? 2
-                                                                                              : 0;
-    case PHASE_REPLYING:
-        return 0;
-    default:
+        return age_ms >= (c->n_requests ? KEPT_MS : SLOW_MS) && !c->pending ? 2 : 0;
+    case PHASE_HEAD:
+    case PHASE_BODY:
         return age_ms >= SLOW_MS && !c->pending ? 1 : 0;
+    case PHASE_SENDING:
+        return age_ms >= SLOW_MS ? 1 : 0;
+    case PHASE_REPLYING:
+        break;
     }
+    return 0;
 }
 
 static bool leaves_before(const struct connection *a, int rank, const struct connection *b,
@@ -71,15 +75,17 @@ static bool leaves_before(const struct connection *a, int rank, const struct con
     return a->since_ms <= b->since_ms; /* the list has the latest first */
 }
 
-/* The one to leave, of `address` if that is given; NULL: nobody. */
-static struct connection *find_leaving(const struct http *http, const struct address *address)
+typedef bool of_fn(const struct connection *connection, const void *whom);
+
+/* The one to leave of those that are `of` whom; NULL: nobody. */
+static struct connection *find_leaving(const struct http *http, of_fn *of, const void *whom)
 {
     const uint64_t now = uv_now(http->loop);
     struct connection *found = NULL;
     int best = 0;
 
     for (struct connection *c = http->connections; c; c = c->next) {
-        int rank = address && c->address != address ? 0 : rank_of(c, now);
+        int rank = of(c, whom) ? rank_of(c, now) : 0;
 
         if (rank > 0 && (!found || leaves_before(c, rank, found, best))) {
             found = c;
@@ -87,6 +93,24 @@ static struct connection *find_leaving(const struct http *http, const struct add
         }
     }
     return found;
+}
+
+static bool is_of_address(const struct connection *c, const void *address)
+{
+    return !address || c->address == address;
+}
+
+static bool has_body_and_is_not(const struct connection *c, const void *asking)
+{
+    return c != asking && c->phase == PHASE_BODY && c->request->body_capacity > 0;
+}
+
+/* Whether a request came that is not read yet. */
+static bool has_unread(const struct connection *c)
+{
+    char byte;
+
+    return c->phase == PHASE_IDLE && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 static void evict(struct connection *c)
@@ -98,10 +122,15 @@ static void evict(struct connection *c)
     connection_close(c);
 }
 
+/* For another connection, or for one of `address` if that is given. */
 static bool make_place(struct http *http, const struct address *address)
 {
-    struct connection *leaving = find_leaving(http, address);
+    struct connection *leaving = find_leaving(http, is_of_address, address);
 
+    while (leaving && has_unread(leaving)) {
+        leaving->since_ms = uv_now(http->loop); /* it idles no more */
+        leaving = find_leaving(http, is_of_address, address);
+    }
     if (leaving)
         evict(leaving);
     return leaving != NULL;
@@ -109,17 +138,15 @@ static bool make_place(struct http *http, const struct address *address)
 
 bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes)
 {
-    const size_t most = http->options.max_bodies_bytes;
-    const uint64_t now = uv_now(http->loop);
+    struct connection *leaving;
 
-    for (struct connection *c = http->connections, *next; c; c = next) {
-        next = c->next;
-        if (http->bodies_bytes + bytes <= most)
-            return true;
-        if (c != asking && c->phase == PHASE_BODY && rank_of(c, now) > 0)
-            evict(c);
+    while (http->bodies_bytes + bytes > http->options.max_bodies_bytes) {
+        leaving = find_leaving(http, has_body_and_is_not, asking);
+        if (!leaving)
+            return false;
+        evict(leaving);
     }
-    return http->bodies_bytes + bytes <= most;
+    return true;
 }
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
@@ -184,6 +211,8 @@ static bool accept_one(struct http *http, int listening_fd)
         return true; /* that one is gone already */
     if (fd < 0) {
         complain(http);
+        if (make_place(http, NULL))
+            return true;
         if (!http->is_draining)
             stop_accepting(http);
         return false;
@@ -199,7 +228,7 @@ static bool accept_one(struct http *http, int listening_fd)
 static void on_client(uv_poll_t *poll, int status, int events)
 {
     struct http *http = poll->data;
-    const size_t most = (size_t)http->options.max_connections + RESERVED_PLACES;
+    const size_t most = http_places(http) + RESERVED_PLACES;
     const int fd = http->options.listener->fds[poll - http->accepting];
 
     (void)status;
@@ -228,13 +257,23 @@ static uint64_t limit_ms(const struct connection *c)
     case PHASE_BODY:
         return o->read_timeout_s * 1000;
     case PHASE_SENDING:
-        return o->send_timeout_s * 1000 + connection_unsent(c) / SEND_BYTES_PER_MS;
+        return o->send_timeout_s * 1000 + connection_unsent(c) / SLOW_BYTES_PER_MS;
     case PHASE_LINGERING:
         return LINGER_MS;
     case PHASE_REPLYING:
         break;
     }
     return 0;
+}
+
+/* A server that stops does not wait for who hardly moves: since the last sweep, a second ago. */
+static bool holds_up(struct connection *c, uint64_t now)
+{
+    const size_t moved_bytes = c->wire_bytes + c->sent_bytes, before = c->swept_bytes;
+
+    c->swept_bytes = moved_bytes;
+    return c->http->is_draining && rank_of(c, now) == 1 &&
+           moved_bytes - before < SWEEP_MS * SLOW_BYTES_PER_MS;
 }
 
 static void end_phase(struct connection *c)
@@ -253,7 +292,8 @@ static void tell_of_evicted(struct http *http)
     http->n_evicted = 0;
 }
 
-/* The allocator keeps what a burst of large requests took; give it back when that is over. */
+/* The allocator keeps what a burst of large requests took, fifty times their bodies; give it back
+ * when that is over. */
 static void trim(struct http *http)
 {
     if (http->bodies_peak_bytes < TRIM_BYTES || http->bodies_bytes > http->bodies_peak_bytes / 2)
@@ -272,7 +312,7 @@ static void sweep(uv_timer_t *timer)
         const uint64_t limit = limit_ms(c);
 
         next = c->next;
-        if (limit && now - c->since_ms > limit)
+        if (holds_up(c, now) || (limit && now - c->since_ms > limit))
             end_phase(c);
     }
     while (http_is_full(http) && make_place(http, NULL))
@@ -397,6 +437,7 @@ size_t http_give_up_all(struct http *http)
 void http_close(struct http *http)
 {
     http_drain(http);
+    http_give_up_all(http);
     uv_close((uv_handle_t *)&http->sweep_timer, NULL);
     uv_close((uv_handle_t *)&http->turn, NULL);
     while (http->connections)

@@ -61,7 +61,8 @@ uint64_t http_lag_ms(const struct http *http);
 /* Tells every awaited request to give up. Returns how many there were. */
 size_t http_give_up_all(struct http *http);
 
-/* Closes every connection. No request may be awaited. Run the loop to its end, then http_free(). */
+/* Closes every connection; whoever awaits is told to give up, and must reply at once. Run the loop
+ * to its end, then http_free(). */
 void http_close(struct http *http);
 void http_free(struct http *http);
 
@@ -94,8 +95,9 @@ enum http_give_up { HTTP_DEADLINE, HTTP_LEFT, HTTP_SHUTDOWN };
 typedef void http_give_up_fn(void *user, enum http_give_up why);
 
 /* Says, inside the handler, that the reply comes later. `give_up` is called at most once, from the
- * loop, and means that the reply is due now: nobody waits for the result any more. */
-void http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *give_up,
+ * loop, and means that the reply is due now: nobody waits for the result any more. False: so many
+ * await that nobody else would have a place; reply now. */
+bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *give_up,
                 void *user);
 
 /* Moves the deadline: `timeout_ms` after http_await(). */

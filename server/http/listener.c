@@ -47,7 +47,7 @@ bool listener_valid(const char *address)
     return split(address, host, port);
 }
 
-static int look_up(const char *address, struct addrinfo **list, struct acre_err *err)
+int listener_look_up(const char *address, struct addrinfo **list, struct acre_err *err)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
@@ -56,23 +56,22 @@ static int look_up(const char *address, struct addrinfo **list, struct acre_err 
     int rc;
 
     if (!split(address, host, port))
-        return error_set(err, ACRE_EOPTION, "listen: expected %s, found \"%s\"", LISTENER_EXPECTED,
+        return error_set(err, ACRE_EOPTION, "expected %s, found \"%s\"", LISTENER_EXPECTED,
                          address);
     rc = getaddrinfo(host, port, &hints, list);
     if (rc != 0)
-        return error_set(err, ACRE_EIO, "listen: expected an address of this machine, found %s: %s",
-                         address, gai_strerror(rc));
+        return error_set(err, ACRE_EIO, "expected an address, found %s: %s", address,
+                         gai_strerror(rc));
     return 0;
 }
 
 int listener_check(const char *address, struct acre_err *err)
 {
     struct addrinfo *list;
-    int rc = look_up(address, &list, err);
-
-    if (rc == 0)
-        freeaddrinfo(list);
-    return rc;
+    if (listener_look_up(address, &list, err) != 0)
+        return error_prefix(err, "listen: ");
+    freeaddrinfo(list);
+    return 0;
 }
 
 /* -1 with errno. */
@@ -140,10 +139,10 @@ static int bind_all(struct addrinfo *list, struct listener *listener)
 int listener_open(const char *address, struct listener *listener, struct acre_err *err)
 {
     struct addrinfo *list;
-    int rc = look_up(address, &list, err);
+    int rc;
 
-    if (rc != 0)
-        return rc;
+    if (listener_look_up(address, &list, err) != 0)
+        return error_prefix(err, "listen: ");
     rc = bind_all(list, listener);
     if (rc != 0)
         error_set(err, ACRE_EIO, "listen: expected a free address and port, found %s: %s", address,

@@ -12,6 +12,8 @@
 
 #include "acre.h"
 
+struct addrinfo;
+
 #define LISTENER_EXPECTED "HOST:PORT or [IPV6]:PORT"
 
 enum { LISTENER_BACKLOG = 1024, LISTENER_SOCKETS = 8, LISTENER_NAME_BYTES = 64 };
@@ -23,6 +25,9 @@ struct listener {
 
 /* Whether `address` looks like HOST:PORT; the name is not looked up. */
 bool listener_valid(const char *address);
+
+/* Looks the name up; freeaddrinfo(*list). */
+int listener_look_up(const char *address, struct addrinfo **list, struct acre_err *err);
 
 /* Whether it is an address of some machine: the name is looked up, nothing is bound. */
 int listener_check(const char *address, struct acre_err *err);

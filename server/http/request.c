@@ -50,6 +50,13 @@ int request_refuse(struct http_request *request, int status, const char *code, c
     return -1;
 }
 
+int request_refuse_size(struct http_request *request)
+{
+    return request_refuse(request, request->n_headers ? 431 : 414,
+                          request->n_headers ? "headers_too_large" : "target_too_long",
+                          "The request line and headers are larger than %d bytes", MAX_HEAD_BYTES);
+}
+
 static int refuse_malformed(struct http_request *request, const char *expected)
 {
     return request_refuse(request, 400, "bad_request", "Malformed request: expected %s", expected);
@@ -69,10 +76,7 @@ static int append(struct http_request *request, const char *at, size_t n)
     const size_t wanted = request->text_bytes + n;
 
     if (wanted > MAX_HEAD_BYTES)
-        return request_refuse(request, request->n_headers ? 431 : 414,
-                              request->n_headers ? "headers_too_large" : "target_too_long",
-                              "The request line and headers are larger than %d bytes",
-                              MAX_HEAD_BYTES);
+        return request_refuse_size(request);
     if (wanted > request->text_capacity) {
         const size_t capacity = wanted < 512 ? 512 : 2 * wanted;
         char *grown = realloc(request->text, capacity);
@@ -130,8 +134,14 @@ int request_add_value(struct http_request *request, const char *at, size_t n)
     return append(request, at, n);
 }
 
+/* Blanks after a value are none of it: RFC 9112, 5.1. */
 int request_end_value(struct http_request *request)
 {
+    const size_t start = request->headers[request->n_headers - 1].value;
+
+    while (request->text_bytes > start && (request->text[request->text_bytes - 1] == ' ' ||
+                                           request->text[request->text_bytes - 1] == '\t'))
+        request->text_bytes--;
     return end_text(request);
 }
 
@@ -164,18 +174,31 @@ static size_t count(const struct http_request *request, const char *name)
     return n;
 }
 
-/* RFC 9112, 3.2: one Host, which is a host and at most a port. */
+#define LETTERS_AND_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+/* RFC 3986, 3.2: a name or an IPv4 address, or else an address in brackets; then maybe ":port". */
+static bool is_host(const char *text)
+{
+    const bool is_bracketed = *text == '[';
+    const size_t n = is_bracketed ? 1 + strspn(text + 1, "0123456789abcdefABCDEFvV:.")
+                                  : strspn(text, LETTERS_AND_DIGITS "-._~!$&'()*+,;=%");
+    const char *port = text + n;
+
+    if (n < (is_bracketed ? 3 : 1) || (is_bracketed && *port++ != ']'))
+        return false;
+    return !*port || (*port == ':' && port[1 + strspn(port + 1, "0123456789")] == '\0');
+}
+
+/* RFC 9112, 3.2: exactly one Host, but in HTTP/1.0. */
 static int check_host(struct http_request *request, const llhttp_t *parser)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                  "-._~!$&'()*+;=%[]:";
     const char *host = request_header(request, "Host");
 
     if (!host && parser->http_minor == 0)
         return 0;
     if (!host || count(request, "Host") != 1)
         return refuse_malformed(request, "one Host header");
-    if (!*host || strspn(host, allowed) != strlen(host))
+    if (!is_host(host))
         return refuse_malformed(request, "Host: a host name or address, and at most a port");
     return 0;
 }
@@ -210,10 +233,12 @@ static int check_coding(struct http_request *request)
                           "Content-Encoding: expected none, found %.40s", coding);
 }
 
-static int check_expectation(struct http_request *request)
+/* RFC 9110, 10.1.1: in HTTP/1.0 it is nothing. */
+static int check_expectation(struct http_request *request, const llhttp_t *parser)
 {
-    const char *expect = request_header(request, "Expect");
+    const char *expect = parser->http_minor == 0 ? NULL : request_header(request, "Expect");
 
+    request->asks_first = expect != NULL;
     if (!expect || strcasecmp(expect, "100-continue") == 0)
         return 0;
     return request_refuse(request, 417, "expectation_failed",
@@ -256,8 +281,11 @@ static int check_target(struct http_request *request)
     char *target = request->text, *query;
 
     if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
-        target = strchr(target, '/') + 2;
-        target += strcspn(target, "/?");
+        const char *host = strchr(target, '/') + 2;
+
+        target += host - target + (ptrdiff_t)strcspn(host, "/?");
+        if (target == host)
+            return refuse_malformed(request, "a host after http://");
         if (*target != '/') /* no path is the path "/"; the slash before the host is free */
             *--target = '/';
     }
@@ -286,5 +314,5 @@ int request_end_head(struct http_request *request, const llhttp_t *parser)
     if (check_host(request, parser) != 0 || check_framing(request, parser) != 0 ||
         check_target(request) != 0 || check_coding(request) != 0)
         return -1;
-    return check_expectation(request);
+    return check_expectation(request, parser);
 }

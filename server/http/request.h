@@ -35,7 +35,8 @@ struct http_request {
         unsigned name, value; /* offsets into `text` */
     } headers[MAX_HEADERS];
     size_t n_headers;
-    bool in_name; /* of the last header */
+    bool in_name;    /* of the last header */
+    bool asks_first; /* Expect: 100-continue */
 
     char *body; /* owned */
     size_t body_bytes, body_capacity;
@@ -62,6 +63,9 @@ int request_end_head(struct http_request *request, const llhttp_t *parser);
 
 /* NULL if there is none of this name, else the first. */
 const char *request_header(const struct http_request *request, const char *name);
+
+/* Refuses a head of more than MAX_HEAD_BYTES; -1. */
+int request_refuse_size(struct http_request *request);
 
 /* Fills `request->refusal` and returns -1. */
 int request_refuse(struct http_request *request, int status, const char *code, const char *format,

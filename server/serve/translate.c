@@ -1,12 +1,12 @@
-/* Happy path: translate_start() copies the texts -> submit_some() makes N jobs (in a pool thread,
- * as often as on_submitted() finds that there is more; of one short text in the loop) -> each job's
- * on_done() (engine worker) puts its item on the list and wakes the loop -> on_wake() counts it off
- * -> the last one calls `done`
- * -> its owner reads the results and closes.
+/* Happy path: translate_start() copies the texts -> submit_some() splits them into N jobs (in a
+ * pool thread, as often as on_submitted() finds that there is more; of one short text in the loop)
+ * and queues all of them at once -> each job's on_done() (engine worker) puts its item on the list
+ * and wakes the loop -> on_wake() counts it off -> the last one calls `done` -> its owner reads the
+ * results and closes.
  *
- * Failure modes: the queue is full at the k-th text: `done` is called at once, and closing cancels
- * the k-1 before it. The owner closes early (deadline, client left, shutdown): submitting stops,
- * jobs are cancelled, and the last of them to end frees everything. */
+ * Failure modes: a text is refused, or the queue has no room for all: `done` is called at once. The
+ * owner closes early (deadline, client left, shutdown): submitting stops, jobs are cancelled, and
+ * the last of them to end frees everything. */
 #include "serve/translate.h"
 
 #include <stdatomic.h>
@@ -38,10 +38,8 @@ struct translate {
     struct translator *translator;
     translate_done_fn *done;
     void *user;
-    bool is_told;         /* `done` was called */
-    bool is_alone;        /* no other existed from its start to the end of its submitting */
-    bool is_closed;       /* the owner has left */
-    unsigned long number; /* among all of the translator, from 1 */
+    bool is_told;   /* `done` was called */
+    bool is_closed; /* the owner has left */
     size_t n_finished;
 
     /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
@@ -51,7 +49,7 @@ struct translate {
     bool is_submitting;          /* loop thread only */
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
-    size_t next;         /* the first item that is not submitted; it may have a job */
+    size_t next;         /* the first item that is not split; it may have a job */
     size_t n_submitted;
     int status; /* of submitting */
     struct acre_err err;
@@ -64,8 +62,6 @@ struct translator {
     struct acre_engine *engine;
     int max_beam_size;
     size_t n_submitting;
-    size_t n_open;           /* translates not freed */
-    unsigned long n_started; /* ever */
     uv_loop_t *loop;
     uv_work_t warm_up;
     /* The loop is woken by an eventfd of our own. A uv_async_t leaves a mark behind after it has
@@ -88,7 +84,6 @@ static void free_translate(struct translate *translate)
 {
     for (size_t i = 0; i < translate->n_items; i++)
         acre_job_close(translate->items[i].job);
-    translate->translator->n_open--;
     free(translate->texts);
     free(translate);
 }
@@ -160,11 +155,11 @@ static bool has_more(const struct translate *translate)
 }
 
 /* About max_bytes more of the next item, which has a text. */
-static void submit_part(struct translate *translate, size_t max_bytes)
+static void split_part(struct translate *translate, size_t max_bytes)
 {
     struct acre_request request = translate->request;
     struct item *item = &translate->items[translate->next];
-    bool is_queued = false;
+    bool is_split = false;
 
     request.text = item->text;
     request.text_bytes = item->bytes;
@@ -173,11 +168,26 @@ static void submit_part(struct translate *translate, size_t max_bytes)
         translate->status =
             acre_job_open(translate->translator->engine, &request, &item->job, &translate->err);
     if (translate->status == 0)
-        translate->status = acre_job_split(item->job, max_bytes, &is_queued, &translate->err);
-    if (!is_queued)
-        return;
-    translate->n_submitted++;
-    translate->next++;
+        translate->status = acre_job_split(item->job, max_bytes, &is_split, &translate->err);
+    translate->next += is_split && translate->status == 0;
+}
+
+/* Any of them may be done before this returns. */
+static void queue_all(struct translate *translate)
+{
+    struct acre_job **jobs = malloc(translate->n_items * sizeof(struct acre_job *));
+    size_t n = 0;
+
+    for (size_t i = 0; jobs && i < translate->n_items; i++)
+        if (translate->items[i].job)
+            jobs[n++] = translate->items[i].job;
+    if (!jobs)
+        translate->status = error_set(&translate->err, ACRE_ENOMEM, "out of memory");
+    else if (n > 0)
+        translate->status = acre_jobs_queue(jobs, n, &translate->err);
+    if (translate->status == 0)
+        translate->n_submitted = n;
+    free(jobs);
 }
 
 static void submit_some(struct translate *translate, size_t max_bytes)
@@ -191,18 +201,20 @@ static void submit_some(struct translate *translate, size_t max_bytes)
         else if (item->bytes == 0)
             translate->next++;
         else
-            submit_part(translate, max_bytes);
+            split_part(translate, max_bytes);
         max_bytes -= bytes < max_bytes ? bytes : max_bytes;
     }
+    if (translate->status == 0 && translate->next == translate->n_items)
+        queue_all(translate);
 }
 
-/* What could not be queued ends here. */
-static void drop_part(struct translate *translate)
+/* What was not queued ends here. */
+static void drop_jobs(struct translate *translate)
 {
-    if (translate->status == 0)
-        return;
-    acre_job_close(translate->items[translate->next].job);
-    translate->items[translate->next].job = NULL;
+    for (size_t i = 0; translate->status != 0 && i < translate->n_items; i++) {
+        acre_job_close(translate->items[i].job);
+        translate->items[i].job = NULL;
+    }
 }
 
 static void cancel_jobs(struct translate *translate)
@@ -216,7 +228,7 @@ static void cancel_jobs(struct translate *translate)
 static void submit_now(struct translate *translate)
 {
     submit_some(translate, SIZE_MAX);
-    drop_part(translate);
+    drop_jobs(translate);
     free(translate->texts);
     translate->texts = NULL;
     if (translate->status == 0 && translate->n_submitted > 0)
@@ -241,11 +253,9 @@ static void on_submitted(uv_work_t *work, int status)
         uv_queue_work(translate->translator->loop, work, submit_in_pool, on_submitted);
         return;
     }
-    drop_part(translate);
+    drop_jobs(translate);
     translate->is_submitting = false;
     translate->translator->n_submitting--;
-    if (translate->number != translate->translator->n_started)
-        translate->is_alone = false;
     free(translate->texts);
     translate->texts = NULL;
     if (translate->is_closed)
@@ -310,8 +320,6 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     if (!translate)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     translate->translator = translator;
-    translate->is_alone = translator->n_open++ == 0;
-    translate->number = ++translator->n_started;
     translate->n_items = request->n_texts;
     translate->done = done;
     translate->user = user;
@@ -351,11 +359,6 @@ static int explain(const struct translate *translate, size_t index, int status,
 
 int translate_error(const struct translate *translate, struct srv_error *error)
 {
-    /* All that waited was its own: it never fits. In company another attempt tells. */
-    if (translate->status == ACRE_EBUSY && translate->is_alone)
-        return error_reply(error, 413, "request_too_large",
-                           "more text than this server queues at once; send it "
-                           "in several requests");
     if (translate->status != 0)
         return explain(translate, translate->next, translate->status, &translate->err, error);
     for (size_t i = 0; i < translate->n_items; i++) {

@@ -59,8 +59,8 @@ int translate_start(struct translator *translator, const struct srv_translate *r
                     struct acre_model *model, translate_done_fn *done, void *user,
                     struct translate **translate, struct srv_error *error);
 
-/* Once done: 0, or why there is no result: the queue was full (429; 413 if nothing of others was in
- * it, so that it never fits), or the first text's error. */
+/* Once done: 0, or why there is no result: the queue was full (429), or can never take so much
+ * (413), or the first text's error. */
 int translate_error(const struct translate *translate, struct srv_error *error);
 
 /* Once done without error: the result of a text, or NULL if it was blank and stands for itself. */

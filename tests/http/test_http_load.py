@@ -211,8 +211,9 @@ def test_full_queue_is_429_and_recovers(serve):
 def test_short_text_is_429_behind_a_long_one(serve):
     server = serve(**ONE_WORKER, max_queued_tokens=1)
     heavy = Background(server, {**HEAVY, "q": " ".join(LONG[:1000])})
-    time.sleep(0.1)  # one that waits would keep the long one out
-    assert eventually(lambda: server.translate("Hi.").status_code == 429)
+    # one that waits would keep the long one out
+    assert eventually(lambda: "acre_queued_tokens 0\n" not in server.get("/metrics").text)
+    assert server.translate("Hi.").status_code == 429
     assert heavy.result().status_code == 200
     assert server.translate("Hi.").status_code == 200
 
@@ -329,3 +330,17 @@ def test_log_has_no_request_text(serve):
     log = "".join(server.log)
     assert "stopped" in log
     assert "confidential" not in log
+
+
+def test_requests_that_fit_one_after_the_other_do_not_keep_each_other_out(serve):
+    """A request is admitted as a whole: of several at once, one at least is translated."""
+    server = serve(**ONE_WORKER, max_queued_tokens=20000)
+    fields = {"q": LONG[:300], "source": "en", "target": "de", "beam_size": 1}
+    assert server.post(json=fields).status_code == 200
+    with ThreadPoolExecutor(2) as clients:
+        for _ in range(5):
+            replies = list(clients.map(lambda _: server.post(json=fields), range(2)))
+            statuses = sorted(reply.status_code for reply in replies)
+            assert statuses in ([200, 200], [200, 429])
+            assert all(1 <= int(reply.headers["Retry-After"]) <= 3 for reply in replies
+                       if reply.status_code == 429)

@@ -67,3 +67,23 @@ def test_gauges_say_what_is(serve):
     assert got[("acre_models", ())] == 2
     for connection in idle:
         connection.close()
+
+
+def test_what_models_did_is_counted(serve):
+    server = serve()
+    before = samples(server)
+    for _ in range(3):
+        assert server.translate("One sentence. And another one.").status_code == 200
+    got = samples(server)
+
+    def grew(name, model="en-de-token"):
+        key = (name, (("model", model),))
+        return got[key] - before[key]
+
+    assert grew("acre_sentences_total") == 6
+    assert grew("acre_sentences_total", "en-fr-char") == 0
+    assert grew("acre_source_tokens_total") > 6
+    assert grew("acre_target_tokens_total") > 0
+    assert 0 < grew("acre_decoder_steps_total") <= grew("acre_decoder_rows_total")
+    assert got[("acre_queued_sentences", (("model", "en-de-token"),))] == 0
+    assert got[("acre_running_sentences", (("model", "en-de-token"),))] == 0

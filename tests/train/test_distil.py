@@ -117,5 +117,7 @@ def test_mistakes_in_recipes_are_errors(tmp_path, corpora, changes, message):
 def test_the_card_says_who_translated():
     licences = {"tatoeba": {"text": "Sentences", "licence": "CC BY"}}
     assert card.described("tatoeba", licences, "en-de-token") == ("Sentences", "CC BY")
+    assert card.described("tatoeba.distilled", licences, None) == (
+        "Sentences: the English, translated by a larger model of this recipe", "CC BY")
     assert card.described("tatoeba.distilled", licences, "en-de-token") == (
         "Sentences: the English, translated by `en-de-token`", "CC BY")

@@ -6,7 +6,10 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
-from models.train.loss import ROWS, cross_entropy  # noqa: E402
+from models.train import loss  # noqa: E402
+from models.train.loss import cross_entropy  # noqa: E402
+
+ROWS = loss.ROWS["cpu"]
 
 
 def example(rows, width, vocabulary):

@@ -38,7 +38,7 @@ KINDS = [
 def small_model(area, heads, dropout=0.0):
     torch.manual_seed(3)
     shape = dataclasses.replace(shape_of("lstm-256", dropout, area, heads), width=24)
-    return Lstm(shape, SIZE, PAD)
+    return Lstm(shape, SIZE, PAD, END)
 
 
 def lively_model(area, heads):

@@ -1,4 +1,4 @@
-"""The model against transformers' MarianMT on the same weights, and against itself."""
+"""The model against transformers' MarianMT and M2M100 on the same weights, and against itself."""
 
 import dataclasses
 
@@ -6,15 +6,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from models.train.area import coverage  # noqa: E402
 from models.train.card import attention_in_words  # noqa: E402
 from models.train.export import model_config  # noqa: E402
-from models.train.model import Transformer  # noqa: E402
+from models.train.model import Attention, Transformer  # noqa: E402
 from models.train.recipe import find_recipe, read_recipe  # noqa: E402
 from models.train.rules import AreaRule  # noqa: E402
 from models.train.search import greedy_ids  # noqa: E402
 from models.train.shape import PRESETS, shape_of, source_multiple  # noqa: E402
 
-PAD, END, SIZE = 59, 0, 60
+SIZE = 60
+IDS = {"post": (59, 0), "pre": (1, 2)}  # pad and end, in the layout that goes with the norms
+FIRST, LAST = 3, 58  # what neither is
+NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
+DEEP = {"encoder_layers": 5, "decoder_layers": 1, "width": 48, "heads": 3, "inner": 80}
 AREAS = [
     "regular", "eq3", "eq9",
     {"key": "max", "value": "max"},
@@ -26,10 +31,11 @@ AREAS = [
 ]
 
 
-def small_model(area):
+def small_model(area, norm="post", preset="tiny"):
     torch.manual_seed(3)
-    model = Transformer(shape_of("tiny", 0.0, area), SIZE, PAD).eval()
-    torch.nn.init.normal_(model.final_logits_bias)
+    model = Transformer(shape_of(preset, 0.0, area, norm=norm), SIZE, *IDS[norm]).eval()
+    if norm == "post":
+        torch.nn.init.normal_(model.final_logits_bias)
     for layer in model.modules():
         if isinstance(layer, torch.nn.Linear | torch.nn.LayerNorm):
             torch.nn.init.normal_(layer.bias, std=0.3)
@@ -37,55 +43,74 @@ def small_model(area):
     return model
 
 
-def batch():
-    source = torch.randint(1, PAD, (4, 9))
-    source[1, 5:], source[3, 2:] = PAD, PAD
-    return source, torch.randint(1, PAD, (4, 7))
+def batch(norm="post"):
+    pad, _ = IDS[norm]
+    source = torch.randint(FIRST, LAST + 1, (4, 9))
+    source[1, 5:], source[3, 2:] = pad, pad
+    return source, torch.randint(FIRST, LAST + 1, (4, 7))
 
 
-def marian_with(weights):
+def published_with(weights, norm, preset):
+    """transformers' model with the weights and the config.json of ours."""
     transformers = pytest.importorskip("transformers")
-    recipe = dataclasses.replace(read_recipe(find_recipe("en-de-token")),
-                                 preset="tiny", area="regular")
-    vocabulary = type("Vocabulary", (), {"size": SIZE, "pad": PAD, "end": END})
-    config = transformers.MarianConfig(**model_config(recipe, vocabulary))
-    marian = transformers.MarianMTModel(config).eval()
-    missing, unexpected = marian.load_state_dict(weights, strict=False)
+    kind = {"post": transformers.MarianMTModel,
+            "pre": transformers.M2M100ForConditionalGeneration}[norm]
+    recipe = dataclasses.replace(read_recipe(find_recipe("en-de-token")), start_from=None,
+                                 preset=preset, area="regular", norm=norm, dropout=0.0)
+    pad, end = IDS[norm]
+    vocabulary = type("Vocabulary", (), {"size": SIZE, "pad": pad, "end": end})
+    values = model_config(recipe, vocabulary)
+    assert kind.config_class.model_type == values["model_type"]
+    assert [kind.__name__] == values["architectures"]
+    model = kind(kind.config_class(**values)).eval()
+    missing, unexpected = model.load_state_dict(weights, strict=False)
     assert not unexpected
     assert all("embed" in name or name == "lm_head.weight" for name in missing)
-    marian.tie_weights()
-    return marian.float()
+    model.tie_weights()
+    return model.float()
 
 
 @torch.no_grad()
-def test_width_one_is_marian():
-    model = small_model("regular")
-    marian = marian_with(model.state_dict())
-    source, target = batch()
-    inputs = torch.nn.functional.pad(target, (1, -1), value=PAD)
-    expected = marian(input_ids=source, attention_mask=(source != PAD).long(),
-                      decoder_input_ids=inputs).logits
+@NORMS
+@pytest.mark.parametrize("preset", ["tiny", DEEP], ids=["tiny", "deep"])
+def test_width_one_is_the_published_model(preset, norm):
+    """Logits are equal, and greedy translations with the exported defaults."""
+    model = small_model("regular", norm, preset)
+    published = published_with(model.state_dict(), norm, preset)
+    source, target = batch(norm)
+    pad, end = IDS[norm]
+    mask = (source != pad).long()
+    expected = published(input_ids=source, attention_mask=mask,
+                         decoder_input_ids=model.inputs(target)).logits
     torch.testing.assert_close(model(source, target), expected, rtol=1e-4, atol=1e-4)
+    found = published.generate(source, attention_mask=mask, max_new_tokens=12, do_sample=False,
+                               bad_words_ids=[[pad]], forced_eos_token_id=None).tolist()
+    for ours, (start, *theirs) in zip(greedy_ids(model, source, end, 12), found, strict=True):
+        assert start == model.start
+        assert ours == [i for i in theirs if i not in (pad, end)]
 
 
 @torch.no_grad()
+@NORMS
 @pytest.mark.parametrize("area", AREAS, ids=str)
-def test_greedy_search_follows_the_full_pass(area):
+def test_greedy_search_follows_the_full_pass(area, norm):
     """Each token of the step-by-step search is the best one of the whole-sentence pass."""
-    model = small_model(area)
-    source, _ = batch()
-    for row, ids in zip(source, greedy_ids(model, source, END, 12)):
-        alone = row[row != PAD][None]
-        logits = model(alone, torch.tensor([ids + [END]]))[0]
-        logits[:, PAD] = -torch.inf
+    model = small_model(area, norm)
+    source, _ = batch(norm)
+    pad, end = IDS[norm]
+    for row, ids in zip(source, greedy_ids(model, source, end, 12)):
+        alone = row[row != pad][None]
+        logits = model(alone, torch.tensor([ids + [end]]))[0]
+        logits[:, pad] = -torch.inf
         assert logits.argmax(-1)[: len(ids)].tolist() == ids
 
 
 @torch.no_grad()
+@NORMS
 @pytest.mark.parametrize("area", AREAS, ids=str)
-def test_padding_changes_nothing(area):
-    model = small_model(area)
-    source, target = batch()
+def test_padding_changes_nothing(area, norm):
+    model = small_model(area, norm)
+    source, target = batch(norm)
     alone = model(source[1:2, :5], target[1:2])
     torch.testing.assert_close(model(source, target)[1:2], alone, rtol=1e-4, atol=1e-4)
 
@@ -192,11 +217,12 @@ def test_inputs_of_combined_keys(key, inputs):
     assert area.fc1.weight.shape == (32, inputs)
 
 
+@NORMS
 @pytest.mark.parametrize("area", [*AREAS, {"key": "sample"}, {"key": "sample_sum"}], ids=str)
-def test_models_learn(area):
+def test_models_learn(area, norm):
     """A few steps on one batch lower the loss, and every parameter but fc2's bias has moved."""
-    model = small_model(area).train()
-    source, target = batch()
+    model = small_model(area, norm).train()
+    source, target = batch(norm)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     losses = []
@@ -212,9 +238,50 @@ def test_models_learn(area):
     assert all(name.endswith("area.fc2.bias") for name in still)
 
 
-def test_pad_embedding_is_zero():
-    model = small_model("eq3")
-    assert not model.model.shared.weight[PAD].any()
+@NORMS
+def test_pad_embedding_is_zero(norm):
+    model = small_model("eq3", norm)
+    assert not model.model.shared.weight[model.pad].any()
+
+
+@pytest.mark.parametrize("rule, items", [
+    (AreaRule(), 1), (AreaRule(5), 3), (AreaRule(5, "concat"), 3), (AreaRule(3, height=2), 3),
+    (AreaRule(5, value="mean"), 1), (AreaRule(5, value="max"), 1)])
+def test_sums_over_areas_start_as_large_as_single_items(rule, items):
+    """A coverage of like scores sums to the items that are expected (away from both ends), and the
+    output projection starts with weights that much smaller."""
+    shape = shape_of("tiny", 0.0)
+    plain, ours = (Attention(shape, r).out_proj.weight.abs().max() for r in (AreaRule(), rule))
+    assert (plain / ours).item() == pytest.approx(items, rel=0.02)
+    if rule.value == "sum" and rule.height == 1 and rule.key == "mean":
+        weights = coverage(torch.zeros(400), rule.width)
+        assert weights.sum().item() == pytest.approx(items, rel=0.02)
+
+
+def test_sizes_of_a_recipe():
+    """Deep encoder, shallow decoder; areas everywhere unless the section says otherwise."""
+    shape = shape_of(DEEP, norm="pre")
+    assert (shape.encoder_layers, shape.decoder_layers) == (5, 1)
+    assert (shape.width, shape.heads, shape.inner, shape.norm) == (48, 3, 80, "pre")
+    assert shape.encoder_self == (AreaRule(5),) * 5 and shape.decoder_cross == (AreaRule(5),)
+    section = {"encoder_self": {"width": [1, 2, 3, 4, 5]}, "decoder_cross": {"width": [7]}}
+    shape = shape_of(DEEP, area=section)
+    assert [rule.width for rule in shape.encoder_self] == [1, 2, 3, 4, 5]
+    assert shape.area["decoder_self"] == {"width": [5]}
+
+
+@pytest.mark.parametrize("preset, norm, message", [
+    ({"width": 48}, "pre", "preset: expected encoder_layers, .*, inner, found width"),
+    ({"layers": 2} | DEEP, "pre", "preset: expected encoder_layers, .*, found layers, encoder"),
+    (DEEP | {"encoder_layers": 65}, "pre", "preset.encoder_layers: .* from 1 to 64, found 65"),
+    (DEEP | {"width": "48"}, "pre", "preset.width: expected an integer from 1 to .*'48'"),
+    (DEEP | {"width": 51}, "pre", r"preset.width: expected a multiple of 2 \* 3 heads, found 51"),
+    ("small", "Pre", "norm: expected post or pre, found 'Pre'"),
+    ("lstm-256", "pre", "norm: expected post with LSTMs, which have none, found pre"),
+])
+def test_wrong_sizes_are_errors(preset, norm, message):
+    with pytest.raises(ValueError, match=message):
+        shape_of(preset, norm=norm)
 
 
 def test_card_says_what_attention_the_model_has():

@@ -46,7 +46,7 @@ def test_steps_are_those_of_pytorch(dtype):
 @pytest.mark.parametrize("preset, kind, area", [("tiny", Transformer, "eq9"),
                                                 ("lstm-256", Lstm, "eq3")])
 def test_embeddings_and_vectors_are_left_to_adam(preset, kind, area):
-    model = kind(shape_of(preset, area=area), 50, 49)
+    model = kind(shape_of(preset, area=area), 50, 49, 0)
     parts = Optimiser(model).parts
     owned = {name: [p for group in part.param_groups for p in group["params"]]
              for name, part in parts.items()}
@@ -63,7 +63,7 @@ def test_a_run_goes_on_from_saved_state():
             parameter.grad = torch.randn(parameter.shape)
 
     torch.manual_seed(3)
-    models = [Transformer(shape_of("tiny"), 50, 49) for _ in range(2)]
+    models = [Transformer(shape_of("tiny"), 50, 49, 0) for _ in range(2)]
     first, second = map(Optimiser, models)
     gradients(models[0].parameters(), 4)
     first.step(0.01)

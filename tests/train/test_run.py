@@ -22,7 +22,7 @@ from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import Phase, read_recipe  # noqa: E402
 from models.train.schedule import Cooldown, learning_rate  # noqa: E402
 from models.train.trainer import Trainer  # noqa: E402
-from models.train.vocabulary import open_vocabulary  # noqa: E402
+from models.train.vocabulary import PieceVocabulary, open_vocabulary  # noqa: E402
 
 RECIPE = {
     "name": "test", "source": "en", "target": "de", "level": "token", "preset": "tiny",
@@ -34,12 +34,13 @@ RECIPE = {
 AREAS = {"token": "eq3", "char": "eq9"}
 
 
-@pytest.fixture(scope="module", params=["token", "char"])
+@pytest.fixture(scope="module", params=["token-post", "token-pre", "char-post", "char-pre"])
 def run(request, tmp_path_factory, corpora):
     folder = tmp_path_factory.mktemp(request.param)
     recipe = folder / "recipe.json"
+    level, norm = request.param.split("-")
     recipe.write_text(json.dumps(
-        RECIPE | {"level": request.param, "area": AREAS[request.param]}))
+        RECIPE | {"level": level, "norm": norm, "area": AREAS[level]}))
     prepare(recipe, corpora, corpora / "eval", folder / "prepared")
     return folder
 
@@ -89,11 +90,47 @@ def test_vocabulary_round_trip(run, recipe):
     ids = vocabulary.encode("A dog sees the house.")
     assert vocabulary.decode(ids + [vocabulary.end, vocabulary.pad]) == "A dog sees the house."
     assert max(ids) < vocabulary.size
-    if recipe.level == "token":
+    if recipe.level == "token" and recipe.norm == "pre":
+        assert [vocabulary.names[i] for i in range(4)] == ["<s>", "<pad>", "</s>", "<unk>"]
+        assert (vocabulary.size, vocabulary.pad, vocabulary.end) == (350, 1, 2)
+    elif recipe.level == "token":
         assert (vocabulary.ids["</s>"], vocabulary.ids["<unk>"]) == (0, 1)
         assert vocabulary.pad == vocabulary.size - 1 == 349
     else:
         assert (vocabulary.pad, vocabulary.end, ids[0]) == (0, 1, 2 + ord("A"))
+
+
+def test_either_language_is_the_source(tmp_path, corpora):
+    """The same text and vocabulary the other way round: pairs are swapped, all else is alike."""
+    folders = tmp_path / "forth", tmp_path / "back"
+    for folder, languages in zip(folders, (("en", "de"), ("de", "en"))):
+        recipe = tmp_path / f"{folder.name}.json"
+        recipe.write_text(json.dumps(RECIPE | dict(zip(("source", "target"), languages))))
+        prepare(recipe, corpora, corpora / "eval", folder,
+                vocabulary=None if folder is folders[0] else folders[0])
+    for name in PieceVocabulary.files:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+    forth, back = (Pairs(folder, read_recipe(folder / "recipe.json")) for folder in folders)
+    vocabulary = open_vocabulary("token", folders[1])
+    for i in range(0, len(forth.origin), 97):
+        assert forth.source(i).tolist() == back.target(i).tolist()
+        assert forth.target(i).tolist() == back.source(i).tolist()
+    read = {vocabulary.decode(back.source(i).tolist()) for i in range(len(back.origin))}
+    lines = (corpora / "tatoeba.en-de.tsv").read_text(encoding="utf-8").splitlines()
+    assert sum(line.split("\t")[1] in read for line in lines) > 0.8 * len(lines)
+    evaluated = [whole_rows(evaluate.read_set(folder / "heldout" / "tatoeba", read_recipe(
+        folder / "recipe.json")), vocabulary, read_recipe(folder / "recipe.json"))
+        for folder in folders]
+    assert evaluated[0] == evaluated[1][::-1]
+
+
+def test_a_vocabulary_of_the_other_layout_is_refused(tmp_path, corpora):
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps(RECIPE))
+    prepare(recipe, corpora, corpora / "eval", tmp_path / "post")
+    recipe.write_text(json.dumps(RECIPE | {"norm": "pre"}))
+    with pytest.raises(ValueError, match="expected <s>, <pad>, </s>, <unk> where layers are pre-n"):
+        prepare(recipe, corpora, corpora / "eval", tmp_path / "pre", vocabulary=tmp_path / "post")
 
 
 def test_chunks_follow_the_mix_and_the_batch_size(pairs, recipe):
@@ -160,6 +197,16 @@ def test_stream_continues_at_any_position(run, pairs, recipe):
     other = Stream(pairs, recipe, vocabulary, dataclasses.replace(stream.position))
     for ours, theirs in zip(stream.next(), other.next()):
         assert torch.equal(ours, theirs)
+
+
+def test_pairs_made_by_machines_need_a_tag(run, pairs, recipe):
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    pairs.tagged[0] = True
+    if recipe.level == "token" and recipe.norm == "post":
+        with pytest.raises(ValueError, match=".back: expected the vocabulary of a pre-norm model"):
+            Stream(pairs, recipe, vocabulary, Position())
+    else:
+        Stream(pairs, recipe, vocabulary, Position()).next()
 
 
 def test_interrupted_run_equals_uninterrupted(run):
@@ -231,7 +278,14 @@ def check_export(run, recipe):
     assert config["area"]["key"] == {"token": "mean", "char": "concat"}[recipe.level]
     tensors = load_file(run / "model" / "model.safetensors")
     assert tensors["model.shared.weight"].shape == (config["vocab_size"], config["d_model"])
-    assert tensors["final_logits_bias"].shape == (1, config["vocab_size"])
+    if recipe.norm == "post":
+        assert tensors["final_logits_bias"].shape == (1, config["vocab_size"])
+        assert config["decoder_start_token_id"] == config["pad_token_id"]
+    else:
+        assert "final_logits_bias" not in tensors
+        assert tensors["model.decoder.layer_norm.weight"].shape == (config["d_model"],)
+        assert config["decoder_start_token_id"] == config["eos_token_id"]
+    assert config["model_type"] == {"post": "marian", "pre": "m2m_100"}[recipe.norm]
     assert not tensors["model.shared.weight"][config["pad_token_id"]].any()
     assert all(tensor.dtype == torch.bfloat16 for tensor in tensors.values())
     files = {path.name for path in (run / "model").iterdir()}
@@ -368,8 +422,8 @@ def test_rate_warms_up_holds_and_cools_down(recipe):
 
 @pytest.mark.parametrize("arguments, message", [
     (["prepare", "en-de-token"], "prepare needs --corpora DIR and --eval DIR"),
-    (["prepare", "en-xx-token"], "en-xx-token: no such recipe; there are en-de-char"),
-    (["prepare", "en-de-token", "--corpora", "/nowhere", "--eval", "/nowhere"], "/nowhere: no"),
+    (["prepare", "en-xx-token"], "en-xx-token: no such recipe; there are de-en-token"),
+    (["prepare", "en-fr-token", "--corpora", "/nowhere", "--eval", "/nowhere"], "/nowhere: no"),
     (["train", "en-de-token"], "nothing is prepared"),
 ])
 def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, capsys):

@@ -247,8 +247,9 @@ static void submit(struct world *w)
     size_t n = make_text(w, model);
     for (size_t i = first; i < first + n; i++)
         n_tokens += w->sentences[i].n_source;
-    struct plan_event event = {.kind = PLAN_SUBMIT, .model = &w->models[model], .n = n};
-    event.sentences = &w->sentences[first];
+    struct plan_text text = {&w->sentences[first], n};
+    struct plan_event event = {
+        .kind = PLAN_SUBMIT, .model = &w->models[model], .texts = &text, .n = 1};
     struct plan_actions actions = tell(w, &event);
     size_t queued = waiting_tokens(w);
     bool is_full = queued > 0 && queued + n_tokens > w->plan.max_queued_tokens;
@@ -585,8 +586,8 @@ static struct plan_actions ready(struct small *s, size_t worker, struct sentence
 
 static struct plan_actions put(struct small *s, struct sentence *sentences, size_t n, uint64_t now)
 {
-    struct plan_event event = {.kind = PLAN_SUBMIT, .model = &s->model, .n = n};
-    event.sentences = sentences;
+    struct plan_text text = {sentences, n};
+    struct plan_event event = {.kind = PLAN_SUBMIT, .model = &s->model, .texts = &text, .n = 1};
     return plan_step(&s->plan, &event, now);
 }
 

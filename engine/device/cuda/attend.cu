@@ -1,0 +1,452 @@
+/* attend.cu - attention by rows: a block has one head of up to Q queries that see the same items.
+ */
+#include "device/cuda/attend.h"
+
+#include "device/cuda/attend_tiles.h"
+#include "device/cuda/coverage.cuh"
+
+enum { ROW_WARPS = 4, ROW_THREADS = 32 * ROW_WARPS, MEMORY_QUERIES = 4 };
+
+int head_width(int d)
+{
+    return d <= 32 ? 32 : d <= 64 ? 64 : (d + 127) / 128 * 128;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* The items of a block, for one head. */
+template <class T> struct item_rows {
+    T *keys, *values;    /* of item number 0 */
+    size_t stride;       /* from number to number */
+    const int32_t *path; /* items' numbers, or NULL: 0, 1, ... */
+    int length;
+    int first_row, n_rows; /* of queries */
+
+    GPU_CODE size_t at(int m) const
+    {
+        return (size_t)(path ? path[m] : m) * stride;
+    }
+};
+
+template <class T> GPU_CODE item_rows<T> items_of_step(const attend_task &task, int row, int head)
+{
+    size_t heads = (size_t)(task.n_heads * task.head_width);
+    T *keys = (T *)task.items + head * task.head_width;
+    bool is_there = row < *task.n_rows;
+    return {keys,
+            keys + heads,
+            2 * heads,
+            task.paths + (size_t)row * (size_t)task.path_stride,
+            is_there ? task.lengths[row] : 0,
+            row,
+            is_there ? 1 : 0};
+}
+
+template <class T>
+GPU_CODE item_rows<T> items_of_sentence(const attend_task &task, int row, int head)
+{
+    if (row >= *task.n_rows)
+        return {};
+    size_t heads = (size_t)(task.n_heads * task.head_width), stride = (size_t)task.query_stride;
+    int sentence = task.sentences[row], first = task.first[sentence];
+    int seen = task.is_causal ? row + 1 - first : task.first[sentence + 1] - first;
+    T *keys = (T *)task.query + (size_t)first * stride + heads + head * task.head_width;
+    return {keys, keys + heads, stride, nullptr, seen, row, 1};
+}
+
+template <class T, int Q>
+GPU_CODE item_rows<T> items_of_memory(const attend_task &task, int group, int head, int part)
+{
+    if (group >= *task.n_groups)
+        return {};
+    const int32_t *of = task.slots + 3 * group;
+    size_t heads = (size_t)(task.n_heads * task.head_width);
+    T *keys = (T *)task.items + (size_t)of[0] * task.slot_stride + head * task.head_width;
+    int left = of[2] - part * Q;
+    return {keys,
+            keys + heads,
+            2 * heads,
+            nullptr,
+            task.lengths[of[0]],
+            of[1] + part * Q,
+            left < Q ? left : Q};
+}
+
+template <class T, int Q> GPU_CODE item_rows<T> items_of_block(const attend_task &task)
+{
+    int x = (int)blockIdx.x, head = (int)blockIdx.y;
+    if (task.items_of == ITEMS_OF_STEP)
+        return items_of_step<T>(task, x, head);
+    if (task.items_of == ITEMS_OF_SENTENCE)
+        return items_of_sentence<T>(task, x, head);
+    return items_of_memory<T, Q>(task, x, head, (int)blockIdx.z);
+}
+
+/* ---- Shared memory --------------------------------------------------------------------------- */
+
+/* Rows of scores have A - 1 zeros on both sides, once they are exponentials. */
+template <int D, int Q> struct rows_shared {
+    float *scores[Q], *coverage[Q]; /* [L + 2A - 2], [L] */
+    float *parts;                   /* [warps][Q][D] */
+    float *totals;                  /* [warps][Q] */
+
+    GPU_BOTH size_t place(char *base, int max_length, int area_width)
+    {
+        gpu_layout layout = {base, 0};
+        for (int q = 0; q < Q; q++) {
+            scores[q] = layout.take<float>((size_t)(max_length + 2 * area_width - 2));
+            coverage[q] = layout.take<float>((size_t)max_length);
+        }
+        parts = layout.take<float>(ROW_WARPS * Q * D);
+        totals = layout.take<float>(ROW_WARPS * Q);
+        return layout.bytes;
+    }
+};
+
+/* ---- Scores ---------------------------------------------------------------------------------- */
+
+/* How lanes share the numbers of an item: LANES read one together, 16 bytes each. */
+template <class T, int D> struct sharing {
+    enum {
+        NUMBERS = numbers<T>::N,
+        LANES = D / NUMBERS,
+        ITEMS = 32 / LANES, /* of a warp at one time */
+    };
+    int warp, item, part; /* part: the lane's first number */
+
+    GPU_CODE sharing()
+    {
+        int lane = (int)threadIdx.x % 32;
+        warp = (int)threadIdx.x / 32;
+        item = lane / LANES;
+        part = lane % LANES * NUMBERS;
+    }
+};
+
+/* The new item of a step, as later steps will read it. */
+template <class T>
+GPU_CODE numbers<T> store_new(const attend_task &task, const item_rows<T> &items, int at_number,
+                              size_t at)
+{
+    size_t heads = (size_t)(task.n_heads * task.head_width);
+    const T *query = (const T *)task.query + (size_t)items.first_row * (size_t)task.query_stride +
+                     (int)blockIdx.y * task.head_width + at_number;
+    numbers<T> key, value;
+    key.load(query + heads);
+    value.load(query + 2 * heads);
+    key.store(items.keys + at + at_number);
+    value.store(items.values + at + at_number);
+    return key;
+}
+
+/* Adds to the scores what the numbers first ... first + D - 1 of all items and queries give. */
+template <class T, int D, int Q>
+GPU_CODE void add_scores(const attend_task &task, const item_rows<T> &items, int first,
+                         const rows_shared<D, Q> &shared)
+{
+    typedef sharing<T, D> how;
+    how share;
+    numbers<T> query[Q] = {};
+#pragma unroll
+    for (int q = 0; q < Q; q++)
+        if (q < items.n_rows)
+            query[q].load((const T *)task.query +
+                          (size_t)(items.first_row + q) * (size_t)task.query_stride +
+                          (int)blockIdx.y * task.head_width + first + share.part);
+    for (int start = share.warp * how::ITEMS; start < items.length;
+         start += ROW_WARPS * how::ITEMS) {
+        int m = start + share.item;
+        float scores[Q] = {};
+        if (m < items.length) {
+            size_t at = items.at(m);
+            numbers<T> key;
+            if (task.items_of == ITEMS_OF_STEP && m == items.length - 1)
+                key = store_new<T>(task, items, first + share.part, at);
+            else
+                key.load(items.keys + at + first + share.part);
+#pragma unroll
+            for (int q = 0; q < Q; q++)
+#pragma unroll
+                for (int i = 0; i < how::NUMBERS; i++)
+                    scores[q] = fmaf(query[q].x[i], key.x[i], scores[q]);
+        }
+#pragma unroll
+        for (int q = 0; q < Q; q++) {
+            scores[q] = sum_over<how::LANES>(scores[q]);
+            float *score = shared.scores[q] + task.area_width - 1 + m;
+            if (m < items.length && share.part == 0 && q < items.n_rows)
+                *score = first > 0 ? *score + scores[q] : scores[q];
+        }
+    }
+}
+
+/* ---- Coverage -------------------------------------------------------------------------------- */
+
+/* Scores become exponentials, with zeros around them. */
+template <class T> GPU_CODE void exponentiate(float *scores, int length, int a, float largest)
+{
+    float scale = chain_scale(a);
+    for (int m = (int)threadIdx.x; m < length; m += ROW_THREADS)
+        scores[a - 1 + m] = exp2_for<T>((scores[a - 1 + m] - largest) * scale);
+    if ((int)threadIdx.x < a - 1)
+        scores[threadIdx.x] = scores[a - 1 + length + (int)threadIdx.x] = 0.0f;
+}
+
+/* The coverage of every item, and the weights of the areas that end at this thread's. */
+template <int A>
+GPU_CODE float cover(const float *exponentials, int length, bool is_mean, float *coverage)
+{
+    float total = 0.0f;
+    for (int m = (int)threadIdx.x; m < length; m += ROW_THREADS) {
+        area_walk_along<A> walk;
+        walk.start(is_mean);
+#pragma unroll
+        for (int t = 0; t < A - 1; t++)
+            walk.skip(exponentials[m + t]);
+        float covered = 0.0f;
+#pragma unroll
+        for (int t = 0; t < A; t++) {
+            covered = walk.step(exponentials[m + A - 1 + t]);
+            total += t == 0 ? walk.ended : 0.0f;
+        }
+        coverage[m] = covered;
+    }
+    return total;
+}
+
+/* Areas of any width: an exponential for each that contains the item. */
+template <class T>
+GPU_CODE float cover_wide(const float *scores, int length, int a, bool is_mean, float largest,
+                          float *coverage)
+{
+    float total = 0.0f;
+    scores += a - 1;
+    for (int m = (int)threadIdx.x; m < length; m += ROW_THREADS) {
+        float covered = 0.0f;
+        for (int first = m - a + 1 > 0 ? m - a + 1 : 0; first <= m; first++) {
+            float sum = 0.0f;
+            for (int last = first; last < length && last < first + a; last++) {
+                float w = (float)(last - first + 1);
+                sum += scores[last] - largest;
+                if (last < m)
+                    continue;
+                float weight = exp2_for<T>(sum / w * LOG2_E);
+                covered += is_mean ? weight / w : weight;
+                total += last == m ? weight : 0.0f;
+            }
+        }
+        coverage[m] = covered;
+    }
+    return total;
+}
+
+GPU_CODE float cover_chain(const float *exponentials, int length, int a, bool is_mean,
+                           float *coverage)
+{
+    switch (a) {
+    case 1:
+        return cover<1>(exponentials, length, is_mean, coverage);
+    case 2:
+        return cover<2>(exponentials, length, is_mean, coverage);
+    case 3:
+        return cover<3>(exponentials, length, is_mean, coverage);
+    case 4:
+        return cover<4>(exponentials, length, is_mean, coverage);
+    default:
+        return cover<5>(exponentials, length, is_mean, coverage);
+    }
+}
+
+/* Each warp finds the largest score by itself. */
+GPU_CODE float largest_of(const float *scores, int length)
+{
+    float largest = -INFINITY;
+    for (int m = (int)threadIdx.x % 32; m < length; m += 32)
+        largest = fmaxf(largest, scores[m]);
+    return max_over<32>(largest);
+}
+
+template <class T, int D, int Q>
+GPU_CODE void cover_rows(const attend_task &task, const item_rows<T> &items,
+                         const rows_shared<D, Q> &shared)
+{
+    int a = task.area_width, warp = (int)threadIdx.x / 32;
+    float largest[Q];
+    bool is_chain = a <= WIDEST_CHAIN;
+#pragma unroll
+    for (int q = 0; q < Q; q++)
+        largest[q] = q < items.n_rows ? largest_of(shared.scores[q] + a - 1, items.length) : 0.0f;
+    if (is_chain) {
+        __syncthreads(); /* all have read the scores */
+#pragma unroll
+        for (int q = 0; q < Q; q++)
+            if (q < items.n_rows)
+                exponentiate<T>(shared.scores[q], items.length, a, largest[q]);
+        __syncthreads();
+    }
+#pragma unroll 1
+    for (int q = 0; q < Q; q++) {
+        float total = 0.0f;
+        if (q < items.n_rows)
+            total = is_chain ? cover_chain(shared.scores[q], items.length, a, task.is_mean,
+                                           shared.coverage[q])
+                             : cover_wide<T>(shared.scores[q], items.length, a, task.is_mean,
+                                             largest[q], shared.coverage[q]);
+        total = sum_over<32>(total);
+        if (threadIdx.x % 32 == 0)
+            shared.totals[warp * Q + q] = total;
+    }
+}
+
+/* ---- Context --------------------------------------------------------------------------------- */
+
+/* The numbers first ... first + D - 1 of the contexts, as parts of each warp. */
+template <class T, int D, int Q>
+GPU_CODE void add_values(const item_rows<T> &items, int first, const rows_shared<D, Q> &shared)
+{
+    typedef sharing<T, D> how;
+    how share;
+    float sums[Q][how::NUMBERS] = {};
+    for (int start = share.warp * how::ITEMS; start < items.length;
+         start += ROW_WARPS * how::ITEMS) {
+        int m = start + share.item;
+        if (m >= items.length)
+            continue;
+        numbers<T> value;
+        value.load(items.values + items.at(m) + first + share.part);
+#pragma unroll
+        for (int q = 0; q < Q; q++) {
+            float coverage = q < items.n_rows ? shared.coverage[q][m] : 0.0f;
+#pragma unroll
+            for (int i = 0; i < how::NUMBERS; i++)
+                sums[q][i] = fmaf(coverage, value.x[i], sums[q][i]);
+        }
+    }
+#pragma unroll
+    for (int q = 0; q < Q; q++)
+#pragma unroll
+        for (int i = 0; i < how::NUMBERS; i++) {
+#pragma unroll
+            for (int step = how::LANES; step < 32; step *= 2)
+                sums[q][i] += __shfl_xor_sync(ALL_LANES, sums[q][i], step);
+            if (share.item == 0)
+                shared.parts[(share.warp * Q + q) * D + share.part + i] = sums[q][i];
+        }
+}
+
+template <class T, int D, int Q>
+GPU_CODE void put_context(const attend_task &task, const item_rows<T> &items, int first,
+                          const rows_shared<D, Q> &shared)
+{
+    for (int i = (int)threadIdx.x; i < items.n_rows * D; i += ROW_THREADS) {
+        const float *part = shared.parts + i, *totals = shared.totals + i / D;
+        float sum = (part[0] + part[Q * D]) + (part[2 * Q * D] + part[3 * Q * D]);
+        float total = (totals[0] + totals[Q]) + (totals[2 * Q] + totals[3 * Q]);
+        size_t row = (size_t)(items.first_row + i / D) * (size_t)task.context_stride;
+        ((T *)task.context)[row + (size_t)((int)blockIdx.y * task.head_width + first + i % D)] =
+            narrow<T>(sum / total);
+    }
+}
+
+template <class T, int D, int Q>
+__global__ static void __launch_bounds__(ROW_THREADS, Q > 1 ? 4 : 8) attend_rows(attend_task task)
+{
+    item_rows<T> items = items_of_block<T, Q>(task);
+    if (items.n_rows <= 0)
+        return;
+    rows_shared<D, Q> shared;
+    shared.place(gpu_shared(), task.max_length, task.area_width);
+    for (int first = 0; first < task.head_width; first += D)
+        add_scores<T, D, Q>(task, items, first, shared);
+    __syncthreads();
+    cover_rows<T, D, Q>(task, items, shared);
+    for (int first = 0; first < task.head_width; first += D) {
+        __syncthreads(); /* the coverage is there; the parts have been read */
+        add_values<T, D, Q>(items, first, shared);
+        __syncthreads();
+        put_context<T, D, Q>(task, items, first, shared);
+    }
+}
+
+/* ---- Memories -------------------------------------------------------------------------------- */
+
+enum { STORE_THREADS = 128 };
+
+template <class T>
+__global__ static void __launch_bounds__(STORE_THREADS, 1) store_memory(store_task task)
+{
+    int row = (int)blockIdx.x;
+    if (row >= *task.n_rows)
+        return;
+    int sentence = task.sentences[row], m = row - task.first[sentence];
+    size_t numbers_of_row = (size_t)task.row_numbers;
+    const words4 *from = (const words4 *)((const T *)task.keys_values + row * numbers_of_row);
+    words4 *to = (words4 *)((T *)task.memory + (size_t)task.slots[sentence] * task.slot_stride +
+                            m * numbers_of_row);
+    for (int i = (int)threadIdx.x; i < task.row_numbers * (int)sizeof(T) / 16; i += STORE_THREADS)
+        to[i] = from[i];
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+template <class T, int D, int Q>
+static void launch_width(cudaStream_t stream, const attend_task &task, dim3 grid)
+{
+    rows_shared<D, Q> shared;
+    size_t bytes = shared.place(nullptr, task.max_length, task.area_width);
+    gpu_launch(stream, attend_rows<T, D, Q>, grid, ROW_THREADS, bytes, task);
+}
+
+template <class T, int Q>
+static void launch_type(cudaStream_t stream, const attend_task &task, dim3 grid)
+{
+    if (task.head_width == 32)
+        launch_width<T, 32, Q>(stream, task, grid);
+    else if (task.head_width == 64)
+        launch_width<T, 64, Q>(stream, task, grid);
+    else
+        launch_width<T, 128, Q>(stream, task, grid);
+}
+
+template <int Q>
+static void launch(cudaStream_t stream, enum number_type type, const attend_task &task, dim3 grid)
+{
+    if (type == NUMBER_F32)
+        launch_type<float, Q>(stream, task, grid);
+    else if (type == NUMBER_F16)
+        launch_type<f16, Q>(stream, task, grid);
+    else
+        launch_type<bf16, Q>(stream, task, grid);
+}
+
+void attend_step_launch(cudaStream_t stream, enum number_type type, const attend_task &task,
+                        int max_rows)
+{
+    launch<1>(stream, type, task, dim3((unsigned)max_rows, (unsigned)task.n_heads));
+}
+
+void attend_memory_launch(cudaStream_t stream, enum number_type type, const attend_task &task,
+                          int max_groups, int max_beam)
+{
+    unsigned parts = (unsigned)((max_beam + MEMORY_QUERIES - 1) / MEMORY_QUERIES);
+    launch<MEMORY_QUERIES>(stream, type, task,
+                           dim3((unsigned)max_groups, (unsigned)task.n_heads, parts));
+}
+
+void attend_sentences_launch(cudaStream_t stream, enum number_type type, const attend_task &task,
+                             int max_rows, int max_tiles, size_t shared_bytes)
+{
+    if (attend_has_tiles(type, task, shared_bytes))
+        attend_tiles_launch(stream, type, task, max_tiles, shared_bytes);
+    else
+        launch<1>(stream, type, task, dim3((unsigned)max_rows, (unsigned)task.n_heads));
+}
+
+void store_memory_launch(cudaStream_t stream, enum number_type type, const store_task &task,
+                         int max_rows)
+{
+    void (*kernel)(store_task) = type == NUMBER_F32   ? store_memory<float>
+                                 : type == NUMBER_F16 ? store_memory<f16>
+                                                      : store_memory<bf16>;
+    gpu_launch(stream, kernel, dim3((unsigned)max_rows), STORE_THREADS, 0, task);
+}

@@ -1,0 +1,81 @@
+/* attend.h - plain area attention (kernels.h: area_is_plain()): a softmax over the areas of a line,
+ * at the cost of regular attention; width 1 is that.
+ *
+ * What a query gets depends on its items and on their number alone. Heads stand one behind the
+ * other, each padded with zeros to HEAD_WIDTHS; queries are scaled. There are two ways to compute:
+ * by rows, a block for a head of one query, or of a few that see the same items; and by tiles of 64
+ * queries on tensor cores, for whole sentences.
+ */
+#ifndef DEVICE_CUDA_ATTEND_H
+#define DEVICE_CUDA_ATTEND_H
+
+#include "device/cuda/gpu.h"
+
+/* Dp of a head of d numbers: 32, 64, or a multiple of 128. */
+int head_width(int d);
+
+enum items_of {
+    ITEMS_OF_STEP,     /* rows of a cache, found through the row's path; the last one is new */
+    ITEMS_OF_SENTENCE, /* the rows of the query's own sentence */
+    ITEMS_OF_MEMORY,   /* what a slot keeps of a sentence, for the rows of that slot */
+};
+
+/* Strides are in numbers of the type. */
+struct attend_task {
+    enum items_of items_of;
+    const void *query; /* [R, query_stride]: queries of all heads; of a step keys and values behind
+                        * them, and of a sentence, too */
+    void *context;     /* [R, context_stride] */
+    int query_stride, context_stride;
+    int n_heads, head_width; /* H, Dp */
+    int area_width;          /* A */
+    bool is_mean;            /* values of areas are means, not sums */
+    int max_length;          /* no row has more items */
+    const int32_t *n_rows;
+
+    void *items;        /* of a step and of a memory: [items][2][H][Dp], keys, then values */
+    size_t slot_stride; /* of a memory: from slot to slot */
+
+    const int32_t *paths; /* of a step: [R][path_stride]: the numbers of the items */
+    int path_stride;
+    const int32_t *lengths; /* of a step: [R]; of a memory: [slots] */
+
+    const int32_t *sentences; /* of sentences: [R]: the row's one */
+    const int32_t *first;     /* [sentences + 1]: row b to b + 1 */
+    bool is_causal;
+    const int32_t *tiles; /* [n_tiles][2]: sentence, first query in it; by tiles only */
+    const int32_t *n_tiles;
+
+    const int32_t *slots; /* of a memory: [groups][3]: slot, its first row, its rows */
+    const int32_t *n_groups;
+};
+
+enum { ATTEND_TILE = 64 }; /* queries */
+
+/* max_rows and max_groups are what the grid is for; max_beam the most rows of a group. */
+void attend_step_launch(cudaStream_t stream, enum number_type type, const attend_task &task,
+                        int max_rows);
+void attend_memory_launch(cudaStream_t stream, enum number_type type, const attend_task &task,
+                          int max_groups, int max_beam);
+
+/* By tiles where type, widths and shared memory allow it, else by rows. */
+void attend_sentences_launch(cudaStream_t stream, enum number_type type, const attend_task &task,
+                             int max_rows, int max_tiles, size_t shared_bytes);
+
+bool attend_has_tiles(enum number_type type, const attend_task &task, size_t shared_bytes);
+
+/* Keys and values of whole sentences into the memories of their slots: rows of keys_values are
+ * [2][H][Dp], memories [slot][L][2][H][Dp]. */
+struct store_task {
+    const void *keys_values;
+    void *memory;
+    int row_numbers; /* 2 H Dp */
+    size_t slot_stride;
+    const int32_t *sentences, *first, *slots; /* [R], [sentences + 1], [sentences] */
+    const int32_t *n_rows;
+};
+
+void store_memory_launch(cudaStream_t stream, enum number_type type, const store_task &task,
+                         int max_rows);
+
+#endif

@@ -1,0 +1,252 @@
+/* gpu.h - what kernels are written in: CUDA C++ as nvcc compiles it, or the same text as C++ for
+ * the emulator of tests/cuda. This and tensor.h are the only files that know the difference, and
+ * each instruction that C++ lacks is written here once, with its twin.
+ *
+ * Rules that make both work: shared memory is dynamic and laid out by gpu_layout; only whole warps
+ * shuffle and vote; no thread leaves before a barrier of its block; no atomics, no order between
+ * blocks; threads do not write single bytes side by side. Where bits matter, sums are written with
+ * fmaf() or __fadd_rn(), which no compiler contracts. Letters as in shapes.h.
+ */
+#ifndef DEVICE_CUDA_GPU_H
+#define DEVICE_CUDA_GPU_H
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include "emulate.h"
+#endif
+
+#define GPU_CODE __device__ __forceinline__
+#define GPU_BOTH __host__ __device__ __forceinline__
+
+enum : unsigned { ALL_LANES = 0xffffffffu };
+
+/* ---- Numbers: f16 and bf16 are stored so, arithmetic is float or the tensor cores' ----------- */
+
+struct f16 {
+    uint16_t bits;
+};
+
+struct bf16 {
+    uint16_t bits;
+};
+
+/* What numbers of an array are, where a kernel is told and not compiled for it. */
+enum number_type { NUMBER_F32, NUMBER_F16, NUMBER_BF16, NUMBER_INT8 };
+
+/* Of 16 bytes at once. */
+struct alignas(16) words4 {
+    uint32_t w[4];
+};
+
+GPU_BOTH float float_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+GPU_BOTH uint32_t bits_of_float(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+#ifdef __CUDACC__
+GPU_CODE float widen(f16 x)
+{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+
+GPU_CODE f16 to_f16(float x)
+{
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return {bits};
+}
+#else
+inline float widen(f16 x)
+{
+    return emulate::float_of_f16(x.bits);
+}
+
+inline f16 to_f16(float x)
+{
+    return {emulate::f16_of_float(x)};
+}
+#endif
+
+GPU_CODE float widen(float x)
+{
+    return x;
+}
+
+GPU_CODE float widen(bf16 x)
+{
+    return float_of_bits((uint32_t)x.bits << 16);
+}
+
+/* To the nearest, ties to even. */
+template <class T> GPU_CODE T narrow(float x);
+
+template <> GPU_CODE float narrow<float>(float x)
+{
+    return x;
+}
+
+template <> GPU_CODE f16 narrow<f16>(float x)
+{
+    return to_f16(x);
+}
+
+template <> GPU_CODE bf16 narrow<bf16>(float x)
+{
+    uint32_t bits = bits_of_float(x);
+    return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
+GPU_CODE float load_number(const void *array, enum number_type type, size_t i)
+{
+    if (type == NUMBER_F32)
+        return static_cast<const float *>(array)[i];
+    if (type == NUMBER_F16)
+        return widen(static_cast<const f16 *>(array)[i]);
+    return widen(static_cast<const bf16 *>(array)[i]);
+}
+
+GPU_CODE void store_number(void *array, enum number_type type, size_t i, float x)
+{
+    if (type == NUMBER_F32)
+        static_cast<float *>(array)[i] = x;
+    else if (type == NUMBER_F16)
+        static_cast<f16 *>(array)[i] = narrow<f16>(x);
+    else
+        static_cast<bf16 *>(array)[i] = narrow<bf16>(x);
+}
+
+/* 16 bytes of numbers, as floats. */
+template <class T> struct numbers {
+    enum { N = 16 / sizeof(T) };
+    float x[N];
+
+    GPU_CODE void load(const T *at)
+    {
+        words4 raw = *reinterpret_cast<const words4 *>(at);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            T number;
+            memcpy(&number, reinterpret_cast<const char *>(&raw) + i * sizeof(T), sizeof(T));
+            x[i] = widen(number);
+        }
+    }
+
+    GPU_CODE void store(T *at) const
+    {
+        words4 raw;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            T number = narrow<T>(x[i]);
+            memcpy(reinterpret_cast<char *>(&raw) + i * sizeof(T), &number, sizeof(T));
+        }
+        *reinterpret_cast<words4 *>(at) = raw;
+    }
+};
+
+/* ---- Instructions ---------------------------------------------------------------------------- */
+
+#ifdef __CUDACC__
+GPU_CODE float exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+GPU_CODE char *gpu_shared()
+{
+    extern __shared__ __align__(16) char shared_memory[];
+    return shared_memory;
+}
+#else
+inline float exp2_fast(float x)
+{
+    return emulate::approximate(exp2f(x), 4.0f); /* 2^-22 is 4 half units */
+}
+
+inline char *gpu_shared()
+{
+    return emulate::shared();
+}
+#endif
+
+/* 2^x as good as the numbers are: where T is float, results are held to the CPU's. */
+template <class T> GPU_CODE float exp2_for(float x)
+{
+    return sizeof(T) == sizeof(float) ? exp2f(x) : exp2_fast(x);
+}
+
+/* ---- Shared memory --------------------------------------------------------------------------- */
+
+/* Taken in order by a layout that host and kernel both run: with base NULL it only counts. */
+struct gpu_layout {
+    char *base = nullptr;
+    size_t bytes = 0;
+
+    template <class T> GPU_BOTH T *take(size_t n)
+    {
+        size_t at = bytes;
+        bytes += (n * sizeof(T) + 15) / 16 * 16;
+#ifndef __CUDACC__
+        bytes += emulate::red_zone_bytes;
+        if (!base)
+            return nullptr;
+        emulate::red_zone(at + n * sizeof(T), bytes);
+#endif
+        return reinterpret_cast<T *>(base + at);
+    }
+};
+
+/* ---- Warps ----------------------------------------------------------------------------------- */
+
+/* Of groups of LANES adjacent lanes, always in the same order. */
+template <int LANES> GPU_CODE float sum_over(float x)
+{
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, step);
+    return x;
+}
+
+template <int LANES> GPU_CODE float max_over(float x)
+{
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2)
+        x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, step));
+    return x;
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+/* Errors are CUDA's last error. */
+template <class P>
+void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads,
+                size_t shared_bytes, const P &task)
+{
+#ifdef __CUDACC__
+    if (shared_bytes > 48 * 1024) /* more must be asked for */
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared_bytes);
+    kernel<<<grid, n_threads, shared_bytes, stream>>>(task);
+#else
+    emulate::launch(stream, kernel, grid, dim3((unsigned)n_threads), shared_bytes, task);
+#endif
+}
+
+#endif

@@ -1,0 +1,74 @@
+#include "device/cuda/norm.h"
+
+enum { ROW_WARPS = 4 }; /* of a block, a row each */
+
+static const float EPSILON = 1e-5f;
+
+GPU_CODE void put_hidden(const hidden_rows &hidden, int row, int i, float x)
+{
+    size_t at = (size_t)row * (size_t)hidden.stride + (size_t)i;
+    hidden.numbers[at] = x;
+    if (hidden.narrow_type != NUMBER_F32)
+        store_number(hidden.narrow, hidden.narrow_type, at, x);
+}
+
+/* The row of this warp; -1: it has none. */
+GPU_CODE int row_of_warp(const int32_t *n_rows)
+{
+    int row = (int)(blockIdx.x * ROW_WARPS + threadIdx.x / 32);
+    return row < *n_rows ? row : -1;
+}
+
+__global__ static void __launch_bounds__(32 * ROW_WARPS, 1) embed(embed_task task)
+{
+    int row = row_of_warp(task.n_rows), width = task.hidden.width;
+    if (row < 0)
+        return;
+    size_t token = (size_t)task.ids[row] * (size_t)width;
+    for (int i = (int)threadIdx.x % 32; i < width; i += 32) {
+        float x = task.scale * load_number(task.table, task.table_type, token + (size_t)i);
+        if (task.positions)
+            x = __fadd_rn(x, task.positions[(size_t)task.places[row] * (size_t)width + (size_t)i]);
+        put_hidden(task.hidden, row, i, x);
+    }
+}
+
+/* Each lane reads what it wrote itself: no barrier. */
+__global__ static void __launch_bounds__(32 * ROW_WARPS, 1) close_sublayer(close_task task)
+{
+    int row = row_of_warp(task.n_rows), lane = (int)threadIdx.x % 32, width = task.hidden.width;
+    gpu_layout layout = {gpu_shared(), 0};
+    float *x = layout.take<float>((size_t)(ROW_WARPS * width)) + (int)threadIdx.x / 32 * width;
+    if (row < 0)
+        return;
+    const float *sums = task.sums + (size_t)row * (size_t)task.sums_stride;
+    const float *hidden = task.hidden.numbers + (size_t)row * (size_t)task.hidden.stride;
+    float sum = 0.0f, squares = 0.0f;
+    for (int i = lane; i < width; i += 32) {
+        x[i] = hidden[i] + sums[i];
+        sum += x[i];
+    }
+    float mean = sum_over<32>(sum) / (float)width;
+    for (int i = lane; i < width; i += 32)
+        squares = fmaf(x[i] - mean, x[i] - mean, squares);
+    float scale = 1.0f / sqrtf(sum_over<32>(squares) / (float)width + EPSILON);
+    for (int i = lane; i < width; i += 32)
+        put_hidden(task.hidden, row, i, fmaf((x[i] - mean) * scale, task.gain[i], task.bias[i]));
+}
+
+static dim3 grid_for(int max_rows)
+{
+    return dim3((unsigned)((max_rows + ROW_WARPS - 1) / ROW_WARPS));
+}
+
+void embed_launch(cudaStream_t stream, const embed_task &task, int max_rows)
+{
+    gpu_launch(stream, embed, grid_for(max_rows), 32 * ROW_WARPS, 0, task);
+}
+
+void close_launch(cudaStream_t stream, const close_task &task, int max_rows)
+{
+    gpu_layout layout;
+    layout.take<float>((size_t)(ROW_WARPS * task.hidden.width));
+    gpu_launch(stream, close_sublayer, grid_for(max_rows), 32 * ROW_WARPS, layout.bytes, task);
+}

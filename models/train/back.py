@@ -1,0 +1,55 @@
+"""Back-translation (Sennrich et al., ACL 2016): text that nobody translated, put into English by a
+model, as a corpus of what a model from English should have written.
+
+Hours of work, so it is not a part of `prepare`: what is written stays, and the same command goes
+on. Sentences come in the order of their hashes: whatever there is so far is a fair sample.
+"""
+
+import json
+from pathlib import Path
+
+from . import corpus
+from .batches import BACK
+from .distil import translate
+
+
+def languages_of(model):
+    config = json.loads((Path(model) / "tokenizer_config.json").read_text(encoding="utf-8"))
+    source, target = config.get("source_lang"), config.get("target_lang")
+    if target != "en" or source in (None, "en"):
+        raise ValueError(f"{model}: tokenizer_config.json: target_lang: expected a model into en, "
+                         f"found {source} to {target}")
+    return source
+
+
+def plain_text(paths):
+    """The distinct lines of text files, in the order of their hashes."""
+    lines = {corpus.tidy(line) for path in paths for line in corpus.read_lines(path)} - {""}
+    return sorted(lines, key=corpus.stable_hash)
+
+
+def lines_done(path):
+    """How many pairs a corpus has; one that was cut off is taken away."""
+    if not path.exists():
+        return 0
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    with open(path, "r+b") as file:
+        file.truncate(whole)
+    return data.count(b"\n")
+
+
+def back_translate(acre, model, path, out, most=None, options=()):
+    """Writes, or goes on writing, `out`/NAME.back.en-XX.tsv of the text NAME[.XX].txt[.gz].
+
+    `options` are further ones of `acre translate`.
+    """
+    language = languages_of(model)
+    name = path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(f".{language}")
+    made = out / f"{name}{BACK}.en-{language}.tsv"
+    out.mkdir(parents=True, exist_ok=True)
+    lines = plain_text([path])[:most][lines_done(made):]
+    print(f"back: {len(lines)} sentences of {path}", flush=True)
+    with open(made, "a", encoding="utf-8") as file:
+        for line, english in zip(lines, translate(acre, model, lines, *options), strict=True):
+            file.write(f"{corpus.tidy(english)}\t{line}\n")

@@ -1,0 +1,216 @@
+"""Everything for a pair in one go, for a fast machine that is lent for minutes.
+
+    reverse     a large model into English learns from what people translated
+    back        it translates plain text: pairs whose English is a machine's
+    teacher     a large model from English learns from both
+    distilled   it translates every English sentence that people translated
+    token       the small model that is to be shipped learns from all of these
+    char        so does one over bytes
+
+A campaign's folder begins with what `pack` made; what a stage made stays there, and the same
+command goes on after any interruption, in the middle of a stage too. A plan, `plans/NAME.json`,
+says of each stage in its order what it changes in the pack's recipe (`every` holds for all), how
+many seconds it trains, and in `shares` how many target ids of machines come to each of people.
+"""
+
+import json
+import shutil
+import signal
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from . import checkpoint, corpus
+from .batches import BACK
+from .distil import SUFFIX
+from .evaluate import LONGEST_TRANSLATION
+from .export import export
+from .recipe import read_recipe
+from .search import translate_ids
+from .sentences import Sentences, as_bytes, sentences_of, text_of
+from .trainer import Trainer, choose_device, new_model
+from .vocabulary import ByteVocabulary, open_vocabulary
+
+PLANS = Path(__file__).parent / "plans"
+MADE = {"back": BACK, "distilled": SUFFIX}  # stages that make text; how a corpus of it is called
+SHIPPED = ("token", "char")
+PART_SENTENCES = 65536  # of a translation: what an interruption may cost
+
+
+class Interrupted(Exception):
+    """The time is up, and what was made is saved."""
+
+
+@contextmanager
+def made_whole(path):
+    """A folder that has its name only when everything is in it."""
+    unfinished = path.with_name(path.name + ".part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    yield unfinished
+    unfinished.rename(path)
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+def read_plan(name):
+    path = Path(name) if name.endswith(".json") else PLANS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def worth_training_on(english, others, vocabulary):
+    """Indices of the pairs that a corpus of people would be allowed to have."""
+    dropped, kept = Counter(), []
+    for i, sides in enumerate(zip(text_of(english, vocabulary), text_of(others, vocabulary))):
+        reason = corpus.fault(*map(corpus.tidy, sides))
+        if reason:
+            dropped[reason] += 1
+        else:
+            kept.append(i)
+    print(f"campaign: {len(kept)} pairs kept, dropped {dict(dropped)}", flush=True)
+    return kept
+
+
+class Campaign:
+    """One pair's stages, in `folder`."""
+
+    def __init__(self, folder, plan):
+        self.folder, self.pack = Path(folder), Path(folder) / "pack"
+        plan = read_plan(plan)
+        self.every, self.plan = plan.pop("every"), plan
+        self.human = json.loads((self.pack / "recipe.json").read_text(encoding="utf-8"))
+        self.language = read_recipe(self.pack / "recipe.json").language
+        self.pieces = open_vocabulary("token", self.pack)
+
+    def run(self):
+        """Does what is left to do; whether all is done, rather than interrupted."""
+        try:
+            for stage in self.plan:
+                print(f"campaign: {self.folder.name}: {stage}", flush=True)
+                signal.signal(signal.SIGTERM, interrupt)
+                if stage == "back":
+                    self.translate(stage, "reverse", self.language, self.packed("mono"))
+                elif stage == "distilled":
+                    self.translate(stage, "teacher", "en", self.distinct_english())
+                else:
+                    self.train(stage)
+        except Interrupted:
+            return False
+        return True
+
+    # ---- Training ----
+
+    def recipe(self, stage):
+        """The pack's recipe as the plan changes it."""
+        own = self.every | self.plan[stage]
+        shares = own.pop("shares", {})
+        languages = (self.language, "en") if stage == "reverse" else ("en", self.language)
+        made = {name: {"share": shares.get(name, 0), "corpora": {f"campaign{suffix}": 1}}
+                for name, suffix in MADE.items()}
+        kept = {key: value for key, value in self.human.items()
+                if key not in ("teacher", "distilled", "start_from", "samples", "hours")}
+        return kept | {
+            "name": f"{'-'.join(languages)}-{stage}", "source": languages[0],
+            "target": languages[1], "norm": "pre", "level": "token",
+            "mix": made | self.human["mix"], "hours": own.pop("seconds") / 3600,
+        } | own
+
+    def train(self, stage):
+        run = self.folder / stage
+        if (run / "done").exists():
+            return
+        if not (run / "prepared").exists():
+            self.prepare(stage, run / "prepared")
+        trainer = Trainer(run)
+        finished = trainer.run()
+        if stage in SHIPPED and (run / "best.pt").exists():
+            export(run, run / "model")
+        if trainer.stopping or not finished:
+            raise Interrupted
+        (run / "done").touch()
+
+    def prepare(self, stage, folder):
+        """What the stage trains on: the pack, and what earlier stages made."""
+        sources = json.loads((self.pack / "sources.json").read_text(encoding="utf-8"))
+        sides = {name: [self.packed(name)] for name in ("en", self.language)}
+        with np.load(self.pack / "train.npz") as arrays:
+            origins = [arrays["origin"]]
+        for made, suffix in MADE.items():
+            if (self.folder / made).exists():
+                with np.load(self.folder / made / "pairs.npz") as arrays:
+                    for name, parts in sides.items():
+                        parts.append(sentences_of(arrays, name))
+                count = len(sides["en"][-1])
+                origins.append(np.full(count, len(sources["corpora"]), np.uint8))
+                sources["corpora"][f"campaign{suffix}"] = {"pairs": count}
+        recipe = self.recipe(stage)
+        with made_whole(folder) as unfinished:
+            self.write_vocabulary(recipe["level"], unfinished)
+            arrays = {"origin": np.concatenate(origins)}
+            for name, parts in sides.items():
+                side = Sentences.join(parts)
+                is_char = recipe["level"] == "char"
+                arrays |= (as_bytes(side, self.pieces) if is_char else side).arrays(name)
+            np.savez(unfinished / "train.npz", **arrays)
+            for name in ("heldout", "eval"):
+                shutil.copytree(self.pack / name, unfinished / name)
+            for name, value in (("recipe.json", recipe), ("sources.json", sources)):
+                (unfinished / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+    def write_vocabulary(self, level, folder):
+        if level == "char":
+            ByteVocabulary.write(folder)
+            return
+        for name in self.pieces.files:
+            shutil.copyfile(self.pack / name, folder / name)
+
+    # ---- Translating ----
+
+    def packed(self, name):
+        """Sentences of the pack: `en`, those of the other language, or `mono`."""
+        with np.load(self.pack / ("mono.npz" if name == "mono" else "train.npz")) as arrays:
+            return sentences_of(arrays, name)
+
+    def distinct_english(self):
+        english = self.packed("en")
+        return english.take({english[i].tobytes(): i for i in range(len(english))}.values())
+
+    def translate(self, stage, by, source, text):
+        """Pairs of `text` in the language `source` and its translations by the model `by`."""
+        if (self.folder / stage).exists():
+            return
+        text = text.take(range(min(len(text), self.plan[stage]["sentences"])))
+        target = self.language if source == "en" else "en"
+        sides = {source: text, target: self.translation(by, text, self.folder / f"{stage}.parts")}
+        kept = worth_training_on(sides["en"], sides[self.language], self.pieces)
+        with made_whole(self.folder / stage) as unfinished:
+            np.savez(unfinished / "pairs.npz", **{
+                key: array for name, side in sides.items()
+                for key, array in side.take(kept).arrays(name).items()})
+
+    def translation(self, by, text, folder):
+        """The translation of `text`, in parts that are kept in `folder`."""
+        folder.mkdir(exist_ok=True)
+        model, parts = self.trained(by), []
+        for start in range(0, len(text), PART_SENTENCES):
+            path = folder / f"{start:09}.npz"
+            if not path.exists():
+                rows = [text[i] for i in range(start, min(len(text), start + PART_SENTENCES))]
+                rows = translate_ids(model, self.pieces, rows, LONGEST_TRANSLATION["token"])
+                unfinished = path.with_suffix(".part.npz")
+                np.savez(unfinished, **Sentences.of(rows).arrays("made"))
+                unfinished.rename(path)
+            with np.load(path) as arrays:
+                parts.append(sentences_of(arrays, "made"))
+        return Sentences.join(parts)
+
+    def trained(self, stage):
+        """The best weights of a stage, as a model."""
+        run, (device, _) = self.folder / stage, choose_device()
+        model = new_model(read_recipe(run / "prepared" / "recipe.json"), self.pieces)
+        model.load_state_dict(checkpoint.load(run / "best.pt")["average"])
+        return model.to(device).eval()

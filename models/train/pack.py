@@ -1,0 +1,59 @@
+"""What travels to another machine: one file of a prepared run and of plain text to translate."""
+
+import json
+import shutil
+import tarfile
+
+import numpy as np
+
+from .back import plain_text
+from .batches import BACK
+from .distil import SUFFIX
+from .sentences import Sentences, sentences_of
+from .vocabulary import open_vocabulary
+
+
+def human_pairs(prepared):
+    """(arrays, sources) of a prepared run without what machines translated for it: who gets the
+    pack makes better."""
+    sources = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))
+    names = list(sources["corpora"])
+    human = [name for name in names if not name.endswith((BACK, SUFFIX))]
+    with np.load(prepared / "train.npz") as arrays:
+        origin = arrays["origin"]
+        kept = np.flatnonzero(np.isin(origin, list(map(names.index, human))))
+        renamed = np.array([human.index(n) if n in human else 0 for n in names], np.uint8)
+        found = {"origin": renamed[origin[kept]]}
+        for side in (name.removesuffix("_ids") for name in arrays.files if name.endswith("_ids")):
+            found |= sentences_of(arrays, side).take(kept).arrays(side)
+    return found, sources | {"corpora": {name: sources["corpora"][name] for name in human}}
+
+
+def pack(prepared, mono, most, out):
+    """Writes `out`, a .tar.xz of a prepared run and at most `most` lines of the text files `mono`,
+    which are in its language that is not English, as ids."""
+    vocabulary = open_vocabulary("token", prepared)
+    folder = out.with_name(out.name + ".part")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(prepared, folder)
+    arrays, sources = human_pairs(prepared)
+    np.savez(folder / "train.npz", **arrays)  # xz does better without deflate before it
+    (folder / "sources.json").write_text(json.dumps(sources, indent=2) + "\n", encoding="utf-8")
+    text = Sentences.of([vocabulary.encode(line) for line in plain_text(mono)[:most]])
+    np.savez(folder / "mono.npz", **text.arrays("mono"))
+    with tarfile.open(out, "w:xz") as archive:
+        archive.add(folder, "pack")
+    shutil.rmtree(folder)
+    print(f"pack: {out}: {len(text)} sentences of plain text, "
+          f"{out.stat().st_size / 2**20:.1f} MiB")
+
+
+def unpack(archive, folder):
+    """Makes folder/pack of it, unless that was done."""
+    if not (folder / "pack").exists():
+        unfinished = folder / "pack.part"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with tarfile.open(archive) as file:
+            file.extractall(unfinished, filter="data")
+        (unfinished / "pack").rename(folder / "pack")
+        unfinished.rmdir()

@@ -1,0 +1,65 @@
+# rules.mk - the kernels of engine/device/cuda on the emulator: one test program, built three times.
+#
+#   test_plain       as it is
+#   test_sanitized   with the address and undefined behaviour sanitizers
+#   test_race        kernels report every access (hooks.cc) through -fsanitize=thread, whose run
+#                    time is not linked
+#
+# With SAN= none is built: they bring their own.
+
+CUDA_BUILDS := plain sanitized race
+CUDA_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all
+CUDA_KERNEL_plain := -O2
+CUDA_OTHER_plain := -O2
+CUDA_KERNEL_sanitized := -O1 $(CUDA_SAN)
+CUDA_OTHER_sanitized := -O1 $(CUDA_SAN)
+CUDA_KERNEL_race := -O1 -fsanitize=thread
+CUDA_OTHER_race := -O2
+CUDA_LINK_sanitized := $(CUDA_SAN)
+CUDA_FLAGS := -std=c++17 -g -fno-pie -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off \
+              -Itests/cuda -Iengine -D_GNU_SOURCE -MMD -MP
+
+CUDA_KERNELS := $(wildcard engine/device/cuda/*.cu tests/cuda/*.cu)
+CUDA_SUPPORT := $(filter-out tests/cuda/hooks.cc,$(wildcard tests/cuda/*.cc))
+CUDA_PLAIN_C := tests/support/random tests/support/area_reference
+CUDA_TESTS := $(if $(SAN),,$(CUDA_BUILDS:%=$B/tests/cuda/test_%))
+
+define cuda_rules
+$B/tests/cuda/$1/%.cu.o: %.cu Makefile tests/cuda/rules.mk
+	@mkdir -p $$(@D)
+	@echo '  CXX  $$@'
+	$$(Q)$$(CXX) $$(CUDA_FLAGS) $$(CUDA_KERNEL_$1) -x c++ -c -o $$@ $$<
+
+$B/tests/cuda/$1/%.cc.o: %.cc Makefile tests/cuda/rules.mk
+	@mkdir -p $$(@D)
+	@echo '  CXX  $$@'
+	$$(Q)$$(CXX) $$(CUDA_FLAGS) $$(CUDA_OTHER_$1) -c -o $$@ $$<
+
+$B/tests/cuda/test_$1: $(CUDA_KERNELS:%=$B/tests/cuda/$1/%.o) \
+    $(CUDA_SUPPORT:%=$B/tests/cuda/$1/%.o) $(CUDA_PLAIN_C:%=$B/%.c.o) $B/libacre.a \
+    $(if $(filter race,$1),$B/tests/cuda/race/tests/cuda/hooks.cc.o)
+	@echo '  LINK $$@'
+	$$(Q)$$(CXX) -no-pie $$(CUDA_LINK_$1) -o $$@ $$^ -lcmocka $$(ENGINE_LDLIBS)
+endef
+$(foreach build,$(CUDA_BUILDS),$(eval $(call cuda_rules,$(build))))
+
+# ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
+
+NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
+CUDA_ARCHS ?= 75 80 90 100 120
+CUDA_REPORTS := $(foreach arch,$(CUDA_ARCHS),$(patsubst engine/device/cuda/%.cu, \
+                  $B/cuda/%.sm_$(arch).ptxas,$(wildcard engine/device/cuda/*.cu)))
+CUDA_GATE := tests/cuda/gate.py $(ARGS) $B/tests/cuda/test_plain tests/cuda/limits.txt
+
+define report_rule
+$B/cuda/%.sm_$1.ptxas: engine/device/cuda/%.cu $(wildcard engine/device/cuda/*.h* engine/device/cuda/*.cuh)
+	@mkdir -p $$(@D)
+	@echo '  NVCC $$@'
+	$$(Q)$(NVCC) -std=c++17 -Iengine -arch=sm_$1 -cubin -Xptxas=-v -o $$(@:.ptxas=.cubin) $$< 2>$$@ || \
+	    { cat $$@; rm -f $$@; exit 1; }
+endef
+$(foreach arch,$(CUDA_ARCHS),$(eval $(call report_rule,$(arch))))
+
+.PHONY: cuda-gate
+cuda-gate: $(if $(NVCC),$(CUDA_REPORTS) $B/tests/cuda/test_plain) ## kernels as nvcc compiles them: stack, registers, blocks (ARGS=--write)
+	@$(if $(NVCC),$(CUDA_GATE) $(CUDA_REPORTS),echo 'cuda-gate: skipped, there is no nvcc')

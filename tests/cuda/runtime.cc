@@ -1,0 +1,478 @@
+#include "runtime.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "emulate.h"
+#include "memory.h"
+
+struct emulate::machine emulate::machine;
+using emulate::machine;
+
+using operation = std::function<void()>;
+
+struct emulated_graph {
+    std::vector<operation> operations;
+};
+
+struct emulated_stream {
+    std::deque<operation> queue;
+    emulated_graph *capture = nullptr;
+    bool is_capture_broken = false;
+};
+
+/* Where an event was recorded last, and whether the stream has come there. */
+struct mark {
+    emulated_stream *stream;
+    bool is_reached = false;
+};
+
+struct emulated_event {
+    std::shared_ptr<mark> last;
+};
+
+static std::recursive_mutex lock;
+static std::set<emulated_stream *> streams;
+static cudaError_t fault = cudaSuccess;      /* of a kernel: for ever */
+static cudaError_t last_error = cudaSuccess; /* of a call or a kernel */
+using guard = std::lock_guard<std::recursive_mutex>;
+
+static cudaError_t finish(cudaError_t error)
+{
+    if (fault != cudaSuccess)
+        error = fault;
+    if (error != cudaSuccess && error != cudaErrorNotReady)
+        last_error = error;
+    return error;
+}
+
+void emulate::revive()
+{
+    guard g(lock);
+    fault = last_error = cudaSuccess;
+    for (emulated_stream *stream : streams)
+        stream->queue.clear();
+    machine = {};
+}
+
+size_t emulate::memory_held()
+{
+    guard g(lock);
+    return ::memory_held();
+}
+
+/* ---- Work ------------------------------------------------------------------------------------ */
+
+static void add(emulated_stream *stream, operation each)
+{
+    if (stream->capture)
+        stream->capture->operations.push_back(std::move(each));
+    else
+        stream->queue.push_back(std::move(each));
+}
+
+static void run_first(emulated_stream *stream)
+{
+    operation first = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    if (fault == cudaSuccess)
+        first();
+}
+
+static void drain(emulated_stream *stream)
+{
+    while (!stream->queue.empty())
+        run_first(stream);
+}
+
+static void reach(const std::shared_ptr<mark> &mark)
+{
+    while (mark && !mark->is_reached && !mark->stream->queue.empty())
+        run_first(mark->stream);
+}
+
+static void run_kernel(const emulate::work *work)
+{
+    if (machine.launches_until_fault == 0) {
+        fault = last_error = cudaErrorIllegalAddress;
+        return;
+    }
+    if (machine.launches_until_fault > 0)
+        machine.launches_until_fault--;
+    emulate::execute(work);
+}
+
+void emulate::enqueue(cudaStream_t stream, const work *owned)
+{
+    guard g(lock);
+    std::shared_ptr<const emulate::work> work(owned);
+    if (on_launch) {
+        on_launch(owned);
+        return;
+    }
+    if (work->shared_bytes > machine.shared_bytes) {
+        finish(cudaErrorInvalidValue);
+        return;
+    }
+    add(stream, [work] { run_kernel(work.get()); });
+}
+
+static void copy_bytes(void *to, const void *from, size_t bytes)
+{
+    memory_open();
+    memmove(to, from, bytes);
+    memory_written(to, bytes);
+    memory_close();
+}
+
+static void set_bytes(void *memory, int value, size_t bytes)
+{
+    memory_open();
+    memset(memory, value, bytes);
+    memory_written(memory, bytes);
+    memory_close();
+}
+
+/* What the direction says is the device's must be that. */
+static bool is_copy_right(const void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    return (!to_device || memory_has(to, bytes)) && (!from_device || memory_has(from, bytes));
+}
+
+/* ---- Errors and devices ---------------------------------------------------------------------- */
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+        return "cudaErrorMemoryAllocation";
+    case cudaErrorInsufficientDriver:
+        return "cudaErrorInsufficientDriver";
+    case cudaErrorNoDevice:
+        return "cudaErrorNoDevice";
+    case cudaErrorNotReady:
+        return "cudaErrorNotReady";
+    case cudaErrorIllegalAddress:
+        return "cudaErrorIllegalAddress";
+    default:
+        return "cudaErrorInvalidValue";
+    }
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInsufficientDriver:
+        return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+        return "no CUDA-capable device is detected";
+    case cudaErrorNotReady:
+        return "device not ready";
+    case cudaErrorIllegalAddress:
+        return "an illegal memory access was encountered";
+    default:
+        return "invalid argument";
+    }
+}
+
+cudaError_t cudaGetLastError()
+{
+    guard g(lock);
+    cudaError_t error = last_error;
+    last_error = fault;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError()
+{
+    guard g(lock);
+    return last_error;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = machine.driver;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    guard g(lock);
+    *n = machine.n_devices;
+    if (machine.driver < 13000)
+        return finish(cudaErrorInsufficientDriver);
+    return finish(machine.n_devices > 0 ? cudaSuccess : cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    guard g(lock);
+    return finish(device >= 0 && device < machine.n_devices ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
+{
+    guard g(lock);
+    switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+        *value = 1024;
+        break;
+    case cudaDevAttrMultiProcessorCount:
+        *value = machine.n_multiprocessors;
+        break;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = machine.major;
+        break;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = machine.minor;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = (int)machine.shared_bytes;
+        break;
+    }
+    return finish(device >= 0 && device < machine.n_devices ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    guard g(lock);
+    *total_bytes = machine.memory_bytes;
+    *free_bytes = machine.memory_bytes - ::memory_held();
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaDeviceSynchronize()
+{
+    guard g(lock);
+    for (emulated_stream *stream : streams)
+        drain(stream);
+    return finish(cudaSuccess);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    guard g(lock);
+    *memory = nullptr;
+    if (fault != cudaSuccess || bytes > machine.memory_bytes - ::memory_held())
+        return finish(cudaErrorMemoryAllocation);
+    *memory = memory_take(bytes, false);
+    return cudaSuccess;
+}
+
+/* As CUDA's, it waits for all work. */
+cudaError_t cudaFree(void *memory)
+{
+    guard g(lock);
+    for (emulated_stream *stream : streams)
+        drain(stream);
+    return finish(!memory || memory_give(memory) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
+{
+    guard g(lock);
+    *memory = fault == cudaSuccess ? memory_take(bytes, true) : nullptr;
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    return cudaFree(memory);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+    guard g(lock);
+    if (fault == cudaSuccess && !is_copy_right(to, from, bytes, kind))
+        return finish(cudaErrorInvalidValue);
+    if (fault == cudaSuccess)
+        copy_bytes(to, from, bytes);
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    guard g(lock);
+    if (!is_copy_right(to, from, bytes, kind))
+        return finish(cudaErrorInvalidValue);
+    add(stream, [=] { copy_bytes(to, from, bytes); });
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaMemset(void *memory, int value, size_t bytes)
+{
+    guard g(lock);
+    if (!memory_has(memory, bytes))
+        return finish(cudaErrorInvalidValue);
+    set_bytes(memory, value, bytes);
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    guard g(lock);
+    if (!memory_has(memory, bytes))
+        return finish(cudaErrorInvalidValue);
+    add(stream, [=] { set_bytes(memory, value, bytes); });
+    return finish(cudaSuccess);
+}
+
+/* ---- Streams and events ---------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    guard g(lock);
+    *stream = new emulated_stream;
+    streams.insert(*stream);
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    guard g(lock);
+    drain(stream);
+    streams.erase(stream);
+    delete stream;
+    return finish(cudaSuccess);
+}
+
+/* Waiting for a stream that is being captured ends the capture. */
+static bool is_capturing(emulated_stream *stream)
+{
+    stream->is_capture_broken |= stream->capture != nullptr;
+    return stream->capture != nullptr;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    guard g(lock);
+    if (is_capturing(stream))
+        return finish(cudaErrorStreamCaptureUnsupported);
+    drain(stream);
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    guard g(lock);
+    std::shared_ptr<mark> last = event->last;
+    add(stream, [last] { reach(last); });
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = new emulated_event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    guard g(lock);
+    delete event;
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    guard g(lock);
+    auto last = std::make_shared<mark>();
+    last->stream = stream;
+    event->last = last;
+    add(stream, [last] { last->is_reached = true; });
+    return finish(cudaSuccess);
+}
+
+/* The work gets done between this question and the next. */
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    guard g(lock);
+    if (!event->last || event->last->is_reached)
+        return finish(cudaSuccess);
+    if (!machine.hangs)
+        reach(event->last);
+    return finish(cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    guard g(lock);
+    reach(event->last);
+    return finish(cudaSuccess);
+}
+
+/* ---- Graphs ---------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
+{
+    guard g(lock);
+    if (stream->capture)
+        return finish(cudaErrorInvalidValue);
+    stream->capture = new emulated_graph;
+    stream->is_capture_broken = false;
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    guard g(lock);
+    *graph = stream->capture;
+    stream->capture = nullptr;
+    if (!*graph)
+        return finish(cudaErrorInvalidValue);
+    if (!stream->is_capture_broken)
+        return finish(cudaSuccess);
+    delete *graph;
+    *graph = nullptr;
+    return finish(cudaErrorStreamCaptureInvalidated);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+{
+    guard g(lock);
+    *exec = new emulated_graph(*graph);
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    guard g(lock);
+    for (const operation &each : exec->operations)
+        add(stream, each);
+    return finish(cudaSuccess);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    delete exec;
+    return cudaSuccess;
+}

@@ -1,0 +1,117 @@
+/* runtime.h - the functions of the CUDA runtime that the backend uses, over the emulator.
+ *
+ * Names, numbers and meanings are CUDA's. Work of a stream waits until somebody waits for it: for
+ * the stream, for an event behind the work, or for all. So a host that reads too early, or that
+ * changes what a copy has not read yet, shows. What a capture records are the arguments of then.
+ * Any thread may call; one lock guards all.
+ */
+#ifndef TESTS_CUDA_RUNTIME_H
+#define TESTS_CUDA_RUNTIME_H
+
+#include <cstddef>
+
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901,
+};
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault,
+};
+
+enum cudaDeviceAttr {
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
+
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed,
+};
+
+enum {
+    cudaStreamNonBlocking = 1,
+    cudaEventDisableTiming = 2,
+    cudaHostAllocPortable = 1,
+    cudaHostAllocMapped = 2,
+};
+
+typedef struct emulated_stream *cudaStream_t;
+typedef struct emulated_event *cudaEvent_t;
+typedef struct emulated_graph *cudaGraph_t;
+typedef struct emulated_graph *cudaGraphExec_t;
+
+const char *cudaGetErrorName(cudaError_t error);
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+
+cudaError_t cudaDriverGetVersion(int *version);
+cudaError_t cudaRuntimeGetVersion(int *version);
+cudaError_t cudaGetDeviceCount(int *n);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
+cudaError_t cudaDeviceSynchronize();
+
+cudaError_t cudaMalloc(void **memory, size_t bytes);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemset(void *memory, int value, size_t bytes);
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long flags = 0);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+
+namespace emulate
+{
+/* The machine that is emulated, and what goes wrong on it. Tests set it before they use the device.
+ */
+struct machine {
+    int n_devices = 1, driver = 13000, major = 9, minor = 0, n_multiprocessors = 132;
+    size_t memory_bytes = (size_t)8 << 30, shared_bytes = 232448;
+    int launches_until_fault = -1; /* then a kernel faults, and every call says so ever after */
+    bool hangs = false;            /* events never come, unless somebody waits for them */
+};
+extern struct machine machine;
+size_t memory_held(); /* by cudaMalloc */
+void revive();        /* forgets a fault, for the next test */
+} // namespace emulate
+
+#endif

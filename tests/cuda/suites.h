@@ -1,0 +1,13 @@
+/* suites.h - the tests of one program, which is built three times: see rules.mk. */
+#ifndef TESTS_CUDA_SUITES_H
+#define TESTS_CUDA_SUITES_H
+
+/* Each returns how many of its tests failed. */
+int emulator_suite();
+int linear_suite();
+int norm_suite();
+int attend_suite();
+int areas_suite();
+int lstm_suite();
+
+#endif

@@ -1,0 +1,395 @@
+"""One client, or a few, against all others: who is not the attacker goes on, and a server that is
+told to stop stops. The long forms of the first three are in tests/bench/attack.py."""
+
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from acre_server import PATIENCE, eventually, read_reply
+from attack import (
+    HEALTH, JSON_HEAD, TRANSLATE, Attackers, Others, ask, connect, discard, post,
+    raise_descriptor_limit, send_until,
+)
+
+SECONDS = 3
+TEXTS = [f"Number {i} of the many texts that keep the one worker busy for a while." for i in range(40)]
+CHUNKED = JSON_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+SLOW_BODY = JSON_HEAD + b"Content-Length: 100000\r\n\r\n{\"q"
+
+
+def check_stops(server, within_s=2):
+    start = time.monotonic()
+    server.signal()
+    assert server.process.wait(timeout=60 * PATIENCE) == 0
+    assert time.monotonic() - start < within_s * PATIENCE
+
+
+# ---- What keeps the loop busy ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", [b"5;" + b"x" * 70000, b"5;", b"0"],
+                         ids=["70000 bytes of extension", "endless extension", "endless zeros"])
+def test_chunk_heads_hinder_nobody(serve, head):
+    server = serve()
+    filler = (b"0" if head == b"0" else b"x") * 65536
+
+    def attack(connection, ending):
+        connection.sendall(CHUNKED + head)
+        send_until(ending, connection, filler)
+
+    with Others(server) as others, Attackers(server, 10, attack):
+        time.sleep(SECONDS)
+        others.check()
+        check_stops(server)
+
+
+@pytest.mark.parametrize("start", [b"5;", b"0", b"5\r\nhello\r\n0\r\nX-A: ", b"1;a=\""],
+                         ids=["extension", "zeros", "trailer", "quoted"])
+def test_endless_chunk_head_is_cut_off(server, start):
+    filler = (b"0" if start == b"0" else b"x") * 200000
+    with server.connect() as connection:
+        connection.sendall(CHUNKED + start + filler)
+        status, headers, body = read_reply(connection)
+        assert (status, headers["connection"]) == (400, "close")
+        assert json.loads(body)["code"] == "bad_framing"
+
+
+@pytest.mark.parametrize("head", [b"GET /health HTTP/1.1\r\nX-A: ", b"GET /health HTTP/1.1\r\nX-A:b"])
+def test_endless_blanks_in_a_head_are_cut_off(server, head):
+    """They are no part of the value, and so not of what is kept."""
+    with server.connect() as connection:
+        connection.sendall(head + b" " * 200000)
+        assert read_reply(connection)[0] == 431
+
+
+def test_pipelining_hinders_nobody(serve):
+    server = serve()
+
+    def attack(connection, ending):
+        reader = threading.Thread(target=discard, args=(connection,))
+        reader.start()
+        try:
+            send_until(ending, connection, 1000 * HEALTH)
+        finally:
+            connection.shutdown(socket.SHUT_RDWR)
+            reader.join()
+
+    with Others(server) as others, Attackers(server, 8, attack):
+        time.sleep(SECONDS)
+        others.check()
+        check_stops(server)
+
+
+def test_a_thousand_pipelined_requests_are_answered(server):
+    """More than one turn of the loop takes, and than sockets hold."""
+    with server.connect() as connection:
+        sender = threading.Thread(target=connection.sendall, args=(20000 * HEALTH,))
+        sender.start()
+        data, n, tail = b"", 0, b""
+        while n < 20000:
+            data = connection.recv(1 << 20)
+            assert data
+            n += (tail + data).count(b"HTTP/1.1 200 OK\r\n") - tail.count(b"HTTP/1.1 200 OK\r\n")
+            tail = data[-16:]
+        sender.join()
+
+
+def test_who_shuts_its_side_gets_replies_to_what_it_sent(server):
+    with server.connect() as connection:
+        connection.sendall(20 * HEALTH)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.makefile("rb").read().count(b"HTTP/1.1 200 OK") == 20
+
+
+MULTIPART = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary="
+
+
+@pytest.mark.parametrize("boundary", [b"x", b"-" * 35])
+def test_multipart_of_dashes_hinders_nobody(serve, boundary):
+    server = serve()
+    body = b"-" * (1 << 20)
+    request = MULTIPART + boundary + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    def attack(connection, ending):
+        while not ending.is_set():
+            connection.sendall(request)
+            assert read_reply(connection)[0] == 400
+
+    with Others(server) as others, Attackers(server, 4, attack) as attackers:
+        time.sleep(SECONDS)
+        others.check()
+        assert attackers.n_connections == 4
+
+
+def large_json(value=b"1"):
+    """A body of 1 MB. Many small values cost most to parse, in time and in memory."""
+    start = b'{"q":"Hi.","source":"en","target":"de","x":['
+    return start + (value + b",") * ((1000000 - len(start)) // (len(value) + 1)) + b"1]}"
+
+
+def send_at_once(server, n, request):
+    """The statuses, each of a connection of its own."""
+    statuses = []
+    threads = [threading.Thread(target=lambda: statuses.append(ask(server.port, request)[0]))
+               for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return statuses
+
+
+def test_large_bodies_at_once_hinder_nobody(serve):
+    server = serve()
+    with Others(server) as others:
+        assert send_at_once(server, 50, post(large_json(value=b'"%s"' % (20 * b"x")))) == [200] * 50
+        others.check()
+
+
+# ---- What takes places -------------------------------------------------------------------------
+
+
+def open_many(server, n, start, **kwargs):
+    connections = []
+    for _ in range(n):
+        connections.append(connect(server.port, **kwargs))
+        connections[-1].sendall(start)
+    return connections
+
+
+def close_all(connections):
+    for connection in connections:
+        connection.close()
+
+
+@pytest.mark.parametrize("start", [SLOW_BODY, HEALTH[:20]], ids=["bodies", "heads"])
+def test_slow_requests_over_all_places_shut_nobody_out(serve, start):
+    raise_descriptor_limit()
+    server = serve(max_connections=1000)
+    slow = open_many(server, 1100, start)
+    try:
+        with Others(server) as others:
+            time.sleep(SECONDS)
+            others.check(worst_s=2)
+        check_stops(server, within_s=4)
+    finally:
+        close_all(slow)
+
+
+def open_slow_reader(server, requests):
+    """Sends them, and never reads a reply: neither side's buffers are let grow."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    connection.settimeout(0.03 * PATIENCE)
+    connection.connect(("127.0.0.1", server.port))
+    try:
+        connection.sendall(requests)
+    except TimeoutError:
+        pass  # the server stopped reading
+    return connection
+
+
+BLANKS = post({"q": " " * 300000, "source": "en", "target": "de"})
+
+
+@pytest.mark.parametrize("requests", [BLANKS, BLANKS + HEALTH, 50000 * HEALTH],
+                         ids=["large reply", "large reply before another", "many replies"])
+def test_slow_readers_shut_nobody_out(serve, requests):
+    server = serve(max_connections=40, max_text_chars=1 << 20)
+    slow = [open_slow_reader(server, requests) for _ in range(120)]
+    try:
+        with Others(server) as others:
+            time.sleep(SECONDS)
+            others.check(worst_s=3)
+        check_stops(server, within_s=4)
+    finally:
+        close_all(slow)
+
+
+def test_slow_readers_hold_no_bodies(serve):
+    server = serve(max_text_chars=1 << 20, max_bodies_bytes=1 << 20)
+    slow = []
+    try:
+        for _ in range(6):
+            slow.append(open_slow_reader(server, BLANKS))
+            time.sleep(0.2 * PATIENCE)
+        assert ask(server.port, BLANKS)[0] == 200
+    finally:
+        close_all(slow)
+
+
+def test_translations_in_all_places_shut_nobody_out(serve):
+    """Beyond twice as many as there are places they are refused, and health has its own."""
+    server = serve(max_connections=10, threads=1, batch_size=1, drain_timeout_s=0)
+    heavy = post({"q": TEXTS, "source": "en", "target": "de", "beam_size": 8})
+    many = open_many(server, 60, heavy)
+    try:
+        health = [ask(server.port, HEALTH) for _ in range(20)]
+        assert {status for status, _ in health} == {200}
+        assert max(seconds for _, seconds in health) <= PATIENCE
+        status, headers, body = read_reply(many[-1])
+        assert (status, json.loads(body)["code"]) == (503, "server_busy")
+        assert int(headers["retry-after"]) >= 1
+        server.stop()
+        statuses = [read_reply(connection)[0] for connection in many[:-1]]
+        assert set(statuses) <= {200, 503}
+    finally:
+        close_all(many)
+
+
+def test_burst_over_all_places_loses_nobody(serve):
+    raise_descriptor_limit()
+    server = serve(max_connections=1000)
+    with Others(server) as others:
+        burst = open_many(server, 1500, TRANSLATE)
+        statuses = [read_reply(connection)[0] for connection in burst]
+        close_all(burst)
+        others.check(worst_s=3)
+    assert statuses == [200] * 1500
+
+
+def test_sigterm_loses_nobody_in_the_queue_of_the_kernel(serve):
+    server = serve(max_connections=4, threads=1, batch_size=1, drain_timeout_s=600,
+                   request_timeout_ms=600000)
+    heavy = post({"q": TEXTS, "source": "en", "target": "de", "beam_size": 4})
+    busy = open_many(server, 8, heavy) + open_many(server, 32, HEALTH[:10])
+    time.sleep(0.3)
+    queued = open_many(server, 10, TRANSLATE)
+    server.signal()
+    assert [read_reply(connection)[0] for connection in busy[:8]] == [200] * 8
+    statuses = {read_reply(connection)[0] for connection in queued}
+    assert statuses <= {200, 503}  # 503: there was time enough to take and refuse some of them
+    close_all(queued + busy)
+    assert server.process.wait(timeout=10 * PATIENCE) == 0
+
+
+def test_one_address_has_its_share(serve):
+    server = serve(max_connections_per_address=10)
+    many = open_many(server, 10, HEALTH[:10], source="127.0.0.2")
+    try:
+        with connect(server.port, "127.0.0.2") as connection:
+            connection.sendall(HEALTH)
+            status, headers, body = read_reply(connection)
+        assert (status, headers["connection"]) == (503, "close")
+        assert json.loads(body)["code"] == "too_many_connections"
+        assert ask(server.port, TRANSLATE, "127.0.0.3")[0] == 200
+        assert server.translate().status_code == 200
+        time.sleep(1.1)  # those are slow now: they leave for others of their address
+        assert ask(server.port, HEALTH, "127.0.0.2")[0] == 200
+        many[0].settimeout(5 * PATIENCE)
+        assert read_reply(many[0])[0] == 408
+    finally:
+        close_all(many)
+
+
+def n_descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def cpu_seconds(server):
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("start", [b"", HEALTH[:10], TRANSLATE[:-5]], ids=["idle", "heads", "bodies"])
+def test_no_descriptors_left(serve, start):
+    """The server says so once, waits, and goes on; it does not wait for clients to leave."""
+    server = serve()
+    pid = server.process.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (n_descriptors(server) + 4, limits[1]))
+    held = open_many(server, 8, start)
+    spent = cpu_seconds(server)
+    time.sleep(1)
+    assert cpu_seconds(server) - spent < 0.5
+    assert [ask(server.port, HEALTH)[0] for _ in range(5)] == [200] * 5
+    assert server.translate().status_code == 200
+    complaints = [line for line in server.log if "no connection can be accepted" in line]
+    assert len(complaints) == 1
+    assert "Too many open files" in complaints[0]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    close_all(held)
+    with Others(server) as others:
+        time.sleep(0.5)
+        others.check()
+
+
+# ---- Memory ------------------------------------------------------------------------------------
+
+
+def resident_bytes(server):
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return 1024 * int(re.search(r"^RssAnon:\s+(\d+) kB", status, re.MULTILINE)[1])
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
+def test_a_burst_of_large_bodies_leaves_no_memory_behind(serve):
+    server = serve()
+    assert server.translate().status_code == 200
+    before = resident_bytes(server)
+    assert send_at_once(server, 12, post(large_json())) == [200] * 12
+    assert eventually(lambda: resident_bytes(server) < before + (32 << 20), 5)
+
+
+def test_bodies_have_a_limit_together(serve):
+    server = serve(max_bodies_bytes=2 << 20)
+    slow = open_many(server, 2, JSON_HEAD + b"Content-Length: 1000000\r\n\r\n" + b"x" * 999000)
+    large = post(large_json())
+    try:
+        status = ask(server.port, large)[0]
+        assert status in (200, 503)  # 200: they were slow already
+        assert server.translate().status_code == 200  # small ones have room
+        time.sleep(1.1)
+        assert ask(server.port, large)[0] == 200
+        assert any(is_refused(connection) for connection in slow)
+    finally:
+        close_all(slow)
+
+
+def is_refused(connection):
+    connection.settimeout(0.2)
+    try:
+        return read_reply(connection)[0] in (408, 503)
+    except TimeoutError:
+        return False
+
+
+# ---- Signals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_signals_that_do_not_stop(serve, number):
+    server = serve()
+    server.signal(number)
+    assert server.translate().status_code == 200
+    assert eventually(lambda: any(number.name in line for line in server.log))
+
+
+def test_sigquit_drains(serve):
+    server = serve(threads=1, batch_size=1, drain_timeout_s=600, request_timeout_ms=600000)
+    busy = open_many(server, 5, post({"q": TEXTS, "source": "en", "target": "de"}))
+    time.sleep(0.1)
+    server.signal(signal.SIGQUIT)
+    assert [read_reply(connection)[0] for connection in busy] == [200] * 5
+    close_all(busy)
+    assert server.process.wait(timeout=20 * PATIENCE) == 0
+
+
+# ---- Clocks ------------------------------------------------------------------------------------
+
+
+def test_empty_lines_begin_no_request(serve):
+    """Old clients send one after a body; a 408 later would pass for the next request's reply."""
+    server = serve(idle_timeout_s=1)
+    with server.connect() as connection:
+        connection.sendall(TRANSLATE + b"\r\n")
+        assert read_reply(connection)[0] == 200
+        assert connection.recv(100) == b""
