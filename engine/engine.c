@@ -2,8 +2,8 @@
  * threads. A model is read, bound to the device, and served: every worker gets a batch for it. What
  * it holds is how much more its thread has allocated by then (mem_held()).
  *
- * What fails says which file and field, and what was expected and found; whatever is open by then is
- * closed in reverse order. */
+ * What fails says which file and field, and what was expected and found; whatever is open by then
+ * is closed in reverse order. */
 #include "engine.h"
 
 #include <stdarg.h>

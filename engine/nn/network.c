@@ -116,7 +116,8 @@ void workspace_close(struct workspace *workspace)
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 
-static struct pass pass_of(const struct workspace *workspace)
+static struct pass pass_of(const struct workspace *workspace,
+                           const struct attention_listener *listener)
 {
     return (struct pass){
         .ops = workspace->network->device->ops,
@@ -124,6 +125,7 @@ static struct pass pass_of(const struct workspace *workspace)
         .rows = workspace->rows,
         .store = workspace->store,
         .buffers = workspace->buffers,
+        .listener = listener,
     };
 }
 
@@ -136,7 +138,7 @@ static void run(struct workspace *workspace, void (*body)(void *))
 static void encode(void *user)
 {
     const struct workspace *workspace = user;
-    const struct pass pass = pass_of(workspace);
+    const struct pass pass = pass_of(workspace, NULL);
     workspace->network->architecture->encode(workspace->network, &pass);
 }
 
@@ -144,7 +146,7 @@ static void step(void *user)
 {
     const struct workspace *workspace = user;
     const struct network *network = workspace->network;
-    const struct pass pass = pass_of(workspace);
+    const struct pass pass = pass_of(workspace, NULL);
     pass.ops->search_begin(pass.stream, pass.rows, pass.store);
     const struct buffer *hidden = network->architecture->step(network, &pass);
     pass.ops->search_output(pass.stream, network->embeddings.output, pass.rows, pass.store, hidden);
@@ -178,7 +180,7 @@ int workspace_poll(struct workspace *workspace, struct progress *progress, struc
 struct buffer *workspace_decode(struct workspace *workspace, size_t n, const struct forced *forced)
 {
     const struct network *network = workspace->network;
-    const struct pass pass = pass_of(workspace);
+    const struct pass pass = pass_of(workspace, NULL);
     pass.ops->force(pass.stream, pass.rows, pass.store, n, forced);
     struct buffer *hidden = network->architecture->decode(network, &pass);
     pass.ops->search_output(pass.stream, network->embeddings.output, pass.rows, pass.store, hidden);
@@ -188,8 +190,8 @@ struct buffer *workspace_decode(struct workspace *workspace, size_t n, const str
 struct buffer *workspace_show_step(struct workspace *workspace,
                                    const struct attention_listener *listener)
 {
-    struct pass pass = pass_of(workspace);
-    pass.listener = listener;
+    const struct pass pass = pass_of(workspace, listener);
     pass.ops->search_begin(pass.stream, pass.rows, pass.store);
+    /* cppcheck-suppress returnDanglingLifetime ; it is one of the workspace's buffers */
     return workspace->network->architecture->step(workspace->network, &pass);
 }

@@ -162,8 +162,8 @@ static size_t next_guess(size_t begin, size_t guess, size_t n_tokens, size_t max
 
 /* Finds *limit such that [begin, *limit) has at most max_tokens tokens. It stops at the first limit
  * that will do: all of [begin, end); or at least 3/4 of max_tokens; or one more character would be
- * too many; or more bytes than max_tokens tokens can be expected to stand for. The last is because a
- * run of unknown characters is one token, however long. */
+ * too many; or more bytes than max_tokens tokens can be expected to stand for. The last is because
+ * a run of unknown characters is one token, however long. */
 static int fit(struct splitter *splitter, size_t begin, size_t end, size_t *limit)
 {
     const char *text = splitter->document->text;

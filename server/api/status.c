@@ -1,8 +1,8 @@
 /* What this server is and how it is: GET /models, /health, /health/live, /health/ready.
  *
  * live: the process answers, and its loop comes round to its timers; restart it if it does not.
- * ready: it takes new translations, its device being well; a load balancer sends none else. None of these
- * waits for a translation. */
+ * ready: it takes new translations, and its device is well; a load balancer sends none while it
+ * does not. None of these waits for a translation. */
 #include "api/reply.h"
 #include "api/routes.h"
 

@@ -71,7 +71,7 @@ void ISA(scores_rows)(enum compute_type type, size_t l, size_t n, const float *q
         if (m + ROWS_AHEAD < l)
             prefetch_row(type, n, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
         scores[m] = lane_sum(type == COMPUTE_F32 ? products_f32(n, query, key)
-                                                : products_bf16(n, query, key));
+                                                 : products_bf16(n, query, key));
     }
 }
 

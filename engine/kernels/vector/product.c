@@ -177,7 +177,7 @@ ALWAYS_INLINE void row_block(enum compute_type type, size_t rows, const struct p
             tile(type, rows, 1, p, row, panel, ahead, out);
         panel += step;
     }
-    ISA(finish_tile)(p, row, rows, 0, p->w.n, sums, GROUP_COLUMNS);
+    ISA(tile_epilogue)(p, row, rows, 0, p->w.n, sums, GROUP_COLUMNS);
 }
 
 /* The tallest tile is at most tile_rows() high; the taller cases are never reached. */
@@ -255,8 +255,9 @@ ALWAYS_INLINE bool fills_tiles(const struct product *product)
 
 void ISA(linear)(const struct product *product)
 {
-    static void (*const multiply_type[])(const struct product *) = {
-        [COMPUTE_F32] = multiply_f32, [COMPUTE_BF16] = multiply_bf16, [COMPUTE_INT8] = multiply_int8};
+    static void (*const multiply_type[])(const struct product *) = {[COMPUTE_F32] = multiply_f32,
+                                                                    [COMPUTE_BF16] = multiply_bf16,
+                                                                    [COMPUTE_INT8] = multiply_int8};
     if (HAS_TILES && fills_tiles(product))
         ISA(linear_tiles)(product);
     else

@@ -64,7 +64,7 @@ ALWAYS_INLINE void fetch_ahead(const struct block *b, size_t i)
 
 #define DOT(sum, x, w)                                                                             \
     do {                                                                                           \
-        if (type == COMPUTE_INT8) {                                                                 \
+        if (type == COMPUTE_INT8) {                                                                \
             tile_dot_bytes(sum, x, w);                                                             \
         } else {                                                                                   \
             tile_dot_bf16(sum, x, w);                                                              \
@@ -117,7 +117,7 @@ ALWAYS_INLINE void multiply_block(enum compute_type type, const struct product *
         sum_block(type, false, true, &block, sums);
     else
         sum_block(type, false, false, &block, sums);
-    ISA(finish_tile)(p, row, rows, column, columns, sums[0], BLOCK_COLUMNS);
+    ISA(tile_epilogue)(p, row, rows, column, columns, sums[0], BLOCK_COLUMNS);
 }
 
 /* Panels in the outer loop: two of them stay in the first cache while the rows pass. */

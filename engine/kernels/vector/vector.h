@@ -34,7 +34,7 @@ void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_sc
  * sums[rows, n] (integers for int8), sums_stride apart, with room for whole vectors, go into y from
  * this row and column on. */
 void ISA(linear_tiles)(const struct product *product);
-void ISA(finish_tile)(const struct product *product, size_t row, size_t rows, size_t column,
-                      size_t n, const float *sums, size_t sums_stride);
+void ISA(tile_epilogue)(const struct product *product, size_t row, size_t rows, size_t column,
+                        size_t n, const float *sums, size_t sums_stride);
 
 #endif

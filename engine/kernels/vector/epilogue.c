@@ -36,8 +36,8 @@ struct finish {
     size_t y_stride;
 };
 
-/* Of the tile at row and column. Other sums than those of integers and of AMX tiles began with the
- * bias. */
+/* Of the tile at row and column. Sums of integers, and those of AMX tiles, begin at zero and get
+ * the bias here; all others have begun with it. */
 static struct finish finish_at(const struct product *p, size_t row, size_t column)
 {
     bool is_int8 = p->w.type == COMPUTE_INT8;
@@ -58,8 +58,8 @@ static struct finish finish_at(const struct product *p, size_t row, size_t colum
 
 /* A vector of columns in all rows; only the first `n` are there, where not all are. What does not
  * change from row to row is a constant, so that the loop has nothing but arithmetic. */
-ALWAYS_INLINE void finish_vector(const struct finish *f, enum activation activation,
-                                 bool is_int8, bool has_residual, size_t rows, size_t c, size_t n,
+ALWAYS_INLINE void finish_vector(const struct finish *f, enum activation activation, bool is_int8,
+                                 bool has_residual, size_t rows, size_t c, size_t n,
                                  const float *sums, size_t sums_stride)
 {
     const vf scales = is_int8 ? load(f->scales + c) : splat(1.0f);
@@ -84,9 +84,9 @@ ALWAYS_INLINE void finish_vector(const struct finish *f, enum activation activat
     }
 }
 
-ALWAYS_INLINE void finish_vectors(const struct finish *f, enum activation activation,
-                                  bool is_int8, bool has_residual, size_t rows, size_t n,
-                                  const float *sums, size_t sums_stride)
+ALWAYS_INLINE void finish_vectors(const struct finish *f, enum activation activation, bool is_int8,
+                                  bool has_residual, size_t rows, size_t n, const float *sums,
+                                  size_t sums_stride)
 {
     size_t c = 0;
     for (; c + LANES <= n; c += LANES)
@@ -95,8 +95,8 @@ ALWAYS_INLINE void finish_vectors(const struct finish *f, enum activation activa
         finish_vector(f, activation, is_int8, has_residual, rows, c, n - c, sums, sums_stride);
 }
 
-ALWAYS_INLINE void finish_rows(const struct finish *f, enum activation activation,
-                               size_t rows, size_t n, const float *sums, size_t sums_stride)
+ALWAYS_INLINE void finish_rows(const struct finish *f, enum activation activation, size_t rows,
+                               size_t n, const float *sums, size_t sums_stride)
 {
     if (f->is_int8 && f->residual)
         finish_vectors(f, activation, true, true, rows, n, sums, sums_stride);
@@ -109,8 +109,8 @@ ALWAYS_INLINE void finish_rows(const struct finish *f, enum activation activatio
 }
 
 /* A function of its own, so that every shape of tile rounds alike. */
-void ISA(finish_tile)(const struct product *p, size_t row, size_t rows, size_t column, size_t n,
-                      const float *sums, size_t sums_stride)
+void ISA(tile_epilogue)(const struct product *p, size_t row, size_t rows, size_t column, size_t n,
+                        const float *sums, size_t sums_stride)
 {
     const struct finish finish = finish_at(p, row, column);
     switch (p->activation) {
