@@ -315,7 +315,6 @@ static int copy_results(const struct search *search, struct sentence *sentence)
             .tokens = tokens,
             .n_tokens = (size_t)result->n_tokens,
             .score = result->score,
-            .normalized_score = result->normalized_score,
         };
         tokens += result->n_tokens;
     }

@@ -85,6 +85,13 @@ static int rank(const struct search *search, const struct logit_scan *scans, int
     return n;
 }
 
+/* The ranking. In double precision: the largest penalty makes more of a long hypothesis than fits
+ * into a float, and less than fits into it without loss, where all would rank alike. */
+static double normalized(const struct search *search, float score, int n_tokens)
+{
+    return (double)score / pow(n_tokens, (double)search->decoding.length_penalty);
+}
+
 /* Live hypothesis b ends here with the given score. Older results come first among equals. */
 static void finish(struct search *search, int b, float score)
 {
@@ -93,7 +100,7 @@ static void finish(struct search *search, int b, float score)
         .n_tokens = search->t,
         .b = b,
         .score = score,
-        .normalized_score = score / powf((float)(search->t + 1), search->decoding.length_penalty),
+        .normalized_score = normalized(search, score, search->t + 1),
     };
     struct search_result *results = search->results;
     if (search->n_results == beam && result.normalized_score <= results[beam - 1].normalized_score)
@@ -128,8 +135,8 @@ static bool may_improve(const struct search *search)
 {
     if (search->n_results < search->decoding.beam_size)
         return true;
-    float best = search->score[0] / powf((float)search->t, search->decoding.length_penalty);
-    return best > search->results[search->n_results - 1].normalized_score;
+    return normalized(search, search->score[0], search->t) >
+           search->results[search->n_results - 1].normalized_score;
 }
 
 static void finish_all(struct search *search)

@@ -26,7 +26,8 @@ struct search_node {
 /* A finished hypothesis: its last token is node (n_tokens, b); the end token is not stored. */
 struct search_result {
     int n_tokens, b;
-    float score, normalized_score;
+    float score;
+    double normalized_score;
 };
 
 struct search {

@@ -30,7 +30,7 @@ struct norm {
 };
 
 struct embedding {
-    struct tensor table;
+    struct tensor table; /* its data owned, in the type of the file */
     float scale;
     float *positions; /* owned, [P,C] */
 };

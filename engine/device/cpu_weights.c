@@ -135,17 +135,11 @@ int cpu_norm_open(struct device *device, const struct tensor *gain, const struct
     return 0;
 }
 
-/* The table stays in the mapped file. */
-static ptrdiff_t table_bytes(const struct embedding *embedding)
-{
-    return (ptrdiff_t)(tensor_count(&embedding->table) * dtype_bytes(embedding->table.dtype));
-}
-
 void cpu_embedding_close(struct embedding *embedding)
 {
     if (!embedding)
         return;
-    mem_note(-table_bytes(embedding));
+    mem_free((void *)(uintptr_t)embedding->table.data);
     mem_free(embedding->positions);
     mem_free(embedding);
 }
@@ -174,19 +168,21 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
                        size_t n_positions, struct embedding **out)
 {
     (void)device;
-    size_t c = table->shape[1];
+    size_t c = table->shape[1], bytes = tensor_count(table) * dtype_bytes(table->dtype);
     struct embedding *embedding = mem_calloc(1, sizeof(*embedding));
     if (!embedding)
         return ACRE_ENOMEM;
+    void *rows = mem_alloc(bytes);
     embedding->table = *table;
+    embedding->table.data = rows;
     embedding->scale = scale;
-    mem_note(table_bytes(embedding));
     if (n_positions > 0)
         embedding->positions = mem_alloc(n_positions * c * sizeof(float));
-    if (n_positions > 0 && !embedding->positions) {
+    if (!rows || (n_positions > 0 && !embedding->positions)) {
         cpu_embedding_close(embedding);
         return ACRE_ENOMEM;
     }
+    memcpy(rows, table->data, bytes);
     if (n_positions > 0)
         fill_positions(n_positions, c, embedding->positions);
     *out = embedding;

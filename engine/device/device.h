@@ -81,9 +81,8 @@ struct stream_limits {
 struct device_ops {
     void (*close)(struct device *device);
 
-    /* Loading. The tensors stay mapped at least as long as what is made of them. Handles are owned
-     * by the caller, freed with the close below; 0, ACRE_ENOMEM. Products with a weight are
-     * computed in its type. */
+    /* Loading. The tensors are borrowed for the call. Handles are owned by the caller, freed with
+     * the close below; 0, ACRE_ENOMEM. Products with a weight are computed in its type. */
     int (*weight_open)(struct device *device, enum kernel_type type,
                        const struct weight_part *parts, size_t n_parts, struct weight **weight);
     /* A hint: where decoding multiplies with a weight, it does so with `next` afterwards. */
@@ -178,9 +177,16 @@ struct device {
     const char *name; /* "cpu avx2" */
 };
 
-/* "auto" or "cpu"; errors name what this build has. */
+/* Whether this build has it: one of ACRE_DEVICES. */
+bool device_is_known(const char *name);
 int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
+
+/* weight_open(), which explains its errors with the weight's name. Too many columns for sums of 8-bit
+ * products in 32 bits are ACRE_EUNSUPPORTED. */
+int device_bind_weight(struct device *device, enum kernel_type type,
+                       const struct weight_part *parts, size_t n_parts, const char *name,
+                       struct weight **weight, struct acre_err *err);
 
 /* The CPU backend; device_open() chooses. */
 int device_cpu_open(enum cpu_level level, struct device **device, struct acre_err *err);

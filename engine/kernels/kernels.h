@@ -66,6 +66,9 @@ struct area_rule {
 enum kernel_type { KERNEL_F32, KERNEL_BF16, KERNEL_INT8 };
 enum { KERNEL_TYPES = KERNEL_INT8 + 1 };
 
+/* The most products of two such integers that add up in 32 bits. */
+enum { KERNEL_MAX_INT8_K = INT32_MAX / (127 * 127) };
+
 const char *kernel_type_name(enum kernel_type type); /* "f32", "bf16", "int8" */
 
 /* False if no type is called so. */

@@ -37,7 +37,7 @@ struct lstm {
 struct binding {
     struct lstm *model;
     const struct config *config;
-    const struct safetensors *weights;
+    struct safetensors *weights;
     struct acre_err *err;
 };
 
@@ -61,10 +61,8 @@ static int bind_slice(const struct binding *binding, const char *name, const cha
     part.weight = tensor_rows(&part.weight, slice->row, slice->n);
     part.first_column = slice->first;
     part.n_columns = slice->k;
-    struct device *device = binding->model->device;
-    if (device->ops->weight_open(device, binding->config->compute_type, &part, 1, weight) != 0)
-        return err_set(binding->err, ACRE_ENOMEM, "%s: no memory for the packed weights", name);
-    return 0;
+    return device_bind_weight(binding->model->device, binding->config->compute_type, &part, 1, name,
+                              weight, binding->err);
 }
 
 static int bind_layer(const struct binding *binding, const char *side, size_t number, size_t inputs,
@@ -135,7 +133,7 @@ static int bind_all(const struct binding *binding)
 }
 
 static int bind_attention(struct lstm *model, const struct config *config,
-                          const struct safetensors *weights, struct acre_err *err)
+                          struct safetensors *weights, struct acre_err *err)
 {
     const struct layer_source source = {.device = model->device,
                                         .weights = weights,
@@ -147,7 +145,7 @@ static int bind_attention(struct lstm *model, const struct config *config,
                                &model->attention, &model->key, err);
 }
 
-int lstm_open(struct device *device, const struct config *config, const struct safetensors *weights,
+int lstm_open(struct device *device, const struct config *config, struct safetensors *weights,
               struct lstm **out, struct acre_err *err)
 {
     struct lstm *model = mem_calloc(1, sizeof(*model));

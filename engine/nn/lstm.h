@@ -30,7 +30,7 @@ struct lstm;
 enum { LSTM_CACHE_STEPS = 2 };
 
 /* Errors and lifetimes as transformer_open(). */
-int lstm_open(struct device *device, const struct config *config, const struct safetensors *weights,
+int lstm_open(struct device *device, const struct config *config, struct safetensors *weights,
               struct lstm **lstm, struct acre_err *err);
 void lstm_close(struct lstm *lstm); /* NULL is allowed */
 

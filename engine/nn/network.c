@@ -5,7 +5,7 @@
 #include "base/mem.h"
 
 int network_init(struct network *network, struct device *device, const struct config *config,
-                 const struct safetensors *weights, struct acre_err *err)
+                 struct safetensors *weights, struct acre_err *err)
 {
     *network = (struct network){.device = device};
     if (config_is_lstm(config))

@@ -19,7 +19,7 @@ struct network {
 
 /* By config->model_type. network_fini() frees what is there either way. */
 int network_init(struct network *network, struct device *device, const struct config *config,
-                 const struct safetensors *weights, struct acre_err *err);
+                 struct safetensors *weights, struct acre_err *err);
 void network_fini(struct network *network);
 
 int network_workspace_init(const struct network *network, size_t max_rows,

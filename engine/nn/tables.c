@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 /* The embedding of one side: its own tensor, or the shared one. */
-static int find_table(const struct safetensors *weights, const struct config *config,
+static int find_table(struct safetensors *weights, const struct config *config,
                       const char *own_name, int vocab_size, struct tensor *table,
                       struct acre_err *err)
 {
@@ -27,7 +27,7 @@ static int open_table(struct device *device, const struct config *config,
 }
 
 static int bind_output(struct tables *tables, struct device *device, const struct config *config,
-                       const struct safetensors *weights, const struct tensor *table,
+                       struct safetensors *weights, const struct tensor *table,
                        struct acre_err *err)
 {
     struct weight_part part = {.weight = *table, .scale = 1.0f};
@@ -37,13 +37,12 @@ static int bind_output(struct tables *tables, struct device *device, const struc
         if (status != 0)
             return status;
     }
-    if (device->ops->weight_open(device, config->compute_type, &part, 1, &tables->output) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the output layer");
-    return 0;
+    return device_bind_weight(device, config->compute_type, &part, 1, "output layer",
+                              &tables->output, err);
 }
 
 int tables_bind(struct tables *tables, struct device *device, const struct config *config,
-                const struct safetensors *weights, size_t n_positions, struct acre_err *err)
+                struct safetensors *weights, size_t n_positions, struct acre_err *err)
 {
     struct tensor source, target;
     int status = find_table(weights, config, "model.encoder.embed_tokens.weight",
@@ -59,7 +58,10 @@ int tables_bind(struct tables *tables, struct device *device, const struct confi
         tables->target = tables->source;
     else if (status == 0)
         status = open_table(device, config, &target, n_positions, &tables->target, err);
-    return status != 0 ? status : bind_output(tables, device, config, weights, &target, err);
+    if (status == 0)
+        status = bind_output(tables, device, config, weights, &target, err);
+    safetensors_release(weights);
+    return status;
 }
 
 void tables_fini(struct tables *tables, struct device *device)

@@ -14,7 +14,7 @@ struct tables {
 /* n_positions: of the position table that embeddings are added to; 0: none is. tables_fini() frees
  * what is there either way. */
 int tables_bind(struct tables *tables, struct device *device, const struct config *config,
-                const struct safetensors *weights, size_t n_positions, struct acre_err *err);
+                struct safetensors *weights, size_t n_positions, struct acre_err *err);
 void tables_fini(struct tables *tables, struct device *device);
 
 #endif

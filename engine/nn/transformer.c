@@ -104,8 +104,7 @@ static void chain_weights(const struct transformer *model)
 }
 
 int transformer_open(struct device *device, const struct config *config,
-                     const struct safetensors *weights, struct transformer **out,
-                     struct acre_err *err)
+                     struct safetensors *weights, struct transformer **out, struct acre_err *err)
 {
     struct transformer *model = mem_calloc(1, sizeof(*model));
     if (!model)

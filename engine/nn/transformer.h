@@ -15,7 +15,7 @@ struct transformer;
 /* Binds every tensor with its expected shape, for products in config->compute_type. `weights` and
  * `config` must live longer than the transformer, which the caller owns. */
 int transformer_open(struct device *device, const struct config *config,
-                     const struct safetensors *weights, struct transformer **transformer,
+                     struct safetensors *weights, struct transformer **transformer,
                      struct acre_err *err);
 void transformer_close(struct transformer *transformer); /* NULL is allowed */
 

@@ -46,3 +46,21 @@ def test_two_models_of_one_pair_are_told(tmp_path):
     assert ("warning models a-en-de and b-en-de both translate en to de by token: a-en-de answers, "
             "unless a request names b-en-de") in log
     assert log.count("both translate") == 1
+
+
+def test_a_model_file_cut_short_harms_nobody(tmp_path):
+    """Whatever happens to the file of a loaded model: the server has what it needs of it."""
+    for name, golden in (("en-de-token", GOLDEN), ("en-fr-char", GOLDEN.parent / "tiny-char")):
+        shutil.copytree(golden, tmp_path / name)
+    texts = [f"{SENTENCE[:-1]} {word}?" for word in ("today", "house", "window", "morning")]
+    server = Server(tmp_path)
+    try:
+        before = [server.post(f"/translate/{name}", json={"q": texts}).json()
+                  for name in ("en-de-token", "en-fr-char")]
+        for weights in tmp_path.glob("*/*.safetensors"):
+            os.truncate(weights, 0)
+        after = [server.post(f"/translate/{name}", json={"q": texts}).json()
+                 for name in ("en-de-token", "en-fr-char")]
+        assert after == before
+    finally:
+        assert server.stop() == 0
