@@ -168,21 +168,20 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
                        size_t n_positions, struct embedding **out)
 {
     (void)device;
-    size_t c = table->shape[1], bytes = tensor_count(table) * dtype_bytes(table->dtype);
+    size_t c = table->shape[1];
     struct embedding *embedding = mem_calloc(1, sizeof(*embedding));
-    if (!embedding)
+    if (!embedding) {
+        mem_free((void *)(uintptr_t)table->data);
         return ACRE_ENOMEM;
-    void *rows = mem_alloc(bytes);
+    }
     embedding->table = *table;
-    embedding->table.data = rows;
     embedding->scale = scale;
     if (n_positions > 0)
         embedding->positions = mem_alloc(n_positions * c * sizeof(float));
-    if (!rows || (n_positions > 0 && !embedding->positions)) {
+    if (n_positions > 0 && !embedding->positions) {
         cpu_embedding_close(embedding);
         return ACRE_ENOMEM;
     }
-    memcpy(rows, table->data, bytes);
     if (n_positions > 0)
         fill_positions(n_positions, c, embedding->positions);
     *out = embedding;

@@ -89,6 +89,7 @@ struct device_ops {
     void (*weight_follow)(struct weight *weight, const struct weight *next);
     int (*norm_open)(struct device *device, const struct tensor *gain, const struct tensor *bias,
                      struct norm **norm);
+    /* Takes the table's numbers, which are for mem_free(), also when it fails; keeps them. */
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
                           size_t n_positions, struct embedding **embedding);
     int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
@@ -182,8 +183,8 @@ bool device_is_known(const char *name);
 int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
 
-/* weight_open(), which explains its errors with the weight's name. Too many columns for sums of 8-bit
- * products in 32 bits are ACRE_EUNSUPPORTED. */
+/* weight_open(), which explains its errors with the weight's name. Too many columns for sums of
+ * 8-bit products in 32 bits are ACRE_EUNSUPPORTED. */
 int device_bind_weight(struct device *device, enum kernel_type type,
                        const struct weight_part *parts, size_t n_parts, const char *name,
                        struct weight **weight, struct acre_err *err);

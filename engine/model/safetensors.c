@@ -566,29 +566,22 @@ static void *take_room(struct safetensors *weights, size_t bytes)
     return block->memory + block->used - wanted;
 }
 
-/* Reads the numbers of an entry unless they are there. */
-static int read_numbers(struct safetensors *weights, struct entry *entry, struct tensor *tensor,
-                        struct acre_err *err)
+/* Reads the numbers of an entry. NULL as room: there is none. */
+static int read_numbers(const struct safetensors *weights, const struct entry *entry, void *room,
+                        struct tensor *tensor, struct acre_err *err)
 {
     const struct weight_file *file = &weights->files[entry->file];
-    size_t bytes = entry->end - entry->begin;
-    *tensor = entry->tensor;
-    tensor->data = entry->data ? entry->data : take_room(weights, bytes);
-    if (entry->data)
-        return 0;
-    if (!tensor->data)
+    if (!room)
         return err_set(err, ACRE_ENOMEM, "%s: %s: out of memory", file->name, entry->name);
-    void *room = (void *)(uintptr_t)tensor->data;
-    int code = read_part(file, file->section + entry->begin, bytes, room, err);
-    if (!code)
-        code = check_numbers(file, entry, tensor, err);
-    if (!code)
-        entry->data = room;
-    return code;
+    *tensor = entry->tensor;
+    tensor->data = room;
+    int code = read_part(file, file->section + entry->begin, entry->end - entry->begin, room, err);
+    return code ? code : check_numbers(file, entry, tensor, err);
 }
 
-int safetensors_get(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
-                    struct tensor *tensor, struct acre_err *err)
+/* The entry called `name` if it has this shape and a float type. */
+static int find_shaped(const struct safetensors *weights, const char *name, int n_dims,
+                       const size_t *shape, struct entry **out, struct acre_err *err)
 {
     struct entry *entry = find_entry(weights, name);
     char expected[128], found[128];
@@ -606,7 +599,39 @@ int safetensors_get(struct safetensors *weights, const char *name, int n_dims, c
         return err_set(err, ACRE_EMODEL, "%s: %s: expected shape %s, found %s", file, name,
                        expected, found);
     }
-    return read_numbers(weights, entry, tensor, err);
+    *out = entry;
+    return 0;
+}
+
+int safetensors_get(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
+                    struct tensor *tensor, struct acre_err *err)
+{
+    struct entry *entry;
+    int code = find_shaped(weights, name, n_dims, shape, &entry, err);
+    if (!code && !entry->data) {
+        void *room = take_room(weights, entry->end - entry->begin);
+        code = read_numbers(weights, entry, room, tensor, err);
+        entry->data = code ? NULL : room;
+    }
+    if (code)
+        return code;
+    *tensor = entry->tensor;
+    tensor->data = entry->data;
+    return 0;
+}
+
+int safetensors_take(const struct safetensors *weights, const char *name, int n_dims,
+                     const size_t *shape, struct tensor *tensor, struct acre_err *err)
+{
+    struct entry *entry;
+    int code = find_shaped(weights, name, n_dims, shape, &entry, err);
+    if (code)
+        return code;
+    void *room = mem_alloc(entry->end - entry->begin);
+    code = read_numbers(weights, entry, room, tensor, err);
+    if (code)
+        mem_free(room);
+    return code;
 }
 
 const struct tensor *safetensors_find(const struct safetensors *weights, const char *name)

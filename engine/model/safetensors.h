@@ -31,6 +31,10 @@ void safetensors_close(struct safetensors *weights); /* NULL is allowed */
 int safetensors_get(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
                     struct tensor *tensor, struct acre_err *err);
 
+/* The same, with numbers that the caller owns: tensor->data is for mem_free(). */
+int safetensors_take(const struct safetensors *weights, const char *name, int n_dims,
+                     const size_t *shape, struct tensor *tensor, struct acre_err *err);
+
 /* Ends the life of the numbers of all tensors handed out: for when they have been packed. */
 void safetensors_release(struct safetensors *weights);
 
