@@ -69,11 +69,17 @@ typedef void acre_log_fn(void *user, enum acre_log_level level, const char *line
 /* The largest values of the options below. */
 enum { ACRE_MAX_THREADS = 1024, ACRE_MAX_BATCH_SIZE = 1024, ACRE_MAX_BEAM_SIZE = 64 };
 
+/* What this build takes, for people; and whether a name is among it. */
+#define ACRE_DEVICES "auto or cpu"
+#define ACRE_COMPUTE_TYPES "auto, f32, bf16 or int8"
+bool acre_has_device(const char *name);
+bool acre_has_compute_type(const char *name);
+
 /* Zero in any field means its default. */
 struct acre_options {
-    const char *device;       /* "auto" (default), "cpu" */
-    const char *compute_type; /* "f32", "bf16", "int8"; "auto" (default): what a model's config.json
-                               * says it was evaluated in, else f32 */
+    const char *device;       /* one of ACRE_DEVICES; default "auto" */
+    const char *compute_type; /* one of ACRE_COMPUTE_TYPES; default "auto": what a model's
+                               * config.json says it was evaluated in, else f32 */
     int n_threads;            /* worker threads; default: the CPUs this process may use */
     int batch_size;           /* most sentences one worker decodes together; default 32 */
     int max_beam_size;        /* largest beam a request may ask for; default 8 */
@@ -103,12 +109,14 @@ int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 struct acre_decoding {
-    int beam_size;    /* 1 = greedy */
-    int n_hypotheses; /* at most beam_size */
-    int min_length;   /* target tokens without the end token */
-    int max_length;   /* likewise; there the end token is forced and adds 0 to the score */
-    float length_penalty;
+    int beam_size;        /* 1 = greedy */
+    int n_hypotheses;     /* at most beam_size */
+    int min_length;       /* target tokens without the end token */
+    int max_length;       /* likewise; there the end token is forced and adds 0 to the score */
+    float length_penalty; /* from -ACRE_MAX_LENGTH_PENALTY to ACRE_MAX_LENGTH_PENALTY */
 };
+
+enum { ACRE_MAX_LENGTH_PENALTY = 10 };
 
 /* Strings live as long as the model. */
 struct acre_model_info {

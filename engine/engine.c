@@ -48,13 +48,29 @@ int engine_check_range(const char *name, int value, int max, struct acre_err *er
                    value);
 }
 
-int engine_compute_type(const char *name, enum compute_type *type, struct acre_err *err)
+bool acre_has_device(const char *name)
+{
+    return device_is_known(name);
+}
+
+static bool parse_compute_type(const char *name, enum compute_type *type)
 {
     *type = COMPUTE_F32;
-    if (!strcmp(name, "auto") || compute_type_parse(name, type))
+    return !strcmp(name, "auto") || compute_type_parse(name, type);
+}
+
+bool acre_has_compute_type(const char *name)
+{
+    enum compute_type type;
+    return parse_compute_type(name, &type);
+}
+
+int engine_compute_type(const char *name, enum compute_type *type, struct acre_err *err)
+{
+    if (parse_compute_type(name, type))
         return 0;
     return err_set(err, ACRE_EUNSUPPORTED,
-                   "compute_type: expected auto, f32, bf16 or int8 on a CPU, found \"%s\"", name);
+                   "compute_type: expected " ACRE_COMPUTE_TYPES ", found \"%s\"", name);
 }
 
 static int choose_type(struct acre_engine *engine, struct acre_err *err)
@@ -133,7 +149,6 @@ static void model_close(struct acre_model *model)
     constraint_close(model->constraint);
     network_close(model->network);
     tokenizer_close(model->tokenizer);
-    safetensors_close(model->weights);
     config_fini(&model->config);
     mem_free(model->name);
     mem_free(model);
@@ -185,7 +200,7 @@ static void fill_info(struct acre_model *model)
         .level = tokenizer_is_bytes(model->tokenizer) ? "char" : "token",
         .model_type = config->model_type,
         .compute_type = compute_type_name(config->compute_type),
-        .parameters = safetensors_parameters(model->weights),
+        .parameters = model->parameters,
         .d_model = config->d_model,
         .encoder_layers = config->encoder_layers,
         .decoder_layers = config->decoder_layers,
@@ -248,15 +263,16 @@ static int check_key_weights(const struct config *config, const struct safetenso
 static int load_weights(struct acre_engine *engine, const char *directory, struct acre_model *model,
                         struct acre_err *err)
 {
-    int status = safetensors_open(directory, &model->weights, err);
-    if (status == 0)
-        status = check_key_weights(&model->config, model->weights, err);
-    if (status == 0)
-        status = network_open(engine->device, &model->config, model->weights, &model->network, err);
+    struct safetensors *weights;
+    int status = safetensors_open(directory, &weights, err);
     if (status != 0)
         return status;
-    safetensors_release(model->weights);
-    return 0;
+    status = check_key_weights(&model->config, weights, err);
+    if (status == 0)
+        status = network_open(engine->device, &model->config, weights, &model->network, err);
+    model->parameters = safetensors_parameters(weights);
+    safetensors_close(weights);
+    return status;
 }
 
 static int load(struct acre_engine *engine, const char *directory, struct acre_model *model,

@@ -32,7 +32,7 @@ struct acre_model {
     struct acre_model *next;
     char *name;
     struct config config;
-    struct safetensors *weights; /* mapped: embeddings are read from there */
+    uint64_t parameters;
     struct tokenizer *tokenizer;
     struct network *network;
     struct constraint *constraint;

@@ -247,10 +247,10 @@ static int check_decoding(const struct acre_engine *engine, const struct acre_mo
         status = check_int("max_length", decoding->max_length, 1, longest, err);
     if (status == 0)
         status = check_int("min_length", decoding->min_length, 0, decoding->max_length, err);
-    if (status == 0 && !(fabsf(decoding->length_penalty) <= 100.0f))
-        status = err_set(err, ACRE_EOPTION,
-                         "length_penalty: expected a number from -100 to 100, found %g",
-                         (double)decoding->length_penalty);
+    if (status == 0 && !(fabsf(decoding->length_penalty) <= ACRE_MAX_LENGTH_PENALTY))
+        status = err_set(
+            err, ACRE_EOPTION, "length_penalty: expected a number from %d to %d, found %g",
+            -ACRE_MAX_LENGTH_PENALTY, ACRE_MAX_LENGTH_PENALTY, (double)decoding->length_penalty);
     return status;
 }
 

@@ -50,28 +50,48 @@ int file_open(const char *path, const char *name, size_t *bytes, struct acre_err
     return descriptor;
 }
 
-/* Reads until `bytes` or the end of the file; the file may have become shorter since. */
+/* Reads until `n` bytes or the end of the file. */
+static int read_some(int descriptor, const char *name, size_t first, size_t n, char *out,
+                     size_t *n_read, struct acre_err *err)
+{
+    *n_read = 0;
+    while (*n_read < n) {
+        ssize_t got = pread(descriptor, out + *n_read, n - *n_read, (off_t)(first + *n_read));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return cannot(name, "read", errno, err);
+        if (got == 0)
+            break;
+        *n_read += (size_t)got;
+    }
+    return 0;
+}
+
+int file_read_part(int descriptor, const char *name, size_t first, size_t n, void *out,
+                   struct acre_err *err)
+{
+    size_t n_read;
+    int code = read_some(descriptor, name, first, n, out, &n_read, err);
+    if (!code && n_read < n)
+        code = err_set(err, ACRE_EIO, "%s: expected %zu bytes, found %zu: it became shorter", name,
+                       first + n, first + n_read);
+    return code;
+}
+
+/* Reads until `bytes` or the end of the file, which may have become shorter since. */
 static int read_all(int descriptor, const char *name, size_t bytes, struct text *text,
                     struct acre_err *err)
 {
     text->bytes = mem_alloc(bytes + 1);
     if (!text->bytes)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
-    while (text->n < bytes) {
-        ssize_t got = read(descriptor, text->bytes + text->n, bytes - text->n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            int error = errno;
-            text_fini(text);
-            return cannot(name, "read", error, err);
-        }
-        if (got == 0)
-            break;
-        text->n += (size_t)got;
-    }
-    text->bytes[text->n] = '\0';
-    return 0;
+    int code = read_some(descriptor, name, 0, bytes, text->bytes, &text->n, err);
+    if (code)
+        text_fini(text);
+    else
+        text->bytes[text->n] = '\0';
+    return code;
 }
 
 static int read_path(const char *path, const char *name, size_t max_bytes, struct text *text,

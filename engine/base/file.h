@@ -1,6 +1,6 @@
-/* file.h - whole small files in memory, with a size limit.
+/* file.h - files in memory: whole small ones, with a size limit, and parts of large ones.
  *
- * For configuration, vocabularies and tokenizer models; weights are mapped instead. A path is a
+ * Configuration, vocabularies and tokenizer models are read whole, weights in parts. A path is a
  * directory and a name, so that messages can say the name alone ("config.json: ...") and whoever
  * knows the directory puts it in front.
  */
@@ -33,6 +33,10 @@ void text_fini(struct text *text);
 /* Opens a regular file for reading and tells its size: a descriptor, or ACRE_EIO. `name` is what
  * messages call it. */
 int file_open(const char *path, const char *name, size_t *bytes, struct acre_err *err);
+
+/* Reads bytes [first, first + n) of an open file; ACRE_EIO if it ends before. */
+int file_read_part(int descriptor, const char *name, size_t first, size_t n, void *out,
+                   struct acre_err *err);
 
 bool file_exists(const char *directory, const char *name);
 

@@ -34,12 +34,12 @@ static void apply_quota(double quota, double period, double *least)
 static int read_numbers(const char *folder, const char *name, double *first, double *second)
 {
     char path[PATH_MAX];
-    int n = 0;
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= PATH_MAX)
+        return 0;
     FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    n = second ? fscanf(file, "%lf %lf", first, second) : fscanf(file, "%lf", first);
+    int n = second ? fscanf(file, "%lf %lf", first, second) : fscanf(file, "%lf", first);
     fclose(file);
     return n;
 }

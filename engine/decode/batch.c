@@ -155,9 +155,7 @@ static int take_results(struct sentence *sentence, const struct ended *ended)
     for (size_t i = 0; i < n; i++) {
         const struct ended_hypothesis *from = &ended->hypotheses[i];
         struct sentence_hypothesis *to = &sentence->hypotheses[i];
-        *to = (struct sentence_hypothesis){.n_tokens = from->n_tokens,
-                                           .score = from->score,
-                                           .normalized_score = from->normalized_score};
+        *to = (struct sentence_hypothesis){.n_tokens = from->n_tokens, .score = from->score};
         to->tokens = copy(from->tokens, from->n_tokens, &place);
         to->alignment = copy(from->alignment, from->n_tokens, &place);
     }

@@ -18,7 +18,7 @@ struct queue;
 struct sentence_hypothesis {
     const int32_t *tokens; /* [n_tokens], part of sentence.tokens, end token left out */
     size_t n_tokens;
-    float score, normalized_score;
+    float score;
     const int32_t *alignment; /* [n_tokens] places of source tokens, part of sentence.tokens; NULL:
                                * not asked for */
 };

@@ -107,7 +107,7 @@ struct forced {
 struct ended_hypothesis {
     const int32_t *tokens; /* [n_tokens], without start and end token */
     size_t n_tokens;
-    float score, normalized_score;
+    float score;
     const int32_t *alignment; /* [n_tokens] places of source tokens; NULL: not asked for */
 };
 
@@ -128,9 +128,8 @@ struct progress {
 struct device_ops {
     void (*close)(struct device *device);
 
-    /* Loading. The tensors stay mapped at least as long as what is made of them. Handles are owned
-     * by the caller, freed with the close below; 0, ACRE_ENOMEM. Products with a weight are
-     * computed in its type. */
+    /* Loading. The tensors are borrowed for the call. Handles are owned by the caller, freed with
+     * the close below; 0, ACRE_ENOMEM. Products with a weight are computed in its type. */
     int (*weight_open)(struct device *device, enum compute_type type,
                        const struct weight_part *parts, size_t n_parts, struct weight **weight);
     /* A hint: a step multiplies with these weights in this order, one step after the other. */
@@ -138,7 +137,8 @@ struct device_ops {
     int (*norm_open)(struct device *device, const struct tensor *gain, const struct tensor *bias,
                      struct norm **norm);
     /* Positions are MarianMT's: sines in the first half of the vector, cosines in the second; none
-     * are added where n_positions is 0. */
+     * are added where n_positions is 0. Takes the numbers of the table, which are for mem_free(),
+     * also when it fails; keeps them. */
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
                           size_t n_positions, struct embedding **embedding);
     int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
@@ -269,9 +269,16 @@ struct device {
     int runs_ahead;   /* steps that may be under way while the host plans the next one */
 };
 
-/* "auto" or "cpu"; errors name what this build has. */
+/* Whether this build has it: one of ACRE_DEVICES. */
+bool device_is_known(const char *name);
 int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
+
+/* weight_open(), which explains its errors with the weight's name. Too many columns for sums of
+ * 8-bit products in 32 bits are ACRE_EUNSUPPORTED. */
+int device_bind_weight(struct device *device, enum compute_type type,
+                       const struct weight_part *parts, size_t n_parts, const char *name,
+                       struct weight **weight, struct acre_err *err);
 
 /* The CPU backend; device_open() chooses. */
 int device_cpu_open(enum cpu_level level, struct device **device, struct acre_err *err);

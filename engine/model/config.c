@@ -537,7 +537,8 @@ static int read_decoding(const struct json_object *object, struct config *config
     if (!code)
         code = json_opt_int(object, "num_beams", 1, MAX_BEAM, &generation->num_beams, err);
     if (!code)
-        code = json_opt_float(object, "length_penalty", -10, 10, &generation->length_penalty, err);
+        code = json_opt_float(object, "length_penalty", -ACRE_MAX_LENGTH_PENALTY,
+                              ACRE_MAX_LENGTH_PENALTY, &generation->length_penalty, err);
     if (!code)
         code = json_opt_bool(object, "renormalize_logits", &config->renormalize, err);
     return code ? code : read_forbidden(object, config, err);

@@ -12,7 +12,7 @@
 
 struct random_weights {
     struct safetensors *tensors; /* owned */
-    void *file;                  /* owned: what they are mapped from */
+    void *file;                  /* owned: what they are read from */
     size_t file_bytes;
 };
 

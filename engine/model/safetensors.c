@@ -2,8 +2,9 @@
  * and metadata are borrowed from it. Tensors of types that Acre does not compute with may stand in
  * a file; they are checked and remembered, so that asking for one says why it is refused.
  *
- * Opening maps each file, reads its header to `entries`, and sorts them all at the end. Whatever
- * fails, safetensors_close() frees the half-built object.
+ * Opening reads the header of each file to `entries`, and sorts them all at the end; numbers are
+ * read when they are asked for. Nothing is mapped: reading from a mapping of a file that has become
+ * shorter since ends the process. Whatever fails, safetensors_close() frees the half-built object.
  */
 #include "model/safetensors.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -24,14 +24,14 @@
 #define BUFFER_NAME "buffer"
 
 enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000, MAX_SHARDS = 1000 };
+enum { BLOCK_BYTES = 2 << 20, ALIGNMENT = 64 }; /* of what tensors are read to */
 
 struct weight_file {
-    char *name; /* owned: what messages call it */
-    const unsigned char *data;
+    char *name;       /* owned: what messages call it */
+    int descriptor;   /* owned; negative: it is in memory */
+    const char *data; /* borrowed: there */
     size_t bytes;
-    bool is_mapped;
-    const unsigned char *section; /* the data behind the header */
-    size_t section_bytes;
+    size_t section, section_bytes; /* the data behind the header */
     json_t *header;
 };
 
@@ -41,7 +41,13 @@ struct entry {
     size_t file;
     size_t begin, end; /* in the file's section */
     struct tensor tensor;
-    void *copy; /* owned: the data, where the file does not align it */
+    void *data; /* in a block: what has been read, or NULL */
+};
+
+/* Memory for numbers, used again after each release. */
+struct block {
+    char *memory; /* owned */
+    size_t bytes, used;
 };
 
 struct safetensors {
@@ -51,6 +57,8 @@ struct safetensors {
     size_t n_entries, entries_capacity;
     size_t n_floats;
     uint64_t n_parameters;
+    struct block *blocks;
+    size_t n_blocks, blocks_capacity;
 };
 
 /* ---- Types ----------------------------------------------------------------------------------- */
@@ -152,40 +160,45 @@ static int read_entry(const struct json_object *object, size_t section_bytes, st
     return 0;
 }
 
-/* Points the entry at its data; copies it if a float there would not be aligned. */
-static int place_entry(const struct weight_file *file, struct entry *entry, struct acre_err *err)
+/* ---- One file -------------------------------------------------------------------------------- */
+
+/* Reads bytes [first, first + n) of the file. */
+static int read_part(const struct weight_file *file, size_t first, size_t n, void *out,
+                     struct acre_err *err)
 {
-    const unsigned char *data = file->section + entry->begin;
-    entry->tensor.data = data;
-    if (entry->other || (uintptr_t)data % dtype_bytes(entry->tensor.dtype) == 0)
-        return 0;
-    entry->copy = mem_alloc(entry->end - entry->begin);
-    if (!entry->copy)
-        return err_set(err, ACRE_ENOMEM, "%s: %s: out of memory", file->name, entry->name);
-    memcpy(entry->copy, data, entry->end - entry->begin);
-    entry->tensor.data = entry->copy;
+    if (file->descriptor >= 0)
+        return file_read_part(file->descriptor, file->name, first, n, out, err);
+    memcpy(out, file->data + first, n);
     return 0;
 }
 
-/* ---- One file -------------------------------------------------------------------------------- */
-
 static int parse_header(struct weight_file *file, struct json_object *object, struct acre_err *err)
 {
+    unsigned char length[LENGTH_BYTES];
     if (file->bytes < LENGTH_BYTES)
         return err_set(err, ACRE_EMODEL, "%s: expected at least 8 bytes, found %zu", file->name,
                        file->bytes);
+    int code = read_part(file, 0, LENGTH_BYTES, length, err);
+    if (code)
+        return code;
     uint64_t header_bytes = 0;
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
-        header_bytes = header_bytes << 8 | file->data[i];
+        header_bytes = header_bytes << 8 | length[i];
     size_t rest = file->bytes - LENGTH_BYTES;
     size_t most = rest < MAX_HEADER_BYTES ? rest : MAX_HEADER_BYTES;
     if (header_bytes > most)
         return err_set(err, ACRE_EMODEL, "%s: header: expected at most %zu bytes, found %llu",
                        file->name, most, (unsigned long long)header_bytes);
-    file->section = file->data + LENGTH_BYTES + header_bytes;
+    file->section = LENGTH_BYTES + header_bytes;
     file->section_bytes = rest - header_bytes;
-    return json_parse(file->name, (const char *)file->data + LENGTH_BYTES, header_bytes,
-                      &file->header, object, err);
+    char *header = mem_alloc(header_bytes);
+    if (!header)
+        return err_set(err, ACRE_ENOMEM, "%s: out of memory", file->name);
+    code = read_part(file, LENGTH_BYTES, header_bytes, header, err);
+    if (!code)
+        code = json_parse(file->name, header, header_bytes, &file->header, object, err);
+    mem_free(header);
+    return code;
 }
 
 static int check_metadata(const struct json_object *header, const json_t *metadata,
@@ -217,8 +230,6 @@ static int add_entry(struct safetensors *weights, size_t file_index,
     *entry = (struct entry){.name = name, .file = file_index};
     int code = read_entry(&object, file->section_bytes, entry, err);
     if (!code)
-        code = place_entry(file, entry, err);
-    if (!code)
         weights->n_entries++;
     return code;
 }
@@ -245,7 +256,7 @@ static int check_overlap(const struct weight_file *file, struct entry *entries, 
     return 0;
 }
 
-static int read_file(struct safetensors *weights, size_t file_index, struct acre_err *err)
+static int read_header(struct safetensors *weights, size_t file_index, struct acre_err *err)
 {
     struct weight_file *file = &weights->files[file_index];
     struct json_object header;
@@ -268,23 +279,6 @@ static int read_file(struct safetensors *weights, size_t file_index, struct acre
     return check_overlap(file, weights->entries + first, weights->n_entries - first, err);
 }
 
-static int map_file(struct weight_file *file, const char *path, struct acre_err *err)
-{
-    int descriptor = file_open(path, file->name, &file->bytes, err);
-    if (descriptor < 0)
-        return descriptor;
-    int code = 0;
-    if (file->bytes > 0) { /* an empty file cannot be mapped; parse_header() refuses it */
-        void *data = mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-        file->is_mapped = data != MAP_FAILED;
-        file->data = file->is_mapped ? data : NULL;
-        if (!file->is_mapped) /* UNTESTED: needs an exhausted address space */
-            code = err_set(err, ACRE_EIO, "%s: cannot be mapped: errno %d", file->name, errno);
-    }
-    close(descriptor);
-    return code;
-}
-
 /* A new file at the end of weights->files; NULL if out of memory. */
 static struct weight_file *new_file(struct safetensors *weights, const char *name,
                                     struct acre_err *err)
@@ -293,7 +287,7 @@ static struct weight_file *new_file(struct safetensors *weights, const char *nam
     if (!mem_reserve(&weights->files, &weights->files_capacity, weights->n_files + 1,
                      sizeof(*weights->files))) {
         file = &weights->files[weights->n_files];
-        *file = (struct weight_file){.name = mem_copy_text(name, strlen(name))};
+        *file = (struct weight_file){.name = mem_copy_text(name, strlen(name)), .descriptor = -1};
     }
     if (!file || !file->name) {
         err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
@@ -303,7 +297,7 @@ static struct weight_file *new_file(struct safetensors *weights, const char *nam
     return file;
 }
 
-/* Maps and reads directory/name, or the path `name` if directory is NULL. */
+/* Opens directory/name, or the path `name` if directory is NULL. */
 static int add_file(struct safetensors *weights, const char *directory, const char *name,
                     struct acre_err *err)
 {
@@ -313,9 +307,11 @@ static int add_file(struct safetensors *weights, const char *directory, const ch
     char *path = file_path(directory, name);
     if (!path)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
-    int code = map_file(file, path, err);
+    file->descriptor = file_open(path, name, &file->bytes, err);
     mem_free(path);
-    return code ? code : read_file(weights, weights->n_files - 1, err);
+    if (file->descriptor < 0)
+        return file->descriptor;
+    return read_header(weights, weights->n_files - 1, err);
 }
 
 /* ---- All files ------------------------------------------------------------------------------- */
@@ -351,7 +347,7 @@ static int finish(struct safetensors *weights, struct acre_err *err)
     return 0;
 }
 
-static const struct entry *find_in(const struct entry *entries, size_t n, const char *name)
+static struct entry *find_in(struct entry *entries, size_t n, const char *name)
 {
     while (n > 0) {
         size_t half = n / 2;
@@ -368,9 +364,9 @@ static const struct entry *find_in(const struct entry *entries, size_t n, const 
     return NULL;
 }
 
-static const struct entry *find_entry(const struct safetensors *weights, const char *name)
+static struct entry *find_entry(const struct safetensors *weights, const char *name)
 {
-    const struct entry *entry = find_in(weights->entries, weights->n_floats, name);
+    struct entry *entry = find_in(weights->entries, weights->n_floats, name);
     return entry ? entry
                  : find_in(weights->entries + weights->n_floats,
                            weights->n_entries - weights->n_floats, name);
@@ -496,29 +492,30 @@ int safetensors_open_buffer(const void *data, size_t bytes, struct safetensors *
         return hand_out(object, ACRE_ENOMEM, weights);
     file->data = data;
     file->bytes = bytes;
-    int code = read_file(object, 0, err);
+    int code = read_header(object, 0, err);
     return hand_out(object, code ? code : finish(object, err), weights);
 }
 
-void safetensors_release(const struct safetensors *weights)
+void safetensors_release(struct safetensors *weights)
 {
-    for (size_t i = 0; i < weights->n_files; i++)
-        if (weights->files[i].is_mapped)
-            madvise((void *)(uintptr_t)weights->files[i].data, weights->files[i].bytes,
-                    MADV_DONTNEED);
+    for (size_t i = 0; i < weights->n_entries; i++)
+        weights->entries[i].data = NULL;
+    for (size_t i = 0; i < weights->n_blocks; i++)
+        weights->blocks[i].used = 0;
 }
 
 void safetensors_close(struct safetensors *weights)
 {
     if (!weights)
         return;
-    for (size_t i = 0; i < weights->n_entries; i++)
-        mem_free(weights->entries[i].copy);
+    for (size_t i = 0; i < weights->n_blocks; i++)
+        mem_unmap(weights->blocks[i].memory, weights->blocks[i].bytes);
+    mem_free(weights->blocks);
     for (size_t i = 0; i < weights->n_files; i++) {
         struct weight_file *file = &weights->files[i];
         json_decref(file->header);
-        if (file->is_mapped)
-            munmap((void *)(uintptr_t)file->data, file->bytes);
+        if (file->descriptor >= 0)
+            close(file->descriptor);
         mem_free(file->name);
     }
     mem_free(weights->entries);
@@ -536,10 +533,57 @@ static void show_shape(int n_dims, const size_t *shape, char out[128])
     snprintf(out + used, (size_t)(128 - used), "]");
 }
 
-int safetensors_get(const struct safetensors *weights, const char *name, int n_dims,
-                    const size_t *shape, struct tensor *tensor, struct acre_err *err)
+/* Refuses a tensor with a number that is infinite or none. */
+static int check_numbers(const struct weight_file *file, const struct entry *entry,
+                         const struct tensor *tensor, struct acre_err *err)
 {
-    const struct entry *entry = find_entry(weights, name);
+    size_t place = tensor_first_not_finite(tensor);
+    float found;
+    if (place == tensor_count(tensor))
+        return 0;
+    tensor_read(tensor, place, 1, &found);
+    return err_set(err, ACRE_EMODEL, "%s: %s: expected finite numbers, found %g at index %zu",
+                   file->name, entry->name, (double)found, place);
+}
+
+/* Room for a tensor, until the next release; NULL if out of memory. */
+static void *take_room(struct safetensors *weights, size_t bytes)
+{
+    size_t wanted = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, i = 0;
+    while (i < weights->n_blocks && weights->blocks[i].bytes - weights->blocks[i].used < wanted)
+        i++;
+    if (i == weights->n_blocks) {
+        struct block block = {.bytes = wanted > BLOCK_BYTES ? wanted : BLOCK_BYTES};
+        if (mem_reserve(&weights->blocks, &weights->blocks_capacity, i + 1, sizeof(block)))
+            return NULL;
+        block.memory = mem_map(block.bytes);
+        if (!block.memory)
+            return NULL;
+        weights->blocks[weights->n_blocks++] = block;
+    }
+    struct block *block = &weights->blocks[i];
+    block->used += wanted;
+    return block->memory + block->used - wanted;
+}
+
+/* Reads the numbers of an entry. NULL as room: there is none. */
+static int read_numbers(const struct safetensors *weights, const struct entry *entry, void *room,
+                        struct tensor *tensor, struct acre_err *err)
+{
+    const struct weight_file *file = &weights->files[entry->file];
+    if (!room)
+        return err_set(err, ACRE_ENOMEM, "%s: %s: out of memory", file->name, entry->name);
+    *tensor = entry->tensor;
+    tensor->data = room;
+    int code = read_part(file, file->section + entry->begin, entry->end - entry->begin, room, err);
+    return code ? code : check_numbers(file, entry, tensor, err);
+}
+
+/* The entry called `name` if it has this shape and a float type. */
+static int find_shaped(const struct safetensors *weights, const char *name, int n_dims,
+                       const size_t *shape, struct entry **out, struct acre_err *err)
+{
+    struct entry *entry = find_entry(weights, name);
     char expected[128], found[128];
     show_shape(n_dims, shape, expected);
     if (!entry)
@@ -555,8 +599,39 @@ int safetensors_get(const struct safetensors *weights, const char *name, int n_d
         return err_set(err, ACRE_EMODEL, "%s: %s: expected shape %s, found %s", file, name,
                        expected, found);
     }
-    *tensor = *have;
+    *out = entry;
     return 0;
+}
+
+int safetensors_get(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
+                    struct tensor *tensor, struct acre_err *err)
+{
+    struct entry *entry;
+    int code = find_shaped(weights, name, n_dims, shape, &entry, err);
+    if (!code && !entry->data) {
+        void *room = take_room(weights, entry->end - entry->begin);
+        code = read_numbers(weights, entry, room, tensor, err);
+        entry->data = code ? NULL : room;
+    }
+    if (code)
+        return code;
+    *tensor = entry->tensor;
+    tensor->data = entry->data;
+    return 0;
+}
+
+int safetensors_take(const struct safetensors *weights, const char *name, int n_dims,
+                     const size_t *shape, struct tensor *tensor, struct acre_err *err)
+{
+    struct entry *entry;
+    int code = find_shaped(weights, name, n_dims, shape, &entry, err);
+    if (code)
+        return code;
+    void *room = mem_alloc(entry->end - entry->begin);
+    code = read_numbers(weights, entry, room, tensor, err);
+    if (code)
+        mem_free(room);
+    return code;
 }
 
 const struct tensor *safetensors_find(const struct safetensors *weights, const char *name)

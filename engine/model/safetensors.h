@@ -1,9 +1,9 @@
-/* safetensors.h - the tensors of a model directory, mapped read-only.
+/* safetensors.h - the tensors of a model directory.
  *
  * Reads model.safetensors, or the shards that model.safetensors.index.json names. The files are
  * input from outside: every offset, size, shape and name is checked before a tensor is handed out,
- * and an error names file, tensor, what was expected and what was found. Immutable once open, so
- * any thread may read.
+ * and an error names file, tensor, what was expected and what was found. So is every number when a
+ * tensor is read: only finite ones are handed out. Used by one thread at a time.
  */
 #ifndef MODEL_SAFETENSORS_H
 #define MODEL_SAFETENSORS_H
@@ -26,15 +26,19 @@ int safetensors_open_buffer(const void *data, size_t bytes, struct safetensors *
                             struct acre_err *err);
 void safetensors_close(struct safetensors *weights); /* NULL is allowed */
 
-/* Gives the pages of the mapped files back; those that are read again come back. For when weights
- * have been packed: only embeddings are read from the files then. */
-void safetensors_release(const struct safetensors *weights);
+/* The tensor `name` with exactly this shape and any of the float types. Its numbers are read from
+ * the file, and stay in memory until the next release. */
+int safetensors_get(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
+                    struct tensor *tensor, struct acre_err *err);
 
-/* The tensor `name` with exactly this shape and any of the float types. */
-int safetensors_get(const struct safetensors *weights, const char *name, int n_dims,
-                    const size_t *shape, struct tensor *tensor, struct acre_err *err);
+/* The same, with numbers that the caller owns: tensor->data is for mem_free(). */
+int safetensors_take(const struct safetensors *weights, const char *name, int n_dims,
+                     const size_t *shape, struct tensor *tensor, struct acre_err *err);
 
-/* Borrowed; NULL if there is none. */
+/* Ends the life of the numbers of all tensors handed out: for when they have been packed. */
+void safetensors_release(struct safetensors *weights);
+
+/* Type and shape of a tensor, without its numbers. Borrowed; NULL if there is none. */
 const struct tensor *safetensors_find(const struct safetensors *weights, const char *name);
 
 /* The value of `key` in the (first) file's __metadata__; NULL if there is none. Borrowed. */

@@ -57,8 +57,8 @@ struct architecture {
 
     /* Binds every tensor with its expected shape, for products in config->compute_type. `weights`
      * and `config` must live longer than the network, which the caller owns. */
-    int (*open)(struct device *device, const struct config *config,
-                const struct safetensors *weights, struct network **network, struct acre_err *err);
+    int (*open)(struct device *device, const struct config *config, struct safetensors *weights,
+                struct network **network, struct acre_err *err);
     void (*close)(struct network *network);
     void (*needs)(const struct network *network, struct network_needs *needs);
 

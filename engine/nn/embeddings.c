@@ -1,33 +1,36 @@
 #include "nn/embeddings.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 
-/* The embedding of one side: its own tensor, or the shared one. */
-static int find_table(const struct safetensors *weights, const struct config *config,
-                      const char *own_name, int vocab_size, struct tensor *table,
-                      struct acre_err *err)
+/* The name of one side's embedding: its own, or the shared one. */
+static const char *table_name(const struct safetensors *weights, const struct config *config,
+                              const char *own_name)
 {
-    const char *name = config->share_embeddings ? "model.shared.weight" : own_name;
-    if (config->share_embeddings && !safetensors_find(weights, name))
-        name = own_name; /* older files hold copies instead */
-    size_t shape[2] = {(size_t)vocab_size, (size_t)config->d_model};
-    return safetensors_get(weights, name, 2, shape, table, err);
+    static const char shared[] = "model.shared.weight"; /* older files hold copies instead */
+    return config->share_embeddings && safetensors_find(weights, shared) ? shared : own_name;
 }
 
+/* *table is borrowed from the embedding. */
 static int open_table(struct device *device, const struct config *config,
-                      const struct tensor *table, size_t n_positions, struct embedding **embedding,
+                      const struct safetensors *weights, const char *name, int vocab_size,
+                      size_t n_positions, struct tensor *table, struct embedding **embedding,
                       struct acre_err *err)
 {
     float scale = config->scale_embedding ? sqrtf((float)config->d_model) : 1.0f;
+    size_t shape[2] = {(size_t)vocab_size, (size_t)config->d_model};
+    int status = safetensors_take(weights, name, 2, shape, table, err);
+    if (status != 0)
+        return status;
     if (device->ops->embedding_open(device, table, scale, n_positions, embedding) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the position table");
     return 0;
 }
 
 static int bind_output(struct embeddings *embeddings, struct device *device,
-                       const struct config *config, const struct safetensors *weights,
+                       const struct config *config, struct safetensors *weights,
                        const struct tensor *table, struct acre_err *err)
 {
     struct weight_part part = {.weight = *table, .scale = 1.0f};
@@ -37,30 +40,28 @@ static int bind_output(struct embeddings *embeddings, struct device *device,
         if (status != 0)
             return status;
     }
-    if (device->ops->weight_open(device, config->compute_type, &part, 1, &embeddings->output) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the output layer");
-    return 0;
+    return device_bind_weight(device, config->compute_type, &part, 1, "output layer",
+                              &embeddings->output, err);
 }
 
 int embeddings_bind(struct embeddings *embeddings, struct device *device,
-                    const struct config *config, const struct safetensors *weights,
-                    size_t n_positions, struct acre_err *err)
+                    const struct config *config, struct safetensors *weights, size_t n_positions,
+                    struct acre_err *err)
 {
-    struct tensor source, target;
-    int status = find_table(weights, config, "model.encoder.embed_tokens.weight",
-                            config->vocab_size, &source, err);
-    if (status != 0)
-        return status;
-    status = find_table(weights, config, "model.decoder.embed_tokens.weight",
-                        config->decoder_vocab_size, &target, err);
-    if (status != 0)
-        return status;
-    status = open_table(device, config, &source, n_positions, &embeddings->source, err);
-    if (status == 0 && source.data == target.data)
+    const char *source = table_name(weights, config, "model.encoder.embed_tokens.weight");
+    const char *target = table_name(weights, config, "model.decoder.embed_tokens.weight");
+    struct tensor table;
+    int status = open_table(device, config, weights, source, config->vocab_size, n_positions,
+                            &table, &embeddings->source, err);
+    if (status == 0 && !strcmp(source, target) && config->vocab_size == config->decoder_vocab_size)
         embeddings->target = embeddings->source;
     else if (status == 0)
-        status = open_table(device, config, &target, n_positions, &embeddings->target, err);
-    return status != 0 ? status : bind_output(embeddings, device, config, weights, &target, err);
+        status = open_table(device, config, weights, target, config->decoder_vocab_size,
+                            n_positions, &table, &embeddings->target, err);
+    if (status == 0)
+        status = bind_output(embeddings, device, config, weights, &table, err);
+    safetensors_release(weights);
+    return status;
 }
 
 void embeddings_fini(struct embeddings *embeddings, struct device *device)

@@ -73,12 +73,12 @@ static int find_part(const struct layer_source *source, const char *name, size_t
 }
 
 static int open_parts(const struct layer_source *source, const struct weight_part *parts,
-                      size_t n_parts, struct weight **weight, struct acre_err *err)
+                      size_t n_parts, const char *name, struct weight **weight,
+                      struct acre_err *err)
 {
-    const struct device_ops *ops = source->device->ops;
-    if (ops->weight_open(source->device, source->type, parts, n_parts, weight) != 0)
-        return err_set(err, ACRE_ENOMEM, "%s: no memory for the packed weights", source->prefix);
-    return 0;
+    char full[192];
+    snprintf(full, sizeof(full), "%s%s", source->prefix, name);
+    return device_bind_weight(source->device, source->type, parts, n_parts, full, weight, err);
 }
 
 static int bind_weight(const struct layer_source *source, const char *name, size_t n, size_t k,
@@ -86,7 +86,7 @@ static int bind_weight(const struct layer_source *source, const char *name, size
 {
     struct weight_part part;
     int status = find_part(source, name, n, k, 1.0f, &part, err);
-    return status != 0 ? status : open_parts(source, &part, 1, weight, err);
+    return status != 0 ? status : open_parts(source, &part, 1, name, weight, err);
 }
 
 static int bind_norm(const struct layer_source *source, const char *name, struct norm **norm,
@@ -122,7 +122,7 @@ static int bind_projections(const struct layer_source *source, const char *atten
         if (status != 0)
             return status;
     }
-    return open_parts(source, parts, n, weight, err);
+    return open_parts(source, parts, n, attention, weight, err);
 }
 
 static int find_area_tensor(const struct layer_source *source, const char *attention,
@@ -226,7 +226,10 @@ static int bind_feed_forward(struct layer *layer, const struct layer_source *sou
 int layer_bind_encoder(struct layer *layer, const struct layer_source *source, struct acre_err *err)
 {
     int status = bind_self_attention(layer, source, err);
-    return status != 0 ? status : bind_feed_forward(layer, source, err);
+    if (status == 0)
+        status = bind_feed_forward(layer, source, err);
+    safetensors_release(source->weights);
+    return status;
 }
 
 int layer_bind_decoder(struct layer *layer, const struct layer_source *source, struct acre_err *err)
@@ -234,7 +237,10 @@ int layer_bind_decoder(struct layer *layer, const struct layer_source *source, s
     int status = bind_self_attention(layer, source, err);
     if (status == 0)
         status = bind_cross_attention(layer, source, err);
-    return status != 0 ? status : bind_feed_forward(layer, source, err);
+    if (status == 0)
+        status = bind_feed_forward(layer, source, err);
+    safetensors_release(source->weights);
+    return status;
 }
 
 void layer_fini(struct layer *layer, struct device *device)

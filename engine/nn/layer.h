@@ -20,7 +20,7 @@ struct layer {
 /* Where a layer's tensors are: "model.encoder.layers.3." and what they must look like. */
 struct layer_source {
     struct device *device;
-    const struct safetensors *weights;
+    struct safetensors *weights;
     const char *prefix;
     enum compute_type type;
     size_t c, f;

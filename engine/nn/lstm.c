@@ -48,7 +48,7 @@ static const struct lstm *of(const struct network *network)
 struct binding {
     struct lstm *model;
     const struct config *config;
-    const struct safetensors *weights;
+    struct safetensors *weights;
     struct acre_err *err;
 };
 
@@ -72,10 +72,8 @@ static int bind_slice(const struct binding *binding, const char *name, const cha
     part.weight = tensor_rows(&part.weight, slice->row, slice->n);
     part.first_column = slice->first;
     part.n_columns = slice->k;
-    struct device *device = binding->model->network.device;
-    if (device->ops->weight_open(device, binding->config->compute_type, &part, 1, weight) != 0)
-        return err_set(binding->err, ACRE_ENOMEM, "%s: no memory for the packed weights", name);
-    return 0;
+    return device_bind_weight(binding->model->network.device, binding->config->compute_type, &part,
+                              1, name, weight, binding->err);
 }
 
 static int bind_layer(const struct binding *binding, const char *side, size_t number, size_t inputs,
@@ -146,7 +144,7 @@ static int bind_all(const struct binding *binding)
 }
 
 static int bind_attention(struct lstm *model, const struct config *config,
-                          const struct safetensors *weights, struct acre_err *err)
+                          struct safetensors *weights, struct acre_err *err)
 {
     const struct layer_source source = {.device = model->network.device,
                                         .weights = weights,
@@ -188,7 +186,7 @@ static void lstm_close(struct network *network)
 }
 
 static int lstm_open(struct device *device, const struct config *config,
-                     const struct safetensors *weights, struct network **out, struct acre_err *err)
+                     struct safetensors *weights, struct network **out, struct acre_err *err)
 {
     struct lstm *model = mem_calloc(1, sizeof(*model));
     if (!model)

@@ -15,8 +15,8 @@ enum { ADMIT_ROWS = 1024 /* bounds how long newcomers keep the running sentences
 static const struct architecture *const architectures[] = {&transformer_architecture,
                                                            &lstm_architecture};
 
-int network_open(struct device *device, const struct config *config,
-                 const struct safetensors *weights, struct network **network, struct acre_err *err)
+int network_open(struct device *device, const struct config *config, struct safetensors *weights,
+                 struct network **network, struct acre_err *err)
 {
     for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++)
         if (strcmp(architectures[i]->model_type, config->model_type) == 0)

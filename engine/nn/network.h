@@ -10,8 +10,8 @@
 #include "nn/architecture.h"
 
 /* By config->model_type. *network is owned by the caller. */
-int network_open(struct device *device, const struct config *config,
-                 const struct safetensors *weights, struct network **network, struct acre_err *err);
+int network_open(struct device *device, const struct config *config, struct safetensors *weights,
+                 struct network **network, struct acre_err *err);
 void network_close(struct network *network); /* NULL is allowed */
 
 /* Layers and heads that an attention_listener hears of, and the numbers it has room for. */

@@ -104,7 +104,7 @@ static int order_weights(const struct transformer *model)
 }
 
 static int bind_all(struct transformer *model, const struct config *config,
-                    const struct safetensors *weights, struct acre_err *err)
+                    struct safetensors *weights, struct acre_err *err)
 {
     struct device *device = model->network.device;
     struct layer_source source = {
@@ -141,8 +141,7 @@ static void transformer_close(struct network *network)
 }
 
 static int transformer_open(struct device *device, const struct config *config,
-                            const struct safetensors *weights, struct network **out,
-                            struct acre_err *err)
+                            struct safetensors *weights, struct network **out, struct acre_err *err)
 {
     struct transformer *model = mem_calloc(1, sizeof(*model));
     if (!model)

@@ -1,9 +1,10 @@
 /* rules.h - the rules of beam search over one sentence, written once for every device.
  *
  * Plain functions of plain data: no call of libm, so that every device comes to the same decisions
- * from the same scores. A device that has a compiler of its own defines SEARCH_RULE before it
- * includes this. Follows transformers' generate() with early_stopping=False, see
- * tests/parity/README.md.
+ * from the same scores. The ranking is in double precision: the largest penalty makes more of a
+ * long hypothesis than fits into a float, where all would rank alike. A device that has a compiler
+ * of its own defines SEARCH_RULE before it includes this. Follows transformers' generate() with
+ * early_stopping=False, see tests/parity/README.md.
  *
  * Hypotheses are paths in a trellis: node (t, b) is the token that live hypothesis b reads at step
  * t and the hypothesis it continues. Step 0 has one node, the start token.
@@ -38,14 +39,15 @@ struct search_node {
 /* A finished hypothesis: its last token is node (n_tokens, b); the end token is not stored. */
 struct search_result {
     int n_tokens, b;
-    float score, normalized_score;
+    float score;
+    double normalized_score;
 };
 
 struct search {
     struct search_model model;
     struct acre_decoding decoding;
     struct search_node *nodes; /* borrowed, [max_length + 1][beam_size] */
-    const float *penalties;    /* borrowed, [max_length + 2]: n^length_penalty */
+    const double *penalties;   /* borrowed, [max_length + 2]: n^length_penalty */
     int t;                     /* tokens of every live hypothesis, start token not counted */
     int n_live;
     float score[MAX_BEAM];   /* of the live hypotheses, best first */
@@ -126,7 +128,7 @@ SEARCH_RULE bool search_may_improve(const struct search *search)
 {
     if (search->n_results < search->decoding.beam_size)
         return true;
-    float best = search->score[0] / search->penalties[search->t];
+    double best = search->score[0] / search->penalties[search->t];
     return best > search->results[search->n_results - 1].normalized_score;
 }
 

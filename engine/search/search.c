@@ -12,15 +12,15 @@ size_t search_penalties(const struct acre_decoding *decoding)
     return (size_t)decoding->max_length + 2;
 }
 
-void search_fill_penalties(float length_penalty, size_t first, size_t n, float *penalties)
+void search_fill_penalties(float length_penalty, size_t first, size_t n, double *penalties)
 {
     for (size_t i = first; i < n; i++)
-        penalties[i] = powf((float)i, length_penalty);
+        penalties[i] = pow((double)i, (double)length_penalty);
 }
 
 void search_init(struct search *search, const struct search_model *model,
                  const struct acre_decoding *decoding, struct search_node *nodes,
-                 const float *penalties)
+                 const double *penalties)
 {
     *search = (struct search){
         .model = *model,

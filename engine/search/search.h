@@ -14,12 +14,12 @@
  * search_fill_penalties() says. */
 void search_init(struct search *search, const struct search_model *model,
                  const struct acre_decoding *decoding, struct search_node *nodes,
-                 const float *penalties);
+                 const double *penalties);
 size_t search_nodes(const struct acre_decoding *decoding);
 size_t search_penalties(const struct acre_decoding *decoding);
 
 /* penalties[i] = i^length_penalty, first ... n - 1. */
-void search_fill_penalties(float length_penalty, size_t first, size_t n, float *penalties);
+void search_fill_penalties(float length_penalty, size_t first, size_t n, double *penalties);
 
 /* Prepares the scan for live hypothesis b; `best` has room for 2 * beam_size candidates. */
 void search_scan(const struct search *search, int b, struct candidate *best,

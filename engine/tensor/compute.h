@@ -3,6 +3,7 @@
 #define TENSOR_COMPUTE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SWISH, ACTIVATION_GELU };
 
@@ -11,6 +12,9 @@ enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SWISH, ACTIVATION
  * with a scale per row; sums are exact. */
 enum compute_type { COMPUTE_F32, COMPUTE_BF16, COMPUTE_INT8 };
 enum { COMPUTE_TYPES = COMPUTE_INT8 + 1 };
+
+/* The most products of two such integers that add up in 32 bits. */
+enum { COMPUTE_MAX_INT8_K = INT32_MAX / (127 * 127) };
 
 const char *compute_type_name(enum compute_type type); /* "f32", "bf16", "int8" */
 

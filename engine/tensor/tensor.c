@@ -1,5 +1,6 @@
 #include "tensor/tensor.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -73,6 +74,44 @@ void tensor_read(const struct tensor *tensor, size_t first, size_t n, float *out
         read_bfloat((const uint16_t *)(const void *)data, n, out);
         break;
     }
+}
+
+/* The exponent of what is not finite has all its bits, so that adding one to its lowest bit carries
+ * into the sign. Without branches, so that the loops become vectors. */
+static bool are_finite_words(const uint32_t *words, size_t n)
+{
+    uint32_t carries = 0;
+    for (size_t i = 0; i < n; i++)
+        carries |= (words[i] & 0x7FFFFFFF) + 0x00800000;
+    return carries >> 31 == 0;
+}
+
+static bool are_finite_halves(const uint16_t *halves, size_t n, uint16_t lowest)
+{
+    uint16_t carries = 0;
+    for (size_t i = 0; i < n; i++)
+        carries |= (uint16_t)((halves[i] & 0x7FFF) + lowest);
+    return carries >> 15 == 0;
+}
+
+static bool are_finite(const struct tensor *tensor, size_t first, size_t n)
+{
+    const char *data = (const char *)tensor->data + first * dtype_bytes(tensor->dtype);
+    if (tensor->dtype == DTYPE_F32)
+        return are_finite_words((const uint32_t *)(const void *)data, n);
+    return are_finite_halves((const uint16_t *)(const void *)data, n,
+                             tensor->dtype == DTYPE_F16 ? 0x0400 : 0x0080);
+}
+
+size_t tensor_first_not_finite(const struct tensor *tensor)
+{
+    enum { BLOCK = 4096 };
+    size_t count = tensor_count(tensor), i = 0;
+    while (i < count && are_finite(tensor, i, count - i < BLOCK ? count - i : BLOCK))
+        i += BLOCK;
+    while (i < count && are_finite(tensor, i, 1))
+        i++;
+    return i < count ? i : count;
 }
 
 struct tensor tensor_rows(const struct tensor *matrix, size_t first, size_t n)

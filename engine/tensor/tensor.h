@@ -1,6 +1,6 @@
-/* tensor.h - a named view of numbers in a model file: where, which type, which shape.
+/* tensor.h - a view of numbers of a model file: where, which type, which shape.
  *
- * The data is mapped: it lives as long as the weights it came from, and is not aligned to more
+ * The data is borrowed from the weights it came from (model/safetensors.h), and not aligned to more
  * than its element size.
  */
 #ifndef TENSOR_TENSOR_H
@@ -13,7 +13,7 @@ enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16 };
 enum { TENSOR_MAX_DIMS = 4 };
 
 struct tensor {
-    const void *data; /* mapped, row-major */
+    const void *data; /* row-major */
     enum dtype dtype;
     int n_dims;
     size_t shape[TENSOR_MAX_DIMS];
@@ -28,5 +28,8 @@ struct tensor tensor_rows(const struct tensor *matrix, size_t first, size_t n);
 
 /* Elements [first, first + n) as float32. */
 void tensor_read(const struct tensor *tensor, size_t first, size_t n, float *out);
+
+/* The first element that is infinite or not a number; the count of elements if there is none. */
+size_t tensor_first_not_finite(const struct tensor *tensor);
 
 #endif

@@ -125,7 +125,8 @@ static int parse_decoding(struct call *call, struct srv_error *error)
     int timeout_ms = (int)settings->request_timeout_ms;
 
     if (fields_int(fields, "beam_size", 1, settings->max_beam_size, &request->beam_size, error) ||
-        fields_real(fields, "length_penalty", -10, 10, &length_penalty, error) ||
+        fields_real(fields, "length_penalty", -ACRE_MAX_LENGTH_PENALTY, ACRE_MAX_LENGTH_PENALTY,
+                    &length_penalty, error) ||
         fields_int(fields, "timeout_ms", 1, INT32_MAX, &timeout_ms, error))
         return -1;
     if (request->beam_size && request->beam_size < request->n_hypotheses)

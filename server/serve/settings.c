@@ -42,10 +42,9 @@ const struct option settings_table[] = {
     TEXT(bad_models, "fail", is_fail_or_skip, "\"fail\" or \"skip\"",
          "what a model that cannot be loaded means: fail, the server does not start; skip, it "
          "serves the others and says so in its log"),
-    TEXT(device, "auto", settings_valid_device, SETTINGS_DEVICE_EXPECTED,
-         "where to compute: auto, cpu, cuda or cuda:N"),
-    TEXT(compute_type, "auto", settings_valid_compute_type, SETTINGS_COMPUTE_TYPE_EXPECTED,
-         "what is computed in: f32, bf16, f16 or int8; auto = what a model was evaluated in"),
+    TEXT(device, "auto", acre_has_device, ACRE_DEVICES, "where to compute"),
+    TEXT(compute_type, "auto", acre_has_compute_type, ACRE_COMPUTE_TYPES,
+         "what is computed in; auto is what a model was evaluated in"),
     INT(threads, 0, ACRE_MAX_THREADS, "0",
         "worker threads; 0 = as many as the CPUs the process may use"),
     INT(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",
@@ -77,28 +76,6 @@ const struct option settings_table[] = {
          "Access-Control-Allow-Origin of every reply; empty = no CORS headers"),
     {.key = NULL},
 };
-
-bool settings_valid_device(const char *text)
-{
-    size_t digits;
-
-    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0)
-        return true;
-    if (strncmp(text, "cuda:", 5) != 0)
-        return false;
-    digits = strspn(text + 5, "0123456789");
-    return digits >= 1 && digits <= 3 && !text[5 + digits];
-}
-
-bool settings_valid_compute_type(const char *text)
-{
-    static const char *const types[] = {"auto", "f32", "bf16", "f16", "int8"};
-
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (strcmp(text, types[i]) == 0)
-            return true;
-    return false;
-}
 
 int settings_assign(struct settings *settings, const char *assignment, struct acre_err *err)
 {

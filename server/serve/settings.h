@@ -34,12 +34,6 @@ struct settings {
 
 extern const struct option settings_table[];
 
-/* For other tables with the same options. */
-bool settings_valid_device(const char *text);
-bool settings_valid_compute_type(const char *text);
-#define SETTINGS_DEVICE_EXPECTED "\"auto\", \"cpu\", \"cuda\" or \"cuda:N\""
-#define SETTINGS_COMPUTE_TYPE_EXPECTED "\"auto\", \"f32\", \"bf16\", \"f16\" or \"int8\""
-
 /* Sets one key from "KEY=VALUE". */
 int settings_assign(struct settings *settings, const char *assignment, struct acre_err *err);
 

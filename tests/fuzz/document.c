@@ -1,5 +1,6 @@
 /* A text from a client: identity translations must give the text back, byte for byte. The first
- * byte of the input chooses the longest sentence. */
+ * byte of the input chooses the tokenizer and the longest sentence, the second how large the parts
+ * are in which it is split. */
 #include "text/document.h"
 
 #include <stdlib.h>
@@ -8,16 +9,30 @@
 #include "base/mem.h"
 #include "input.h"
 
-static const char byte_tokenizer[] = "{\"tokenizer_class\": \"ByteTokenizer\"}";
-
-static struct tokenizer *open_bytes(void)
+static struct tokenizer *open_tokenizer(const char *directory, int vocab_size)
 {
     struct tokenizer *tokenizer;
     struct acre_err err;
-    input_write("tokenizer_config.json", byte_tokenizer, strlen(byte_tokenizer));
-    if (tokenizer_open(input_directory(), 258, &tokenizer, &err) != 0)
+    if (tokenizer_open(directory, vocab_size, &tokenizer, &err) != 0)
         abort();
     return tokenizer;
+}
+
+static int split(const struct tokenizer *tokenizer, const char *text, size_t size, size_t most,
+                 size_t max_bytes, struct document *document)
+{
+    struct splitter *splitter;
+    struct acre_err err;
+    bool is_done = false;
+    int code = splitter_open(document, text, size, tokenizer, "de", most, &splitter, &err);
+    if (code != 0)
+        return code;
+    while (code == 0 && !is_done)
+        code = splitter_continue(splitter, max_bytes, &is_done, &err);
+    splitter_close(splitter);
+    if (code != 0)
+        document_fini(document);
+    return code;
 }
 
 static void check(const struct document *document, const char *text, size_t size, size_t most)
@@ -44,18 +59,19 @@ static void check(const struct document *document, const char *text, size_t size
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct tokenizer *tokenizer;
+    static struct tokenizer *tokenizers[2];
     struct document document;
-    struct acre_err err;
-    if (size == 0)
+    if (size < 2)
         return 0;
-    if (!tokenizer)
-        tokenizer = open_bytes();
-    size_t most = 4 + (size_t)data[0];
-    const char *text = (const char *)data + 1;
-    if (document_init(&document, text, size - 1, tokenizer, "en", most, &err) != 0)
+    if (!tokenizers[0]) {
+        tokenizers[0] = open_tokenizer("tests/golden/models/tiny-char", 258);
+        tokenizers[1] = open_tokenizer("tests/golden/models/tiny-token", 1000);
+    }
+    size_t most = 4 + (size_t)data[0] / 2, max_bytes = 1 + (size_t)data[1] * data[1];
+    const char *text = (const char *)data + 2;
+    if (split(tokenizers[data[0] % 2], text, size - 2, most, max_bytes, &document) != 0)
         return 0;
-    check(&document, text, size - 1, most);
+    check(&document, text, size - 2, most);
     document_fini(&document);
     return 0;
 }

@@ -22,10 +22,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (safetensors_open(input_directory(), &weights, &err) != 0)
         return 0;
     for (size_t i = 0; i < safetensors_count(weights); i++) {
-        const struct tensor *tensor = safetensors_find(weights, safetensors_name(weights, i));
-        if (tensor)
-            touch(tensor);
+        const char *name = safetensors_name(weights, i);
+        const struct tensor *found = safetensors_find(weights, name);
+        struct tensor tensor;
+        if (safetensors_get(weights, name, found->n_dims, found->shape, &tensor, &err) == 0)
+            touch(&tensor);
     }
+    safetensors_release(weights);
     safetensors_close(weights);
     return 0;
 }

@@ -44,13 +44,12 @@ __attribute__((format(printf, 2, 3))) static void complain(struct golden *golden
 /* The values and shape of a tensor; NULL and no dimensions if there is none. */
 static float *read_tensor(const struct golden *golden, const char *name, struct tensor *shape)
 {
-    const struct tensor *tensor = safetensors_find(golden->file, name);
+    const struct tensor *found = safetensors_find(golden->file, name);
     *shape = (struct tensor){0};
-    if (!tensor)
+    if (!found || safetensors_get(golden->file, name, found->n_dims, found->shape, shape, NULL))
         return NULL;
-    float *values = malloc(tensor_count(tensor) * sizeof(*values));
-    tensor_read(tensor, 0, tensor_count(tensor), values);
-    *shape = *tensor;
+    float *values = malloc(tensor_count(shape) * sizeof(*values));
+    tensor_read(shape, 0, tensor_count(shape), values);
     return values;
 }
 

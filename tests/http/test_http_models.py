@@ -69,3 +69,21 @@ def test_a_bad_model_stops_the_start_or_is_left_out(tmp_path):
                           check=False, timeout=60)
     assert done.returncode == 1
     assert "broken-en-de/model.safetensors" in done.stderr
+
+
+def test_a_model_file_cut_short_harms_nobody(tmp_path):
+    """Whatever happens to the file of a loaded model: the server has what it needs of it."""
+    for name, golden in (("en-de-token", GOLDEN), ("en-fr-char", GOLDEN.parent / "tiny-char")):
+        shutil.copytree(golden, tmp_path / name)
+    texts = [f"{SENTENCE[:-1]} {word}?" for word in ("today", "house", "window", "morning")]
+    server = Server(tmp_path)
+    try:
+        before = [server.post(f"/translate/{name}", json={"q": texts}).json()
+                  for name in ("en-de-token", "en-fr-char")]
+        for weights in tmp_path.glob("*/*.safetensors"):
+            os.truncate(weights, 0)
+        after = [server.post(f"/translate/{name}", json={"q": texts}).json()
+                 for name in ("en-de-token", "en-fr-char")]
+        assert after == before
+    finally:
+        assert server.stop() == 0

@@ -124,7 +124,6 @@ static void assert_same(const struct sentence *a, const struct sentence *b)
         assert_int_equal(x->n_tokens, y->n_tokens);
         assert_memory_equal(x->tokens, y->tokens, x->n_tokens * sizeof(*x->tokens));
         assert_memory_equal(&x->score, &y->score, sizeof(x->score));
-        assert_memory_equal(&x->normalized_score, &y->normalized_score, sizeof(x->score));
     }
 }
 

@@ -44,8 +44,8 @@ static void options_out_of_range(void **state)
         {{1, 1, 0, 0, 1}, "max_length: expected an integer from 1 to 127, found 0"},
         {{1, 1, 11, 10, 1}, "min_length: expected an integer from 0 to 10, found 11"},
         {{1, 1, -1, 10, 1}, "min_length: expected an integer from 0 to 10, found -1"},
-        {{1, 1, 0, 10, 101}, "length_penalty: expected a number from -100 to 100, found 101"},
-        {{1, 1, 0, 10, NAN}, "length_penalty: expected a number from -100 to 100, found nan"},
+        {{1, 1, 0, 10, 10.5f}, "length_penalty: expected a number from -10 to 10, found 10.5"},
+        {{1, 1, 0, 10, NAN}, "length_penalty: expected a number from -10 to 10, found nan"},
     };
     struct acre_engine *engine = open_engine(1, 4);
     struct acre_request request = request_of(open_model(engine, model_directories[0]), "a", true);
@@ -121,7 +121,7 @@ static void engines_that_cannot_be_opened(void **state)
     assert_not_opened((struct acre_options){.device = "tpu"}, ACRE_EUNSUPPORTED,
                       "device: expected auto or cpu in this build, found \"tpu\"");
     assert_not_opened((struct acre_options){.compute_type = "int3"}, ACRE_EUNSUPPORTED,
-                      "compute_type: expected auto, f32, bf16 or int8 on a CPU, found \"int3\"");
+                      "compute_type: expected auto, f32, bf16 or int8, found \"int3\"");
     assert_not_opened((struct acre_options){.n_threads = -1}, ACRE_EOPTION,
                       "threads: expected an integer from 1 to 1024, found -1");
     assert_not_opened((struct acre_options){.batch_size = 2000}, ACRE_EOPTION,

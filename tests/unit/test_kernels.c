@@ -188,6 +188,29 @@ static void int8_products_are_exact(void **state)
     }
 }
 
+/* The largest depth that is admitted, and the largest integers all along it. */
+static void int8_sums_fit(void **state)
+{
+    (void)state;
+    enum { K = COMPUTE_MAX_INT8_K, M = 3, N = 20 };
+    assert_int_equal(K, 133144);
+    struct case_ c = {.x = calloc(M * K, sizeof(float)), .w = calloc(N * K, sizeof(float))};
+    for (size_t i = 0; i < M * K; i++)
+        c.x[i] = i / K == 1 ? -1.0f : 1.0f;
+    for (size_t i = 0; i < N * K; i++)
+        c.w[i] = i / K % 3 == 1 ? -1.0f : 1.0f;
+    c.product = (struct product){.m = M, .w = pack(COMPUTE_INT8, N, K, &c), .y_stride = N};
+    c.product.w.bias = NULL;
+    float *got = multiply(tested, &c, 0, M), *want = multiply(&kernels_scalar, &c, 0, M);
+    for (size_t i = 0; i < M * N; i++) {
+        float exact = (i / N == 1) != (i % N % 3 == 1) ? -(float)K : (float)K;
+        assert_true(fabsf(got[i] - exact) <= 1e-5f * (float)K);
+        assert_true(fabsf(want[i] - exact) <= 1e-5f * (float)K);
+    }
+    free(got), free(want);
+    free_case(&c);
+}
+
 static void layer_norm_equals_oracle(void **state)
 {
     (void)state;
@@ -381,6 +404,7 @@ static int test_table(const struct kernels *kernels)
         cmocka_unit_test(linear_equals_openblas),
         cmocka_unit_test(linear_rows_are_independent),
         cmocka_unit_test(int8_products_are_exact),
+        cmocka_unit_test(int8_sums_fit),
         cmocka_unit_test(layer_norm_equals_oracle),
         cmocka_unit_test(lstm_cell_equals_oracle),
         cmocka_unit_test(coverage_equals_oracle),

@@ -215,6 +215,82 @@ static void test_header_length(void **state)
     }
 }
 
+/* Numbers at the ends and around the middle of tensors of each type. */
+static void test_not_finite(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *found;
+        uint32_t bits;
+        int bytes;
+    } numbers[] = {
+        {"F32", "inf", 0x7F800000, 4}, {"F32", "-inf", 0xFF800000, 4},
+        {"F32", "nan", 0x7F800001, 4}, {"F16", "inf", 0x7C00, 2},
+        {"F16", "-inf", 0xFC00, 2},    {"F16", "nan", 0x7C01, 2},
+        {"BF16", "inf", 0x7F80, 2},    {"BF16", "-inf", 0xFF80, 2},
+        {"BF16", "nan", 0x7FFF, 2},
+    };
+    enum { N = 10000 };
+    static const size_t places[] = {0, 1, 4095, 4096, 5001, N - 1};
+    static unsigned char bytes[4 * N + 256];
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
+            char header[128], message[128];
+            size_t size = (size_t)numbers[i].bytes, shape[2] = {100, 100};
+            int n =
+                snprintf(header, sizeof(header),
+                         "{\"w\":{\"dtype\":\"%s\",\"shape\":[100,100],\"data_offsets\":[0,%zu]}}",
+                         numbers[i].type, N * size);
+            memset(bytes, 0, sizeof(bytes));
+            bytes[0] = (unsigned char)n;
+            memcpy(bytes + 8, header, (size_t)n);
+            memset(bytes + 8 + n, 0x71, N * size); /* large, but finite */
+            memcpy(bytes + 8 + (size_t)n + places[p] * size, &numbers[i].bits, size);
+            struct safetensors *weights;
+            struct acre_err err = {0};
+            struct tensor tensor;
+            assert_int_equal(
+                safetensors_open_buffer(bytes, 8 + (size_t)n + N * size, &weights, &err), 0);
+            assert_int_equal(safetensors_get(weights, "w", 2, shape, &tensor, &err), ACRE_EMODEL);
+            snprintf(message, sizeof(message),
+                     "buffer: w: expected finite numbers, found %s at index %zu", numbers[i].found,
+                     places[p]);
+            if (strstr(numbers[i].found, "nan")) /* of either sign */
+                assert_non_null(strstr(err.text, "nan at index"));
+            else
+                assert_string_equal(err.text, message);
+            safetensors_close(weights);
+        }
+    }
+}
+
+/* A file that becomes shorter once it is open is an error, and nothing worse. */
+static void test_cut_short(void **state)
+{
+    (void)state;
+    char directory[sizeof(TEMP_TEMPLATE)], path[128];
+    struct safetensors *weights;
+    struct acre_err err = {0};
+    struct tensor tensor;
+    struct file file;
+    size_t shape[2] = {2, 3};
+    build(&file, GOOD, 48);
+    temp_make(directory);
+    temp_write(directory, "model.safetensors", file.bytes, file.n);
+    assert_int_equal(safetensors_open(directory, &weights, &err), 0);
+    assert_int_equal(safetensors_get(weights, "b", 2, shape, &tensor, &err), 0);
+    snprintf(path, sizeof(path), "%s/model.safetensors", directory);
+    assert_int_equal(truncate(path, (off_t)file.n - 40), 0);
+    float numbers[6];
+    tensor_read(&tensor, 0, 6, numbers); /* what has been read stays */
+    safetensors_release(weights);
+    assert_int_equal(safetensors_get(weights, "b", 2, shape, &tensor, &err), ACRE_EIO);
+    assert_non_null(strstr(err.text, "model.safetensors: expected "));
+    assert_non_null(strstr(err.text, "it became shorter"));
+    safetensors_close(weights);
+    temp_remove(directory);
+}
+
 /* Each start of a good file is refused; only the padding behind the last tensor may be missing. */
 static void test_truncated(void **state)
 {
@@ -247,11 +323,13 @@ static void test_flipped(void **state)
             file.bytes[at] = (unsigned char)*c;
             if (!open_built(&file, &weights, &block, NULL)) {
                 for (size_t i = 0; i < safetensors_count(weights); i++) {
-                    const struct tensor *tensor =
-                        safetensors_find(weights, safetensors_name(weights, i));
+                    const char *name = safetensors_name(weights, i);
+                    const struct tensor *found = safetensors_find(weights, name);
+                    struct tensor tensor;
                     float values[64];
-                    assert_true(tensor_count(tensor) <= 64);
-                    tensor_read(tensor, 0, tensor_count(tensor), values);
+                    assert_true(tensor_count(found) <= 64);
+                    if (!safetensors_get(weights, name, found->n_dims, found->shape, &tensor, NULL))
+                        tensor_read(&tensor, 0, tensor_count(&tensor), values);
                 }
                 safetensors_close(weights);
             }
@@ -384,15 +462,18 @@ static void test_out_of_memory(void **state)
     char directory[sizeof(TEMP_TEMPLATE)];
     temp_make(directory);
     write_built(directory, "1", "{" X_AT_0 "}");
-    write_built(directory, "2", "{" Y_AT_0 "} "); /* one of the two is not aligned */
+    write_built(directory, "2", "{" Y_AT_0 "} ");
     temp_write_text(directory, INDEX, "{\"weight_map\":{\"x\":\"1\",\"y\":\"2\"}}");
     int code = ACRE_ENOMEM;
     long n = 0;
     for (; code == ACRE_ENOMEM && n < 100; n++) {
         struct safetensors *weights = NULL;
         struct acre_err err = {0};
+        struct tensor tensor;
         mem_fail_after(n);
         code = safetensors_open(directory, &weights, &err);
+        if (!code)
+            code = safetensors_get(weights, "x", 1, &(size_t){1}, &tensor, &err);
         mem_fail_after(-1);
         assert_int_equal(err.code, code);
         safetensors_close(weights);
@@ -407,6 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),        cmocka_unit_test(test_get),
         cmocka_unit_test(test_damage),      cmocka_unit_test(test_header_length),
+        cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_truncated),   cmocka_unit_test(test_flipped),
         cmocka_unit_test(test_shards),      cmocka_unit_test(test_directories),
         cmocka_unit_test(test_golden_file), cmocka_unit_test(test_out_of_memory),

@@ -74,7 +74,8 @@ static void make_model(uint64_t round, struct model *model)
 struct hypothesis {
     int32_t tokens[MAX_TOKENS + 1];
     int n;
-    float score, normalized;
+    float score;
+    double normalized;
 };
 
 /* A live hypothesis continued by a token; `live` is its index. */
@@ -123,7 +124,7 @@ static void add_finished(struct reference *r, const struct hypothesis *h, float 
 {
     struct hypothesis finished = *h;
     finished.score = score;
-    finished.normalized = score / powf((float)(h->n + 1), r->model->decoding.length_penalty);
+    finished.normalized = (double)score / pow(h->n + 1, (double)r->model->decoding.length_penalty);
     int place = r->n_slots++;
     for (; place > 0 && r->slots[place - 1].normalized < finished.normalized; place--)
         r->slots[place] = r->slots[place - 1];
@@ -171,10 +172,10 @@ static void reference_step(struct reference *r)
     memcpy(r->live, next, (size_t)n_next * sizeof(*next));
     r->n_live = n_next;
     r->t++;
-    r->open =
-        n_next > 0 && (r->n_slots < beam ||
-                       r->live[0].score / powf((float)r->t, r->model->decoding.length_penalty) >
-                           r->slots[r->n_slots - 1].normalized);
+    r->open = n_next > 0 &&
+              (r->n_slots < beam ||
+               (double)r->live[0].score / pow(r->t, (double)r->model->decoding.length_penalty) >
+                   r->slots[r->n_slots - 1].normalized);
 }
 
 static void reference_search(const struct model *model, struct reference *r)
@@ -236,8 +237,8 @@ static void assert_same(const struct search *search, const struct reference *r, 
         if (got->n_tokens != want->n || got->score != want->score ||
             got->normalized_score != want->normalized)
             fail_msg("round %d, result %d: %d tokens, %.9g, %.9g; expected %d, %.9g, %.9g", round,
-                     i, got->n_tokens, (double)got->score, (double)got->normalized_score, want->n,
-                     (double)want->score, (double)want->normalized);
+                     i, got->n_tokens, (double)got->score, got->normalized_score, want->n,
+                     (double)want->score, want->normalized);
         assert_memory_equal(tokens, want->tokens, (size_t)want->n * sizeof(*tokens));
     }
 }
@@ -331,6 +332,60 @@ static void equal_lengths_force_the_length(void **state)
     }
 }
 
+/* One hypothesis lives for `longest` tokens, each of which adds `step`; at the two lengths given
+ * it may also end, adding `ends`. */
+struct ending {
+    float penalty, step;
+    int lengths[2];
+    float ends[2];
+    int best; /* of the two */
+};
+
+static void two_ends(const struct ending *ending)
+{
+    enum { LONGEST = 60001 };
+    struct acre_decoding decoding = {.beam_size = 2,
+                                     .n_hypotheses = 2,
+                                     .max_length = LONGEST,
+                                     .length_penalty = ending->penalty};
+    struct constraint_options options = {.vocab_size = 4, .end_token = END};
+    struct constraint *constraint;
+    struct search search;
+    assert_int_equal(constraint_open(&options, &constraint), 0);
+    struct search_node *nodes = malloc(search_nodes(&decoding) * sizeof(*nodes));
+    search_init(&search, &decoding, constraint, START, END, false, nodes);
+    for (bool is_live = true; is_live && search.n_results < 2;) {
+        struct candidate best[2] = {{0}};
+        int n = 0;
+        for (int i = 0; i < 2; i++)
+            if (search.t == ending->lengths[i])
+                best[n++] = (struct candidate){.logit = ending->ends[i], .id = END};
+        best[n++] = (struct candidate){.logit = ending->step, .id = 2};
+        struct logit_scan scan = {.best = best, .n = n, .maximum = 0, .sum = 1};
+        is_live = search_advance(&search, &scan);
+    }
+    assert_int_equal(search.n_results, 2);
+    assert_int_equal(search.results[0].n_tokens, ending->lengths[ending->best]);
+    assert_true(search.results[0].normalized_score > search.results[1].normalized_score);
+    assert_true(isfinite(search.results[1].normalized_score));
+    constraint_close(constraint);
+    free(nodes);
+}
+
+/* The largest penalties, on sentences as long as they may be. */
+static void ranks_over_the_whole_range(void **state)
+{
+    (void)state;
+    static const struct ending endings[] = {
+        {10, -1e-3f, {20000, 20100}, {-2, -2}, 1},  {10, -1e-3f, {20000, 20001}, {-2, -20}, 0},
+        {-10, -1e-3f, {20000, 20100}, {-2, -2}, 0}, {-10, -1e-3f, {20000, 20001}, {-20, -2}, 1},
+        {10, -1e-9f, {6000, 6001}, {0, -1e-6f}, 0}, {1, -1e-3f, {100, 200}, {-2, -2}, 1},
+        {0, -1e-3f, {100, 200}, {-2, -2}, 0},
+    };
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+        two_ends(&endings[i]);
+}
+
 /* No token is allowed and the end neither: the search ends with what it has. */
 static void nothing_may_follow(void **state)
 {
@@ -356,6 +411,7 @@ int main(void)
         cmocka_unit_test(search_follows_the_rules),
         cmocka_unit_test(beam_one_is_greedy),
         cmocka_unit_test(equal_lengths_force_the_length),
+        cmocka_unit_test(ranks_over_the_whole_range),
         cmocka_unit_test(nothing_may_follow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

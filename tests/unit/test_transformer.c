@@ -388,9 +388,37 @@ static void wrong_area_parameter_is_named(void **state)
                    "expected a tensor [8, 8], found nothing");
 }
 
+/* A weight is refused in int8 where its sums could leave 32 bits, and taken in other types. */
+static void int8_weights_are_not_too_deep(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct acre_err err = {0};
+    assert_int_equal(device_open("cpu", &device, &err), 0);
+    float *zeros = calloc(COMPUTE_MAX_INT8_K + 1, sizeof(*zeros));
+    for (size_t k = COMPUTE_MAX_INT8_K; k <= COMPUTE_MAX_INT8_K + 1; k++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            struct tensor matrix = {
+                .data = zeros, .dtype = DTYPE_F32, .n_dims = 2, .shape = {1, k}};
+            struct weight_part part = {.weight = matrix, .scale = 1};
+            struct weight *weight = NULL;
+            bool is_too_deep = type == COMPUTE_INT8 && k > COMPUTE_MAX_INT8_K;
+            int code = device_bind_weight(device, (enum compute_type)type, &part, 1, "layer.fc2",
+                                          &weight, &err);
+            assert_int_equal(code, is_too_deep ? ACRE_EUNSUPPORTED : 0);
+            device->ops->weight_close(weight);
+        }
+    }
+    assert_string_equal(err.text, "layer.fc2: expected at most 133144 columns for products in "
+                                  "int8, found 133145");
+    free(zeros);
+    device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(int8_weights_are_not_too_deep),
         cmocka_unit_test(steps_equal_whole_pass),
         cmocka_unit_test(types_are_near_f32),
         cmocka_unit_test(encoder_sentences_are_independent),

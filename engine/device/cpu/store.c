@@ -372,7 +372,6 @@ static void write_results(struct store *store, struct slot *slot)
             .tokens = tokens,
             .n_tokens = (size_t)result->n_tokens,
             .score = result->score,
-            .normalized_score = result->normalized_score,
             .alignment = alignment,
         };
     }

@@ -30,7 +30,7 @@ struct slot {
                          * over, tokens and alignments of its results */
     int32_t *alignment; /* [positions][K]: the source token that the step of node (t, b) looks
                          * at most */
-    float *penalties;   /* [positions + 1], the search's; n_penalties of them are filled */
+    double *penalties;  /* [positions + 1], the search's; n_penalties of them are filled */
     float penalty;
     size_t n_penalties;
     struct ended_hypothesis *hypotheses; /* [K]: its results */

@@ -137,17 +137,11 @@ int cpu_norm_open(struct device *device, const struct tensor *gain, const struct
     return 0;
 }
 
-/* The table stays in the mapped file. */
-static ptrdiff_t table_bytes(const struct embedding *embedding)
-{
-    return (ptrdiff_t)(tensor_count(&embedding->table) * dtype_bytes(embedding->table.dtype));
-}
-
 void cpu_embedding_close(struct embedding *embedding)
 {
     if (!embedding)
         return;
-    mem_note(-table_bytes(embedding));
+    mem_free((void *)(uintptr_t)embedding->table.data);
     mem_free(embedding->positions);
     mem_free(embedding);
 }
@@ -178,11 +172,12 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
     (void)device;
     size_t c = table->shape[1];
     struct embedding *embedding = mem_calloc(1, sizeof(*embedding));
-    if (!embedding)
+    if (!embedding) {
+        mem_free((void *)(uintptr_t)table->data);
         return ACRE_ENOMEM;
+    }
     embedding->table = *table;
     embedding->scale = scale;
-    mem_note(table_bytes(embedding));
     if (n_positions > 0)
         embedding->positions = mem_alloc(n_positions * c * sizeof(float));
     if (n_positions > 0 && !embedding->positions) {
