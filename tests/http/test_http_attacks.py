@@ -103,8 +103,10 @@ def test_a_thousand_pipelined_requests_are_answered(server):
 
 def test_who_shuts_its_side_gets_replies_to_what_it_sent(server):
     with server.connect() as connection:
+        server.signal(signal.SIGSTOP)  # so that it sees both at once
         connection.sendall(20 * HEALTH)
         connection.shutdown(socket.SHUT_WR)
+        server.signal(signal.SIGCONT)
         assert connection.makefile("rb").read().count(b"HTTP/1.1 200 OK") == 20
 
 
@@ -310,7 +312,7 @@ def test_no_descriptors_left(serve, start):
     held = open_many(server, 8, start)
     spent = cpu_seconds(server)
     time.sleep(1)
-    assert cpu_seconds(server) - spent < 0.5
+    assert cpu_seconds(server) - spent < 0.1 * PATIENCE
     assert [ask(server.port, HEALTH)[0] for _ in range(5)] == [200] * 5
     assert server.translate().status_code == 200
     complaints = [line for line in server.log if "no connection can be accepted" in line]
@@ -341,7 +343,7 @@ def test_a_burst_of_large_bodies_leaves_no_memory_behind(serve):
 
 
 def test_bodies_have_a_limit_together(serve):
-    server = serve(max_bodies_bytes=2 << 20)
+    server = serve(max_bodies_bytes=2000020)
     slow = open_many(server, 2, JSON_HEAD + b"Content-Length: 1000000\r\n\r\n" + b"x" * 999000)
     large = post(large_json())
     try:
