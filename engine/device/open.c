@@ -26,7 +26,7 @@ int device_bind_weight(struct device *device, enum kernel_type type,
 {
     size_t k = parts->n_columns > 0 ? parts->n_columns : parts->weight.shape[1];
     if (type == KERNEL_INT8 && k > KERNEL_MAX_INT8_K)
-        return err_set(err, ACRE_EUNSUPPORTED,
+        return err_set(err, ACRE_EOPTION,
                        "%s: expected at most %d columns for products in int8, found %zu", name,
                        KERNEL_MAX_INT8_K, k);
     if (device->ops->weight_open(device, type, parts, n_parts, weight) != 0)
