@@ -56,8 +56,8 @@ CONTRACT_areas := off # it rounds as the authors' code does
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden parity bench bench-kernels bench-split profile train eval lint \
-        fuzz install clean help
+.PHONY: build serve test test-programs golden parity bench bench-kernels bench-split profile train \
+        eval lint fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }

@@ -275,7 +275,7 @@ int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
 
 /* weight_open(), which explains its errors with the weight's name. Too many columns for sums of
- * 8-bit products in 32 bits are ACRE_EUNSUPPORTED. */
+ * 8-bit products in 32 bits are ACRE_EOPTION. */
 int device_bind_weight(struct device *device, enum compute_type type,
                        const struct weight_part *parts, size_t n_parts, const char *name,
                        struct weight **weight, struct acre_err *err);

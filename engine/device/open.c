@@ -26,7 +26,7 @@ int device_bind_weight(struct device *device, enum compute_type type,
 {
     size_t k = parts->n_columns > 0 ? parts->n_columns : parts->weight.shape[1];
     if (type == COMPUTE_INT8 && k > COMPUTE_MAX_INT8_K)
-        return err_set(err, ACRE_EUNSUPPORTED,
+        return err_set(err, ACRE_EOPTION,
                        "%s: expected at most %d columns for products in int8, found %zu", name,
                        COMPUTE_MAX_INT8_K, k);
     if (device->ops->weight_open(device, type, parts, n_parts, weight) != 0)

@@ -1,10 +1,12 @@
 """acre translate, bench and inspect: what they print and how they fail."""
 
 import json
+import math
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import threading
 
@@ -30,6 +32,21 @@ def copy_with_area(name, folder, changes):
     config["area"] |= changes
     (model / "config.json").write_text(json.dumps(config))
     return model
+
+
+def test_weights_that_are_no_numbers_are_refused(acre, tmp_path):
+    model = shutil.copytree(ROOT / "tests/golden/models/tiny-token", tmp_path / "model")
+    name = "model.encoder.layers.1.fc1.weight"
+    data = bytearray((model / "model.safetensors").read_bytes())
+    header_bytes = struct.unpack_from("<Q", data)[0]
+    tensor = json.loads(data[8:8 + header_bytes])[name]
+    assert tensor["dtype"] == "F32"
+    struct.pack_into("<f", data, 8 + header_bytes + tensor["data_offsets"][0] + 4 * 777, math.nan)
+    (model / "model.safetensors").write_bytes(data)
+    for command in (["translate", "--model", model], ["inspect", model]):
+        done = acre(*command, text=TEXT)
+        failed(done, 1, f"{model}/model.safetensors: {name}: expected finite numbers, found nan at "
+                        "index 777")
 
 
 @pytest.mark.parametrize("which", ["token_model", "char_model"])
