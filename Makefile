@@ -19,11 +19,13 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wunde
 SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
 OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3)
 ENGINE_LIBS := jansson icu-uc sentencepiece
-SERVER_LIBS := libmicrohttpd libuv
+SERVER_LIBS := libuv
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
 ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread
 SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null)
-CPPFLAGS += -D_GNU_SOURCE -Iengine -MMD -MP $(PKG_FLAGS)
+LLHTTP := /usr/share/llhttp# Debian has this parser as source
+CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) \
+            -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
 CFLAGS += -std=c11 -g $(OPTIMISE) $(WARNINGS) -fno-math-errno
 CXXFLAGS += -std=c++17 -g $(OPTIMISE) -Wall -Wextra
 LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
@@ -34,9 +36,10 @@ LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 ISAS := sse2 avx2 avx512 avx512bf16 amx
 VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
                $(wildcard engine/kernels/vector/*.c))
-ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc)
+ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
-SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*.c))
+LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
+SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*/*.c)) $(LLHTTP_OBJ)
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
 UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 ISA_avx2 := -mavx2 -mfma -mf16c
@@ -53,7 +56,7 @@ CONTRACT_areas := off # it rounds as the authors' code does
 
 # ---- Building --------------------------------------------------------------------------------
 
-.PHONY: build serve test test-programs golden parity bench bench-kernels profile train eval lint \
+.PHONY: build serve test test-programs golden parity bench bench-kernels bench-split profile train eval lint \
         fuzz install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
@@ -82,6 +85,11 @@ $B/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
 	@echo '  CC   $@'
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$B/llhttp/%.o: $(LLHTTP)/% Makefile
+	@mkdir -p $(@D)
+	@echo '  CC   $@'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -w -c -o $@ $<
 
 $B/%.cc.o: %.cc Makefile
 	@mkdir -p $(@D)
@@ -115,7 +123,8 @@ test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $B/tests/golden/area
 build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
 build/venv-parity/ready: tests/parity/requirements.txt models/train/requirements.txt
-build/venv-test/ready build/venv-bench/ready build/venv-parity/ready:
+build/venv-train/ready: models/train/requirements.txt
+build/venv-test/ready build/venv-bench/ready build/venv-parity/ready build/venv-train/ready:
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
@@ -144,11 +153,6 @@ eval: ## score the shipped models, and write it down (EVAL=DIR CORPORA=DIR MODEL
 	build/venv-test/bin/python -m models.evaluate $(MODEL) --acre $B/acre \
 	    $(if $(EVAL),--eval $(EVAL)) $(if $(CORPORA),--corpora $(CORPORA)) $(ARGS)
 
-build/venv-train/ready: models/train/requirements.txt
-	python3 -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
-
 bench: ## measure Acre and its peer; writes tests/bench/results (EVAL=DIR for BLEU, ARGS=--help)
 	@conf/packages install build test
 	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready build/venv-bench/ready
@@ -165,18 +169,23 @@ bench-kernels: ## the packed products against OpenBLAS and the processor's limit
 	@$(MAKE) --no-print-directory $B/tests/bench/products
 	@OPENBLAS_NUM_THREADS=1 $B/tests/bench/products
 
+bench-split: ## how long texts of many kinds take to be split into sentences and tokens
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/tests/bench/split
+	@$B/tests/bench/split
+
 lint: ## layering, formatting, sizes
 	@conf/packages install lint
 	tests/lint
 
-fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60)
+fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TARGET=spm
 	@conf/packages install build fuzz
-	tests/fuzz/run $(FUZZ_SECONDS)
+	tests/fuzz/run $(or $(FUZZ_SECONDS),60) $(TARGET)
 
 install: build ## install command, library, header and models under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
 	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
-	install -D -m 644 engine/acre.h $(DESTDIR)$(PREFIX)/include/acre.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include engine/acre.h engine/acre_bench.h
 	install -d $(DESTDIR)$(PREFIX)/share/acre $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
 	    >$(DESTDIR)$(PREFIX)/share/acre/acre.json

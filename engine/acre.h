@@ -8,7 +8,8 @@
  * NULL. Pointers passed in are borrowed for the call; pointers handed out say who owns them.
  * A sentence's translation and score do not depend on what else is translated at the same time.
  *
- * This header is all that the server and other programs may use of the engine.
+ * This header is all that the server and other programs may use of the engine, and acre_bench.h for
+ * measuring.
  */
 #ifndef ACRE_H
 #define ACRE_H
@@ -34,7 +35,8 @@ extern "C" {
     X(ACRE_EBUSY, -7, "queue_full", 429, "too much work is waiting")                               \
     X(ACRE_ECANCELLED, -8, "cancelled", 503, "the request was cancelled")                          \
     X(ACRE_ECLOSED, -9, "shutting_down", 503, "the engine is shutting down")                       \
-    X(ACRE_ETIMEOUT, -10, "deadline_exceeded", 504, "the deadline has passed")
+    X(ACRE_ETIMEOUT, -10, "deadline_exceeded", 504, "the deadline has passed")                     \
+    X(ACRE_EDEVICE, -11, "device_lost", 503, "the device that computes is lost")
 
 enum acre_status {
     ACRE_OK = 0,
@@ -93,6 +95,10 @@ int acre_engine_threads(const struct acre_engine *engine);
 /* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
 
+/* 0, or ACRE_EDEVICE once its device is lost: what ran on it and what waited has ended with that,
+ * and nothing more is accepted. `err` says what happened. It does not recover. */
+int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
+
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 struct acre_decoding {
@@ -128,8 +134,22 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
 
 const struct acre_model_info *acre_model_info(const struct acre_model *model);
 
+/* Sentences of one model, on all workers together: how many wait and run now, and what has become
+ * of the others since it was loaded. Tokens are counted without end tokens. */
+struct acre_statistics {
+    uint64_t queued_sentences, queued_tokens; /* source tokens */
+    uint64_t running_sentences;
+    uint64_t done_sentences, done_source_tokens, done_target_tokens; /* of best hypotheses */
+    uint64_t cancelled_sentences, expired_sentences, failed_sentences;
+    uint64_t refused_texts; /* ACRE_EBUSY: too much was waiting */
+    uint64_t steps, rows;   /* decoder steps, and the hypotheses that they took a token on */
+};
+void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics);
+
 /* ---- Translating ----------------------------------------------------------------------------- */
 
+/* May call anything but acre_engine_close() and acre_translate(), which wait for workers; whatever
+ * it does, sentences of others wait for. */
 typedef void acre_done_fn(void *user);
 
 struct acre_request {
@@ -138,10 +158,23 @@ struct acre_request {
     size_t text_bytes;
     bool is_tokens; /* text is the vocabulary's own tokens separated by spaces, one sentence */
     struct acre_decoding decoding; /* start from acre_model_info()->decoding */
+    bool is_aligned;    /* hypotheses shall say where in the text each of their tokens comes from */
     int timeout_ms;     /* from now; not translated by then ends with ACRE_ETIMEOUT. 0: no limit */
     acre_done_fn *done; /* called once, not if submitting failed: from a worker thread, or from
                          * acre_submit() itself where the text has nothing to translate */
     void *user;
+};
+
+/* Bytes first ... first + n_bytes - 1 of a text. */
+struct acre_range {
+    size_t first, n_bytes;
+};
+
+/* Where a token of a translation stands, and where the source token is that the decoder looked at
+ * most when it chose it. The range is empty of a token that has no text of its own; where
+ * characters have several tokens, each has the whole character. */
+struct acre_alignment {
+    struct acre_range source, target;
 };
 
 /* score: sum of the natural logarithms of the token probabilities, end tokens included.
@@ -153,6 +186,8 @@ struct acre_hypothesis {
     size_t n_tokens; /* without end tokens */
     double score;
     double normalized_score;
+    const struct acre_range *sentences;      /* [n_sentences]: the parts of `text` that they are */
+    const struct acre_alignment *alignments; /* [n_tokens]; NULL: not asked for */
 };
 
 struct acre_result {
@@ -160,6 +195,8 @@ struct acre_result {
     struct acre_err err;
     const struct acre_hypothesis *hypotheses; /* [n_hypotheses], best first */
     size_t n_hypotheses;
+    const struct acre_range *sentences; /* [n_sentences]: the parts of the request's text that were
+                                         * translated; all else is in every translation as it is */
     size_t n_sentences;
     size_t n_source_tokens; /* without end tokens */
 };
@@ -168,6 +205,14 @@ struct acre_result {
 int acre_submit(struct acre_engine *engine, const struct acre_request *request,
                 struct acre_job **job, struct acre_err *err);
 
+/* acre_submit() in parts, for callers that lend their threads for a short time only: opening copies
+ * the text, and each call of acre_job_split() splits about max_bytes more of it; the last one
+ * queues it. Until then, and after a failure, the job may be closed without `done`; one thread at a
+ * time. */
+int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
+                  struct acre_job **job, struct acre_err *err);
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_queued, struct acre_err *err);
+
 /* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread, but
  * not while the engine is being closed. */
 void acre_job_cancel(struct acre_job *job);
@@ -175,7 +220,7 @@ void acre_job_cancel(struct acre_job *job);
 /* The result, once `done` was called; lives as long as the job. */
 const struct acre_result *acre_job_result(const struct acre_job *job);
 
-/* Frees job and result; only after `done` was called. NULL is allowed. */
+/* Frees job and result; only after `done` was called, or before it is queued. NULL is allowed. */
 void acre_job_close(struct acre_job *job);
 
 /* Submits `request` (its done and user are not used) and waits. On success the caller owns *job;
@@ -210,61 +255,6 @@ struct acre_attention {
 int acre_attention_open(const struct acre_job *job, size_t sentence, float least,
                         struct acre_attention **attention, struct acre_err *err);
 void acre_attention_close(struct acre_attention *attention); /* NULL is allowed */
-
-/* ---- Measuring ------------------------------------------------------------------------------- */
-
-/* What the published models compare: attention over single items, and over areas whose keys are
- * means (Eq. 3) or combine several features (Eq. 9). */
-enum acre_areas { ACRE_REGULAR, ACRE_EQ3, ACRE_EQ9 };
-enum { ACRE_AREAS = ACRE_EQ9 + 1 };
-
-/* The size of a published model, with as many encoder as decoder layers. */
-struct acre_preset {
-    const char *name;       /* "base" */
-    const char *model_type; /* "marian" or "acre-lstm" */
-    int layers, d_model, attention_heads, ffn;
-    struct {
-        int width, n_layers; /* the first n_layers of each stack attend to areas that wide at most;
-                              * an LSTM has one attention */
-    } areas[ACRE_AREAS];
-};
-
-const struct acre_preset *acre_preset(size_t index); /* Static; NULL behind the last. */
-
-/* The largest values of the options below. */
-enum {
-    ACRE_MAX_BENCH_LENGTH = 1024,
-    ACRE_MAX_BENCH_VOCAB = 1 << 20,
-    ACRE_MAX_BENCH_ROUNDS = 1000,
-};
-
-/* Zero in any field but `preset` means its default. */
-struct acre_bench_options {
-    const char *preset;
-    const char *device, *compute_type; /* as in struct acre_options; "auto" is f32 */
-    int batch_size;                    /* sentences; default 32 */
-    int length;                        /* tokens of each, source and target; default 27 */
-    int vocab_size;                    /* default 8000 */
-    int n_rounds;                      /* default: as many as take five seconds, at least five */
-};
-
-/* Medians over rounds in which all areas take their turns; a ratio is to regular attention in the
- * same round. Zero where a model does not have that. */
-struct acre_bench {
-    const struct acre_preset *preset;
-    const char *compute_type; /* static */
-    char backend[64];         /* "cpu avx2" */
-    int batch_size, length, vocab_size, n_rounds;
-    struct {
-        double pass_ms, pass_ratio; /* the forward pass of a training step */
-        double step_ms, step_ratio; /* cached greedy decoding with its encoder pass, by target
-                                     * token of the whole batch */
-    } rows[ACRE_AREAS];
-};
-
-/* Measures models of a preset with the same random weights on the calling thread, in CPU time. */
-int acre_bench_preset(const struct acre_bench_options *options, struct acre_bench *bench,
-                      struct acre_err *err);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine.h"
-#include "kernels/areas.h"
 
 /* The areas of one place (layer, head, target token) stand together; places come in order. */
 struct record {
@@ -59,16 +58,14 @@ static void note(struct listening *listening, size_t place, const struct area_wa
 }
 
 static void listen(void *user, const struct attention *attention, size_t layer, size_t head,
-                   size_t row, const float *weights)
+                   const float *weights)
 {
     struct listening *listening = user;
     const struct acre_attention *seen = &listening->record->attention;
-    size_t l = seen->n_source, lp = kernel_padded(l);
-    size_t place = place_of(seen, layer, head, listening->t);
-    (void)row; /* there is only one */
+    size_t l = seen->n_source, place = place_of(seen, layer, head, listening->t);
     struct area_walk walk = {.rule = &attention->area};
     while (area_next(&walk)) {
-        const float *plane = weights + walk.plane * lp;
+        const float *plane = weights + walk.plane * l;
         for (size_t i = 0; i < l; i++)
             if (plane[i] >= listening->record->least && area_exists(&walk, l, i))
                 note(listening, place, &walk, (size_t)seen->n_columns, i, plane[i]);
@@ -112,22 +109,14 @@ static int keep_notes(struct record *record, struct listening *listening)
 
 /* The tokens, and what they are computed in. */
 struct replay {
-    struct stream *stream;
     struct workspace workspace;
-    float *memory, *cache; /* owned, of the device */
-    size_t memory_floats, cache_floats;
     float *weights;           /* owned */
     int32_t *source, *target; /* owned, one block; target begins with the start token */
-    int32_t *numbers;         /* 0, 1, 2 ...: positions, and the rows of the cache */
 };
 
-static void replay_fini(struct replay *replay, const struct acre_model *model)
+static void replay_fini(struct replay *replay)
 {
-    struct device *device = model->engine->device;
-    device->ops->stream_close(replay->stream);
-    network_workspace_fini(&model->network, &replay->workspace);
-    device->ops->free(device, replay->memory, replay->memory_floats);
-    device->ops->free(device, replay->cache, replay->cache_floats);
+    workspace_close(&replay->workspace);
     mem_free(replay->weights);
     mem_free(replay->source);
 }
@@ -135,57 +124,38 @@ static void replay_fini(struct replay *replay, const struct acre_model *model)
 static int replay_init(struct replay *replay, const struct acre_model *model, size_t n_source,
                        size_t n_target)
 {
-    struct device *device = model->engine->device;
-    const struct network *network = &model->network;
-    struct stream_limits limits = network_stream_limits(network);
-    size_t most = n_source > n_target ? n_source : n_target;
-    replay->memory_floats = network_memory_floats(network, n_source);
-    replay->cache_floats = n_target * network_cache_floats(network);
-    replay->memory = device->ops->alloc(device, replay->memory_floats);
-    replay->cache = device->ops->alloc(device, replay->cache_floats);
+    const struct workspace_limits limits = {
+        .n_slots = 1,
+        .max_beam = 1,
+        .max_rows = n_source,
+        .search = {model->constraint, model->config.start_token, model->config.end_token, false},
+    };
     replay->weights =
-        mem_alloc(network_weights_floats(network, n_source) * sizeof(*replay->weights));
-    replay->source = mem_alloc((n_source + n_target + most) * sizeof(*replay->source));
-    if (!replay->memory || !replay->cache || !replay->weights || !replay->source)
+        mem_alloc(network_weights_floats(model->network, n_source) * sizeof(*replay->weights));
+    replay->source = mem_alloc((n_source + n_target) * sizeof(*replay->source));
+    if (!replay->weights || !replay->source)
         return ACRE_ENOMEM;
     replay->target = replay->source + n_source;
-    replay->numbers = replay->target + n_target;
-    for (size_t i = 0; i < most; i++)
-        replay->numbers[i] = (int32_t)i;
-    int status = network_workspace_init(network, n_source, &replay->workspace);
-    return status ? status : device->ops->stream_open(device, &limits, &replay->stream);
+    return workspace_open(model->network, &limits, &replay->workspace);
 }
 
-static void run_step(struct replay *replay, const struct acre_model *model, size_t n_source,
-                     size_t n_target, struct listening *listening)
+/* Reads target token after target token; the last one has nothing to go on to. */
+static void run(struct replay *replay, size_t n_source, size_t n_target,
+                struct listening *listening)
 {
-    const int32_t *path = replay->numbers;
-    const int32_t length = (int32_t)listening->t + 1;
+    struct workspace *workspace = &replay->workspace;
+    const struct device_ops *ops = workspace->network->device->ops;
     struct attention_listener listener = {listen, listening, replay->weights};
-    struct memory_rows group = {replay->memory, n_source, 0, 1};
-    struct decoder_step step = {
-        .rows = {.n_rows = 1, .paths = &path, .lengths = &length},
-        .ids = replay->target + listening->t,
-        .positions = replay->numbers + listening->t,
-        .n_sentences = 1,
-        .groups = &group,
-        .cache = replay->cache,
-        .cache_rows = n_target,
-        .listener = &listener,
-    };
-    network_step(&model->network, replay->stream, &replay->workspace, &step);
-}
-
-static void run(struct replay *replay, const struct acre_model *model, size_t n_source,
-                size_t n_target, struct listening *listening)
-{
-    const size_t first[] = {0, n_source};
-    network_encode(&model->network, replay->stream, &replay->workspace, 1, first, replay->source,
-                   replay->numbers);
-    network_store_memory(&model->network, replay->stream, &replay->workspace, 1, first,
-                         &replay->memory);
-    for (listening->t = 0; listening->t < n_target; listening->t++)
-        run_step(replay, model, n_source, n_target, listening);
+    struct entry entry = {.n_source = n_source - 1, .source = replay->source};
+    entry.decoding = (struct acre_decoding){
+        .beam_size = 1, .n_hypotheses = 1, .max_length = (int)n_target - 1, .length_penalty = 1};
+    workspace_enter(workspace, 1, &entry);
+    for (listening->t = 0; listening->t < n_target; listening->t++) {
+        workspace_show_step(workspace, &listener);
+        if (listening->t + 1 < n_target)
+            ops->search_force(workspace->stream, workspace->store, 0,
+                              replay->target[listening->t + 1]);
+    }
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -246,19 +216,19 @@ int acre_attention_open(const struct acre_job *job, size_t number, float least,
                        number);
     struct record *record = new_record(model, sentence, least);
     struct listening listening = {.record = record};
-    struct replay replay = {.stream = NULL};
+    struct replay replay = {.weights = NULL};
     int status =
         record ? replay_init(&replay, model, record->attention.n_source, record->attention.n_target)
                : ACRE_ENOMEM;
     if (status == 0) {
         put_ids(&replay, model, sentence);
-        run(&replay, model, record->attention.n_source, record->attention.n_target, &listening);
+        run(&replay, record->attention.n_source, record->attention.n_target, &listening);
         status = keep_notes(record, &listening);
     }
     if (status == 0)
         status = fill_tokens(record, model, &replay);
     mem_free(listening.noted);
-    replay_fini(&replay, model);
+    replay_fini(&replay);
     if (status != 0) {
         acre_attention_close(record ? &record->attention : NULL);
         return err_set(err, status, "no memory for the attention of a sentence");

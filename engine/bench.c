@@ -1,6 +1,6 @@
 /* Speed without a model directory: the networks of a preset, which differ in their areas only, are
- * opened on the same random weights and do the same work by turns, in one place of work, straight
- * through nn/: no tokenizer, no queue, no other thread.
+ * opened on the same random weights and do the same work by turns, straight through nn/: no
+ * tokenizer, no queue, no other thread.
  *
  * What is timed is CPU time of the calling thread, which computes everything, so that whatever else
  * the machine does disturbs less. */
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "acre_bench.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "engine.h"
@@ -30,32 +31,27 @@ static const double DEFAULT_ROUNDS_MS = 5000;
 enum work { WORK_PASS, WORK_DECODING };
 enum { N_WORKS = WORK_DECODING + 1 };
 
+/* A network and a place to run it. */
+struct subject {
+    struct config config;
+    struct network *network;
+    struct workspace workspace;
+};
+
 struct bench {
     struct acre_bench_options options; /* defaults filled in */
     const struct acre_preset *preset;
-    enum kernel_type type;
+    enum compute_type type;
     struct device *device;
     struct random_weights weights;       /* of all networks */
-    struct config configs[ACRE_AREAS];   /* as the networks */
-    struct network networks[ACRE_AREAS]; /* by enum acre_areas */
+    struct constraint *constraint;       /* everything may follow */
+    struct subject subjects[ACRE_AREAS]; /* by enum acre_areas */
     size_t n_sentences, length, n_rows;  /* B, S = T, B * T */
 
-    struct stream *stream;
-    struct workspace workspace;
-    float *memory, *cache; /* on the device */
-    size_t memory_floats, cache_floats;
-
     struct arena arena;              /* all of the following */
-    size_t *first;                   /* [B + 1] */
     int32_t *source, *target;        /* [R] */
-    int32_t *positions;              /* [R] */
-    int32_t *numbers;                /* [R]: 0, 1, 2 ..., rows of the cache */
-    int32_t *ids, *ats, *lengths;    /* [B]: of a step */
-    const int32_t **paths;           /* [B] */
-    float **memories;                /* [B] */
-    struct memory_rows *groups;      /* [B] */
-    struct logit_scan *scans;        /* [R] */
-    struct candidate *best;          /* [R] */
+    struct entry *entries;           /* [B] */
+    struct forced *forced;           /* [B] */
     double *ms[ACRE_AREAS][N_WORKS]; /* [ACRE_MAX_BENCH_ROUNDS] */
     double *ratios;                  /* [ACRE_MAX_BENCH_ROUNDS] */
 };
@@ -99,14 +95,15 @@ static int open_networks(struct bench *bench, struct acre_err *err)
     const struct acre_preset *preset = bench->preset;
     int status = 0;
     for (size_t i = 0; i < ACRE_AREAS && status == 0; i++) {
-        status = preset_config(preset, i, bench->options.vocab_size, &bench->configs[i], err);
-        bench->configs[i].compute_type = bench->type;
+        struct config *config = &bench->subjects[i].config;
+        status = preset_config(preset, i, bench->options.vocab_size, config, err);
+        config->compute_type = bench->type;
     }
     if (status == 0)
-        status = random_weights_init(&bench->weights, &bench->configs[ACRE_EQ9], SEED, err);
+        status = random_weights_init(&bench->weights, &bench->subjects[ACRE_EQ9].config, SEED, err);
     for (size_t i = 0; i < ACRE_AREAS && status == 0; i++)
-        status = network_init(&bench->networks[i], bench->device, &bench->configs[i],
-                              bench->weights.tensors, err);
+        status = network_open(bench->device, &bench->subjects[i].config, bench->weights.tensors,
+                              &bench->subjects[i].network, err);
     return status;
 }
 
@@ -114,75 +111,64 @@ static void place(struct bench *bench)
 {
     size_t b = bench->n_sentences, r = bench->n_rows;
     struct arena *arena = &bench->arena;
-    bench->first = arena_take(arena, b + 1, sizeof(*bench->first));
     bench->source = arena_take(arena, r, sizeof(*bench->source));
     bench->target = arena_take(arena, r, sizeof(*bench->target));
-    bench->positions = arena_take(arena, r, sizeof(*bench->positions));
-    bench->numbers = arena_take(arena, r, sizeof(*bench->numbers));
-    bench->ids = arena_take(arena, b, sizeof(*bench->ids));
-    bench->ats = arena_take(arena, b, sizeof(*bench->ats));
-    bench->lengths = arena_take(arena, b, sizeof(*bench->lengths));
-    bench->paths = arena_take(arena, b, sizeof(*bench->paths));
-    bench->memories = arena_take(arena, b, sizeof(*bench->memories));
-    bench->groups = arena_take(arena, b, sizeof(*bench->groups));
-    bench->scans = arena_take(arena, r, sizeof(*bench->scans));
-    bench->best = arena_take(arena, r, sizeof(*bench->best));
+    bench->entries = arena_take(arena, b, sizeof(*bench->entries));
+    bench->forced = arena_take(arena, b, sizeof(*bench->forced));
     for (size_t i = 0; i < ACRE_AREAS; i++)
         for (size_t work = 0; work < N_WORKS; work++)
             bench->ms[i][work] = arena_take(arena, ACRE_MAX_BENCH_ROUNDS, sizeof(double));
     bench->ratios = arena_take(arena, ACRE_MAX_BENCH_ROUNDS, sizeof(double));
 }
 
-/* What a stream and the memory on the device must have for every network. */
-static struct stream_limits widest_limits(struct bench *bench)
+static int open_workspaces(struct bench *bench)
 {
-    struct stream_limits limits = network_stream_limits(&bench->networks[ACRE_REGULAR]);
-    for (size_t i = 0; i < ACRE_AREAS; i++) {
-        const struct network *network = &bench->networks[i];
-        size_t planes = network_stream_limits(network).max_planes;
-        size_t memory = bench->n_sentences * network_memory_floats(network, bench->length);
-        size_t cache = bench->n_rows * network_cache_floats(network);
-        limits.max_planes = planes > limits.max_planes ? planes : limits.max_planes;
-        bench->memory_floats = memory > bench->memory_floats ? memory : bench->memory_floats;
-        bench->cache_floats = cache > bench->cache_floats ? cache : bench->cache_floats;
-    }
-    return limits;
+    const struct config *config = &bench->subjects[ACRE_REGULAR].config;
+    struct constraint_options any = {.vocab_size = config->decoder_vocab_size,
+                                     .end_token = config->end_token};
+    int status = constraint_open(&any, &bench->constraint);
+    const struct workspace_limits limits = {
+        .n_slots = bench->n_sentences,
+        .max_beam = 1,
+        .max_rows = bench->n_rows,
+        .search = {bench->constraint, config->start_token, config->end_token, false},
+    };
+    for (size_t i = 0; i < ACRE_AREAS && status == 0; i++)
+        status = workspace_open(bench->subjects[i].network, &limits, &bench->subjects[i].workspace);
+    return status;
 }
 
 static int open_place_of_work(struct bench *bench, struct acre_err *err)
 {
-    const struct device_ops *ops = bench->device->ops;
-    struct stream_limits limits = widest_limits(bench);
     place(bench);
     int status = arena_open(&bench->arena);
     if (status == 0)
-        status = network_workspace_init(&bench->networks[ACRE_REGULAR], bench->n_rows,
-                                        &bench->workspace);
-    if (status == 0)
-        status = ops->stream_open(bench->device, &limits, &bench->stream);
-    bench->memory = ops->alloc(bench->device, bench->memory_floats);
-    bench->cache = ops->alloc(bench->device, bench->cache_floats);
-    if (status != 0 || !bench->memory || !bench->cache)
+        status = open_workspaces(bench);
+    if (status != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for a batch of %zu sentences",
                        bench->n_sentences);
     place(bench);
     return 0;
 }
 
-static void fill_rows(struct bench *bench)
+/* Greedy search, and the end token cannot come before the last one: all sentences have the same
+ * length. The encoder adds an end token of its own. */
+static void fill_sentences(struct bench *bench)
 {
     size_t t = bench->length, vocab = (size_t)bench->options.vocab_size;
     for (size_t i = 0; i < bench->n_rows; i++) {
         bench->source[i] = (int32_t)(i * ID_STRIDE % vocab);
         bench->target[i] = (int32_t)((bench->n_rows + i) * ID_STRIDE % vocab);
-        bench->positions[i] = (int32_t)(i % t);
-        bench->numbers[i] = (int32_t)i;
     }
-    for (size_t b = 0; b <= bench->n_sentences; b++)
-        bench->first[b] = b * t;
     for (size_t b = 0; b < bench->n_sentences; b++) {
-        bench->paths[b] = bench->numbers + b * t;
-        bench->memories[b] = bench->memory + b * (bench->memory_floats / bench->n_sentences);
+        bench->entries[b] =
+            (struct entry){.slot = b, .n_source = t - 1, .source = bench->source + b * t};
+        bench->entries[b].decoding = (struct acre_decoding){.beam_size = 1,
+                                                            .n_hypotheses = 1,
+                                                            .min_length = (int)t,
+                                                            .max_length = (int)t,
+                                                            .length_penalty = 1};
+        bench->forced[b] = (struct forced){.slot = b, .n = t, .tokens = bench->target + b * t};
     }
 }
 
@@ -196,7 +182,6 @@ static int bench_open(struct bench *bench, const struct acre_bench_options *opti
         status = device_open(bench->options.device, &bench->device, err);
     if (status != 0)
         return status;
-    bench->networks[ACRE_REGULAR].device = bench->device; /* bench_close() needs it */
     bench->n_sentences = (size_t)bench->options.batch_size;
     bench->length = (size_t)bench->options.length;
     bench->n_rows = bench->n_sentences * bench->length;
@@ -204,7 +189,7 @@ static int bench_open(struct bench *bench, const struct acre_bench_options *opti
     if (status == 0)
         status = open_place_of_work(bench, err);
     if (status == 0)
-        fill_rows(bench);
+        fill_sentences(bench);
     return status;
 }
 
@@ -213,15 +198,12 @@ static void bench_close(struct bench *bench)
 {
     if (!bench->device)
         return;
-    const struct device_ops *ops = bench->device->ops;
-    ops->free(bench->device, bench->memory, bench->memory_floats);
-    ops->free(bench->device, bench->cache, bench->cache_floats);
-    ops->stream_close(bench->stream);
-    network_workspace_fini(&bench->networks[ACRE_REGULAR], &bench->workspace);
     for (size_t i = 0; i < ACRE_AREAS; i++) {
-        network_fini(&bench->networks[i]);
-        config_fini(&bench->configs[i]);
+        workspace_close(&bench->subjects[i].workspace);
+        network_close(bench->subjects[i].network);
+        config_fini(&bench->subjects[i].config);
     }
+    constraint_close(bench->constraint);
     random_weights_fini(&bench->weights);
     arena_close(&bench->arena);
     device_close(bench->device);
@@ -229,65 +211,22 @@ static void bench_close(struct bench *bench)
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
-static void encode(struct bench *bench, const struct network *network)
+static void run_pass(struct bench *bench, struct workspace *workspace)
 {
-    network_encode(network, bench->stream, &bench->workspace, bench->n_sentences, bench->first,
-                   bench->source, bench->positions);
-    network_store_memory(network, bench->stream, &bench->workspace, bench->n_sentences,
-                         bench->first, bench->memories);
-}
-
-/* Every sentence has n rows of what comes; passes move their memories on. */
-static void begin_groups(struct bench *bench, size_t n)
-{
+    workspace_enter(workspace, bench->n_sentences, bench->entries);
+    workspace_decode(workspace, bench->n_sentences, bench->forced);
     for (size_t b = 0; b < bench->n_sentences; b++)
-        bench->groups[b] = (struct memory_rows){bench->memories[b], bench->length, b * n, n};
+        workspace_drop(workspace, b);
 }
 
-static void scan_output(struct bench *bench, const struct network *network, size_t n_rows)
+static void run_decoding(struct bench *bench, struct workspace *workspace)
 {
-    for (size_t i = 0; i < n_rows; i++)
-        bench->scans[i] =
-            (struct logit_scan){.best = bench->best + i, .k = 1, .maximum = -INFINITY};
-    network_search_output(network, bench->stream, &bench->workspace, n_rows, bench->scans);
-}
-
-static void run_pass(struct bench *bench, const struct network *network)
-{
-    encode(bench, network);
-    begin_groups(bench, bench->length);
-    transformer_decode(network->transformer, bench->stream, &bench->workspace, bench->n_sentences,
-                       bench->first, bench->target, bench->positions, bench->groups);
-    scan_output(bench, network, bench->n_rows);
-}
-
-/* The end token does not end: all sentences have the same length. */
-static void run_step(struct bench *bench, const struct network *network, size_t t)
-{
-    for (size_t b = 0; b < bench->n_sentences; b++) {
-        bench->ids[b] = t > 0 ? bench->best[b].id : bench->configs[ACRE_REGULAR].start_token;
-        bench->ats[b] = (int32_t)t;
-        bench->lengths[b] = (int32_t)t + 1;
+    struct progress progress;
+    workspace_enter(workspace, bench->n_sentences, bench->entries);
+    for (size_t t = 0; t < bench->length; t++) {
+        workspace_step(workspace);
+        workspace_poll(workspace, &progress, NULL);
     }
-    begin_groups(bench, 1);
-    struct decoder_step step = {
-        .rows = {.n_rows = bench->n_sentences, .paths = bench->paths, .lengths = bench->lengths},
-        .ids = bench->ids,
-        .positions = bench->ats,
-        .n_sentences = bench->n_sentences,
-        .groups = bench->groups,
-        .cache = bench->cache,
-        .cache_rows = bench->n_rows,
-    };
-    network_step(network, bench->stream, &bench->workspace, &step);
-    scan_output(bench, network, bench->n_sentences);
-}
-
-static void run_decoding(struct bench *bench, const struct network *network)
-{
-    encode(bench, network);
-    for (size_t t = 0; t < bench->length; t++)
-        run_step(bench, network, t);
 }
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
@@ -299,17 +238,17 @@ static double thread_ms(void)
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-/* Milliseconds of one network's work; 0 where there is none: LSTMs decode step by step only. */
+/* Milliseconds of one network's work; 0 where there is none. */
 static double time_work(struct bench *bench, size_t i, enum work work)
 {
-    const struct network *network = &bench->networks[i];
+    struct workspace *workspace = &bench->subjects[i].workspace;
     double start = thread_ms();
-    if (work == WORK_PASS && network->lstm)
+    if (work == WORK_PASS && !workspace->network->architecture->decode)
         return 0;
     if (work == WORK_PASS)
-        run_pass(bench, network);
+        run_pass(bench, workspace);
     else
-        run_decoding(bench, network);
+        run_decoding(bench, workspace);
     return thread_ms() - start;
 }
 
@@ -364,7 +303,7 @@ static void report(struct bench *bench, size_t n, struct acre_bench *out)
 {
     *out = (struct acre_bench){
         .preset = bench->preset,
-        .compute_type = kernel_type_name(bench->type),
+        .compute_type = compute_type_name(bench->type),
         .batch_size = bench->options.batch_size,
         .length = bench->options.length,
         .vocab_size = bench->options.vocab_size,

@@ -42,10 +42,10 @@ int engine_check_range(const char *name, int value, int max, struct acre_err *er
                    value);
 }
 
-int engine_compute_type(const char *name, enum kernel_type *type, struct acre_err *err)
+int engine_compute_type(const char *name, enum compute_type *type, struct acre_err *err)
 {
-    *type = KERNEL_F32;
-    if (!strcmp(name, "auto") || kernel_type_parse(name, type))
+    *type = COMPUTE_F32;
+    if (!strcmp(name, "auto") || compute_type_parse(name, type))
         return 0;
     return err_set(err, ACRE_EUNSUPPORTED,
                    "compute_type: expected auto, f32, bf16 or int8 on a CPU, found \"%s\"", name);
@@ -80,19 +80,22 @@ static int fill_options(struct acre_options *options, struct acre_err *err)
     return status;
 }
 
-int acre_engine_open(const struct acre_options *options, struct acre_engine **out,
-                     struct acre_err *err)
+int engine_open_on(struct device *device, const struct acre_options *options,
+                   struct acre_engine **out, struct acre_err *err)
 {
     struct acre_engine *engine = mem_calloc(1, sizeof(*engine));
-    if (!engine)
+    if (!engine) {
+        device_close(device);
         return err_set(err, ACRE_ENOMEM, "no memory for the engine");
+    }
     engine->options = *options;
+    engine->device = device;
     pthread_mutex_init(&engine->lock, NULL);
+    if (device->n_workers > 0)
+        engine->options.n_threads = device->n_workers;
     int status = fill_options(&engine->options, err);
     if (status == 0)
         status = choose_type(engine, err);
-    if (status == 0)
-        status = device_open(engine->options.device, &engine->device, err);
     if (status == 0) {
         struct scheduler_options scheduling = {
             .n_workers = engine->options.n_threads,
@@ -111,10 +114,18 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **ou
     return 0;
 }
 
+int acre_engine_open(const struct acre_options *options, struct acre_engine **engine,
+                     struct acre_err *err)
+{
+    struct device *device;
+    int status = device_open(options->device ? options->device : "auto", &device, err);
+    return status != 0 ? status : engine_open_on(device, options, engine, err);
+}
+
 static void model_close(struct acre_model *model)
 {
     constraint_close(model->constraint);
-    network_fini(&model->network);
+    network_close(model->network);
     tokenizer_close(model->tokenizer);
     safetensors_close(model->weights);
     config_fini(&model->config);
@@ -151,6 +162,11 @@ size_t acre_engine_queued_tokens(struct acre_engine *engine)
     return scheduler_queued_tokens(engine->scheduler);
 }
 
+int acre_engine_health(struct acre_engine *engine, struct acre_err *err)
+{
+    return scheduler_health(engine->scheduler, err);
+}
+
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 static void fill_info(struct acre_model *model)
@@ -162,7 +178,7 @@ static void fill_info(struct acre_model *model)
         .target = config->target,
         .level = tokenizer_is_bytes(model->tokenizer) ? "char" : "token",
         .model_type = config->model_type,
-        .compute_type = kernel_type_name(config->compute_type),
+        .compute_type = compute_type_name(config->compute_type),
         .parameters = safetensors_parameters(model->weights),
         .d_model = config->d_model,
         .encoder_layers = config->encoder_layers,
@@ -183,9 +199,7 @@ static void fill_info(struct acre_model *model)
 static int add_lane(struct acre_engine *engine, struct acre_model *model, struct acre_err *err)
 {
     const struct config *config = &model->config;
-    struct batch_model batch_model = {
-        .device = engine->device,
-        .network = &model->network,
+    struct search_model search = {
         .constraint = model->constraint,
         .start_token = config->start_token,
         .end_token = config->end_token,
@@ -195,7 +209,8 @@ static int add_lane(struct acre_engine *engine, struct acre_model *model, struct
         .max_sentences = (size_t)engine->options.batch_size,
         .max_beam_size = (size_t)engine->options.max_beam_size,
     };
-    return scheduler_add_lane(engine->scheduler, &batch_model, &limits, &model->lane, err);
+    return scheduler_add_lane(engine->scheduler, model->network, &search, &limits, &model->lane,
+                              err);
 }
 
 /* Of the attention that a parameter of keys belongs to. */
@@ -207,7 +222,7 @@ static enum area_key_mode key_mode_of(const struct config *config, const char *t
 }
 
 /* Keys without the dense layers that are there are not those that were trained. The networks of a
- * preset share weights in this way, so that it is not network_init() that refuses them. */
+ * preset share weights in this way, so that it is not network_open() that refuses them. */
 static int check_key_weights(const struct config *config, const struct safetensors *weights,
                              struct acre_err *err)
 {
@@ -231,7 +246,7 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
     if (status == 0)
         status = check_key_weights(&model->config, model->weights, err);
     if (status == 0)
-        status = network_init(&model->network, engine->device, &model->config, model->weights, err);
+        status = network_open(engine->device, &model->config, model->weights, &model->network, err);
     if (status != 0)
         return status;
     safetensors_release(model->weights);
@@ -327,4 +342,9 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
 const struct acre_model_info *acre_model_info(const struct acre_model *model)
 {
     return &model->info;
+}
+
+void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics)
+{
+    *statistics = scheduler_statistics(model->engine->scheduler, model->lane);
 }

@@ -9,18 +9,18 @@
 #include <pthread.h>
 
 #include "acre.h"
-#include "decode/constraint.h"
 #include "device/device.h"
 #include "model/config.h"
 #include "model/safetensors.h"
 #include "nn/network.h"
 #include "sched/scheduler.h"
+#include "search/constraint.h"
 #include "text/tokenizer.h"
 
 struct acre_engine {
     struct acre_options options; /* defaults filled in */
     bool is_type_forced;         /* else each model's own */
-    enum kernel_type compute_type;
+    enum compute_type compute_type;
     struct device *device;
     struct scheduler *scheduler;
     pthread_mutex_t lock;
@@ -34,17 +34,22 @@ struct acre_model {
     struct config config;
     struct safetensors *weights; /* mapped: embeddings are read from there */
     struct tokenizer *tokenizer;
-    struct network network;
+    struct network *network;
     struct constraint *constraint;
     struct lane *lane;
     struct acre_model_info info;
 };
 
+/* acre_engine_open() on a device that is open already, which becomes the engine's also if it
+ * fails; options->device does not count. */
+int engine_open_on(struct device *device, const struct acre_options *options,
+                   struct acre_engine **engine, struct acre_err *err);
+
 /* ACRE_EOPTION unless it is from 1 to max. */
 int engine_check_range(const char *name, int value, int max, struct acre_err *err);
 
 /* "auto" is f32. ACRE_EUNSUPPORTED if no type is called so. */
-int engine_compute_type(const char *name, enum kernel_type *type, struct acre_err *err);
+int engine_compute_type(const char *name, enum compute_type *type, struct acre_err *err);
 
 /* Of a finished job; NULL if it has no such sentence or was not translated. */
 const struct sentence *job_sentence(const struct acre_job *job, size_t number);

@@ -1,6 +1,6 @@
-/* A job is one submitted text: its sentences go to the scheduler, and the worker that finishes the
- * last one puts the results together and calls `done`. Until then the job belongs to the
- * scheduler; `n_left` is the only part that several threads touch. */
+/* A job is one submitted text: it is split, its sentences go to the scheduler, and the worker that
+ * finishes the last one puts the results together and calls `done`. From its queueing until then
+ * the job belongs to the scheduler; `n_left` is the only part that several threads touch. */
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "align.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine.h"
@@ -18,9 +19,13 @@ struct acre_job {
     struct scheduler *scheduler;
     acre_done_fn *done;
     void *user;
-    bool is_tokens;
+    bool is_tokens, is_aligned;
+    struct acre_decoding decoding;
+    uint64_t deadline_ns;
+    struct splitter *splitter; /* until the text is split; NULL for a line of tokens */
     struct document document;
     struct sentence *sentences; /* owned, [document.n_sentences] */
+    struct acre_range *ranges;  /* owned, likewise: result.sentences */
     atomic_size_t n_left;
     struct acre_result result;
     struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
@@ -88,34 +93,76 @@ static int decode_sentences(const struct acre_job *job, size_t i, char **texts,
     return 0;
 }
 
-/* The i-th translation of the whole text. *text is owned by the caller. */
-static int join_sentences(const struct acre_job *job, size_t i, char **text, struct acre_err *err)
+/* The i-th translation of the whole text, and where its sentences stand. *text is owned by the
+ * caller. */
+static int join_sentences(const struct acre_job *job, size_t i, char **text,
+                          struct acre_range *places, struct acre_err *err)
 {
     char **texts = mem_calloc(job->document.n_sentences, sizeof(*texts));
     if (!texts)
         return err_set(err, ACRE_ENOMEM, "no memory for the translation");
     int status = decode_sentences(job, i, texts, err);
     if (status == 0)
-        status = document_join(&job->document, (const char *const *)texts, text, err);
+        status = document_join(&job->document, (const char *const *)texts, text, places, err);
     for (size_t s = 0; s < job->document.n_sentences; s++)
         mem_free(texts[s]);
     mem_free(texts);
     return status;
 }
 
-static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
-                           struct acre_err *err)
+static int fill_text(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
+                     struct acre_range *places, struct acre_err *err)
 {
     char *text = NULL;
-    if (fill_tokens(job, i, hypothesis) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
     if (!job->is_tokens) {
-        int status = join_sentences(job, i, &text, err);
+        int status = join_sentences(job, i, &text, places, err);
         hypothesis->text = text;
         return status;
     }
-    hypothesis->text = join_tokens(hypothesis);
-    return hypothesis->text ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    hypothesis->text = text = join_tokens(hypothesis);
+    if (!text)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    for (size_t s = 0; s < job->document.n_sentences; s++) /* there is one, or none */
+        places[s] = (struct acre_range){0, strlen(text)};
+    return 0;
+}
+
+static int fill_alignments(const struct acre_job *job, size_t i,
+                           const struct acre_hypothesis *hypothesis,
+                           struct acre_alignment *alignments, struct acre_err *err)
+{
+    int status = 0;
+    for (size_t s = 0; s < job->document.n_sentences && status == 0; s++) {
+        struct aligned_sentence sentence = {
+            .source = job->document.text,
+            .target = hypothesis->text,
+            .in_source = job->ranges[s],
+            .in_target = hypothesis->sentences[s],
+            .is_tokens = job->is_tokens,
+            .n_source = job->sentences[s].n_source,
+            .hypothesis = pick(&job->sentences[s], i),
+        };
+        status = align_sentence(job->model->tokenizer, &sentence, alignments, err);
+        alignments += sentence.hypothesis->n_tokens;
+    }
+    return status;
+}
+
+static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
+                           struct acre_err *err)
+{
+    struct acre_range *places = mem_alloc(job->document.n_sentences * sizeof(*places));
+    hypothesis->sentences = places;
+    if (!places || fill_tokens(job, i, hypothesis) != 0)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    int status = fill_text(job, i, hypothesis, places, err);
+    if (status != 0 || !job->is_aligned)
+        return status;
+    struct acre_alignment *alignments = mem_alloc(hypothesis->n_tokens * sizeof(*alignments));
+    hypothesis->alignments = alignments;
+    if (!alignments)
+        return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a text");
+    return fill_alignments(job, i, hypothesis, alignments, err);
 }
 
 static int first_error(const struct acre_job *job)
@@ -131,6 +178,8 @@ static void free_hypotheses(struct acre_job *job)
     for (size_t i = 0; i < job->result.n_hypotheses; i++) {
         mem_free((void *)(uintptr_t)job->hypotheses[i].text);
         mem_free((void *)(uintptr_t)job->hypotheses[i].tokens);
+        mem_free((void *)(uintptr_t)job->hypotheses[i].sentences);
+        mem_free((void *)(uintptr_t)job->hypotheses[i].alignments);
     }
     mem_free(job->hypotheses);
     job->hypotheses = NULL;
@@ -163,6 +212,7 @@ static void finish(struct acre_job *job)
 {
     struct acre_result *result = &job->result;
     result->n_sentences = job->document.n_sentences;
+    result->sentences = job->ranges;
     for (size_t s = 0; s < job->document.n_sentences; s++)
         result->n_source_tokens += job->sentences[s].n_source;
     result->status = fill_result(job, &result->err);
@@ -204,16 +254,15 @@ static int check_decoding(const struct acre_engine *engine, const struct acre_mo
     return status;
 }
 
-static int split_text(struct acre_job *job, const struct acre_request *request,
-                      struct acre_err *err)
+static int open_text(struct acre_job *job, const struct acre_request *request, struct acre_err *err)
 {
     const struct acre_model *model = job->model;
     size_t max_tokens = (size_t)model->info.max_source_tokens;
     if (request->is_tokens)
         return document_init_tokens(&job->document, request->text, request->text_bytes,
                                     model->tokenizer, max_tokens, err);
-    return document_init(&job->document, request->text, request->text_bytes, model->tokenizer,
-                         model->config.source, max_tokens, err);
+    return splitter_open(&job->document, request->text, request->text_bytes, model->tokenizer,
+                         model->config.source, max_tokens, &job->splitter, err);
 }
 
 /* A memory that is a grid has whole rows. */
@@ -235,19 +284,22 @@ static int check_grid(const struct config *config, size_t n_source, struct acre_
     return 0;
 }
 
-static int make_sentences(struct acre_job *job, const struct acre_decoding *decoding,
-                          uint64_t deadline_ns, struct acre_err *err)
+static int make_sentences(struct acre_job *job, struct acre_err *err)
 {
     size_t n = job->document.n_sentences;
     job->sentences = mem_calloc(n, sizeof(*job->sentences));
-    if (!job->sentences)
+    job->ranges = mem_alloc(n * sizeof(*job->ranges));
+    if (!job->sentences || !job->ranges)
         return err_set(err, ACRE_ENOMEM, "no memory for %zu sentences", n);
     for (size_t s = 0; s < n; s++) {
         struct sentence *sentence = &job->sentences[s];
-        sentence->source = job->document.sentences[s].source.ids;
-        sentence->n_source = job->document.sentences[s].source.n;
-        sentence->decoding = *decoding;
-        sentence->deadline_ns = deadline_ns;
+        const struct document_sentence *span = &job->document.sentences[s];
+        job->ranges[s] = (struct acre_range){span->first, span->n_bytes};
+        sentence->source = span->source.ids;
+        sentence->n_source = span->source.n;
+        sentence->decoding = job->decoding;
+        sentence->is_aligned = job->is_aligned;
+        sentence->deadline_ns = job->deadline_ns;
         sentence->job = job;
     }
     atomic_init(&job->n_left, n);
@@ -276,8 +328,8 @@ static uint64_t deadline_of(const struct acre_request *request)
     return scheduler_now_ns() + (uint64_t)request->timeout_ms * 1000000;
 }
 
-int acre_submit(struct acre_engine *engine, const struct acre_request *request,
-                struct acre_job **out, struct acre_err *err)
+int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
+                  struct acre_job **out, struct acre_err *err)
 {
     uint64_t deadline_ns = deadline_of(request);
     int status = check_decoding(engine, request->model, &request->decoding, err);
@@ -293,16 +345,48 @@ int acre_submit(struct acre_engine *engine, const struct acre_request *request,
     job->done = request->done;
     job->user = request->user;
     job->is_tokens = request->is_tokens;
-    *out = job; /* before sending: `done` may be called at once */
-    status = split_text(job, request, err);
-    if (status == 0)
-        status = make_sentences(job, &request->decoding, deadline_ns, err);
-    if (status == 0)
-        status = send(job, err);
+    job->is_aligned = request->is_aligned;
+    job->decoding = request->decoding;
+    job->deadline_ns = deadline_ns;
+    status = open_text(job, request, err);
     if (status != 0) {
-        *out = NULL;
         acre_job_close(job);
+        return status;
     }
+    *out = job;
+    return 0;
+}
+
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_queued, struct acre_err *err)
+{
+    int status = 0;
+    bool is_done = true;
+    *is_queued = false;
+    if (job->splitter)
+        status = splitter_continue(job->splitter, max_bytes, &is_done, err);
+    if (status != 0 || !is_done)
+        return status;
+    splitter_close(job->splitter);
+    job->splitter = NULL;
+    status = make_sentences(job, err);
+    if (status == 0)
+        status = send(job, err); /* after it the job may be gone: `done` may be called at once */
+    *is_queued = status == 0;
+    return status;
+}
+
+int acre_submit(struct acre_engine *engine, const struct acre_request *request,
+                struct acre_job **job, struct acre_err *err)
+{
+    bool is_queued;
+    int status = acre_job_open(engine, request, job, err);
+    if (status == 0) {
+        status = acre_job_split(*job, SIZE_MAX, &is_queued, err);
+        if (status != 0)
+            acre_job_close(*job);
+    }
+    if (status != 0)
+        *job = NULL;
     return status;
 }
 
@@ -336,6 +420,8 @@ void acre_job_close(struct acre_job *job)
     for (size_t s = 0; job->sentences && s < job->document.n_sentences; s++)
         sentence_fini(&job->sentences[s]);
     mem_free(job->sentences);
+    mem_free(job->ranges);
+    splitter_close(job->splitter);
     document_fini(&job->document);
     mem_free(job);
 }

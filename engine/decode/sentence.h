@@ -19,6 +19,8 @@ struct sentence_hypothesis {
     const int32_t *tokens; /* [n_tokens], part of sentence.tokens, end token left out */
     size_t n_tokens;
     float score, normalized_score;
+    const int32_t *alignment; /* [n_tokens] places of source tokens, part of sentence.tokens; NULL:
+                               * not asked for */
 };
 
 struct sentence_links {
@@ -30,6 +32,7 @@ struct sentence {
     const int32_t *source; /* borrowed from the job, [n_source], without end token */
     size_t n_source;
     struct acre_decoding decoding;
+    bool is_aligned;      /* hypotheses shall tell their alignment */
     uint64_t deadline_ns; /* by the scheduler's clock; 0: none */
     void *job;
     /* scheduler */

@@ -1,12 +1,18 @@
-/* device.h - the coarse operations that model mathematics is written over.
+/* device.h - the coarse operations that model mathematics is written over, on any device.
  *
- * A device owns packed weights; a stream is one worker's place on it, with the scratch memory its
- * operations need. The operations of one stream run in order. Nothing above this folder knows
- * what hardware runs them. Operations cannot fail: everything they need is allocated when weights,
- * caches and streams are opened.
+ * Nothing above this folder holds a pointer into device memory, or computes one. What a pass works
+ * on is opaque: buffers of activations, a table of rows (who the rows of a pass are), and a store
+ * (what sentences keep from step to step, by slot: encoder memory, caches or states, the search).
+ * The host says who enters and who is dropped, runs passes, and asks in poll() which searches are
+ * over. Ids, positions, scores and paths stay on the device.
  *
- * `struct device` is shared by all workers and immutable after loading; a stream belongs to one
- * thread. Letters as in shapes.h.
+ * A stream is one worker's place on a device, with the scratch memory that its operations need;
+ * what is done on one stream happens in order. Everything is allocated when weights, streams,
+ * buffers, rows and stores are opened: no operation allocates, and none can fail. A device may
+ * work behind the host's back; poll() is the only place that waits, and where a lost device tells.
+ *
+ * `struct device` and what is loaded into it are shared by all workers and immutable after loading;
+ * a stream and what is opened for its passes belong to one thread. Letters as in shapes.h.
  */
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
@@ -16,7 +22,10 @@
 #include <stdint.h>
 
 #include "acre.h"
-#include "kernels/kernels.h" /* enum kernel_type, kernel_activation; struct logit_scan */
+#include "base/cpu.h"
+#include "search/rules.h"
+#include "tensor/area.h"
+#include "tensor/compute.h"
 #include "tensor/tensor.h"
 
 struct device;
@@ -25,6 +34,11 @@ struct weight;    /* W[N,K] with bias[N], packed */
 struct norm;      /* gain[C], bias[C] */
 struct embedding; /* table[V,C], positions[P,C] */
 struct area_key;  /* how the keys of areas are computed */
+struct buffer;    /* activations: rows of numbers in the type that the device works in */
+struct rows;      /* the rows of a pass: tokens of sentences, or live hypotheses of a step */
+struct store;     /* what sentences keep from step to step, by slot */
+
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 /* One of the matrices that are joined, one below the other, into a weight. */
 struct weight_part {
@@ -46,30 +60,12 @@ struct area_key_parts {
 /* The attention of one layer. C = n_heads * head_width. */
 struct attention {
     size_t n_heads, head_width;
-    enum kernel_type type; /* f32, or bf16: what keys and values, also of areas, are kept in */
+    enum compute_type type; /* f32, or bf16: what keys and values, also of areas, are kept in */
     struct area_rule area;
     const struct area_key *key; /* borrowed; NULL: mean keys */
 };
 
-/* Columns of fc1_weight; 0 for modes without dense layers. */
-size_t area_key_inputs(enum area_key_mode mode, size_t head_width);
-
-/* Self-attention cache of one layer: rows of keys and values, one per token and hypothesis, found
- * by their number. Sentences own ranges of rows; see decode/batch.h. */
-struct step_rows {
-    size_t n_rows;
-    const int32_t *const *paths; /* [n_rows]: cache rows of positions 0 ... lengths[r] - 1; the
-                                  * last is the row's own, written by the step */
-    const int32_t *lengths;      /* [n_rows] */
-};
-
-/* Encoder memory of one sentence for one layer, and the rows that attend to it: rows first_row ...
- * first_row + n_rows - 1 of the query. */
-struct memory_rows {
-    const float *memory; /* written by store_memory */
-    size_t length;       /* L */
-    size_t first_row, n_rows;
-};
+/* ---- What passes work on --------------------------------------------------------------------- */
 
 struct stream_limits {
     size_t max_memory;     /* longest attention memory, L */
@@ -78,18 +74,71 @@ struct stream_limits {
     size_t max_planes;     /* most sizes of areas of one attention, at least 1 */
 };
 
+/* All that it points to must live as long as the store. */
+struct store_shape {
+    size_t n_slots;   /* sentences at a time */
+    size_t max_beam;  /* hypotheses of each */
+    size_t positions; /* longest source, and longest target with its start token */
+
+    size_t n_layers;                      /* that have memory, and caches if they have any */
+    const struct attention *const *cross; /* [n_layers] */
+    const struct attention *const *self;  /* [n_layers]; NULL: no caches */
+    size_t n_states, state_width;         /* vectors that a hypothesis carries from step to step */
+
+    struct search_model search;
+
+    size_t first_aligned, n_aligned; /* layers whose weights, added up, align source and target */
+};
+
+/* A sentence that enters a free slot. */
+struct entry {
+    size_t slot, n_source;
+    const int32_t *source; /* [n_source], without the end token; borrowed for the call */
+    struct acre_decoding decoding;
+    bool is_aligned; /* its hypotheses shall tell to which source tokens theirs belong */
+};
+
+/* Target tokens of a sentence that has entered, known beforehand. */
+struct forced {
+    size_t slot, n;
+    const int32_t *tokens; /* [n], the start token first; borrowed for the call */
+};
+
+struct ended_hypothesis {
+    const int32_t *tokens; /* [n_tokens], without start and end token */
+    size_t n_tokens;
+    float score, normalized_score;
+    const int32_t *alignment; /* [n_tokens] places of source tokens; NULL: not asked for */
+};
+
+/* A sentence whose search is over; its hypotheses, best first. */
+struct ended {
+    size_t slot, n_hypotheses;
+    const struct ended_hypothesis *hypotheses;
+};
+
+/* What the steps have done that were under way at the last poll, or begun since, and are now
+ * finished. The device's, until the next poll; hypotheses until their slot is entered again. */
+struct progress {
+    size_t n_steps, n_rows; /* rows of all these steps */
+    const struct ended *ended;
+    size_t n_ended;
+};
+
 struct device_ops {
     void (*close)(struct device *device);
 
     /* Loading. The tensors stay mapped at least as long as what is made of them. Handles are owned
      * by the caller, freed with the close below; 0, ACRE_ENOMEM. Products with a weight are
      * computed in its type. */
-    int (*weight_open)(struct device *device, enum kernel_type type,
+    int (*weight_open)(struct device *device, enum compute_type type,
                        const struct weight_part *parts, size_t n_parts, struct weight **weight);
-    /* A hint: where decoding multiplies with a weight, it does so with `next` afterwards. */
-    void (*weight_follow)(struct weight *weight, const struct weight *next);
+    /* A hint: a step multiplies with these weights in this order, one step after the other. */
+    void (*weights_order)(struct device *device, struct weight *const *weights, size_t n);
     int (*norm_open)(struct device *device, const struct tensor *gain, const struct tensor *bias,
                      struct norm **norm);
+    /* Positions are MarianMT's: sines in the first half of the vector, cosines in the second; none
+     * are added where n_positions is 0. */
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
                           size_t n_positions, struct embedding **embedding);
     int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
@@ -99,83 +148,125 @@ struct device_ops {
     void (*embedding_close)(struct embedding *embedding);
     void (*area_key_close)(struct area_key *key);
 
+    /* What passes work on. Owned by the caller; 0, ACRE_ENOMEM. Closing NULL is allowed. */
     int (*stream_open)(struct device *device, const struct stream_limits *limits,
                        struct stream **stream);
+    int (*buffer_open)(struct device *device, size_t max_rows, size_t max_width,
+                       struct buffer **buffer);
+    int (*rows_open)(struct device *device, size_t max_rows, const struct store_shape *shape,
+                     struct rows **rows);
+    int (*store_open)(struct device *device, const struct store_shape *shape, struct store **store);
     void (*stream_close)(struct stream *stream);
+    void (*buffer_close)(struct buffer *buffer);
+    void (*rows_close)(struct rows *rows);
+    void (*store_close)(struct store *store);
 
-    /* Zeroed memory for activations and caches; pages not yet written cost nothing. */
-    float *(*alloc)(struct device *device, size_t n_floats);
-    void (*free)(struct device *device, float *memory, size_t n_floats);
-    /* Gives pages of a part of it back; what was there is zero or as it was. */
-    void (*forget)(struct device *device, float *part, size_t n_floats);
+    /* ---- Passes. What the host knows goes to the device here. ---- */
 
-    size_t (*cache_row_floats)(const struct attention *attention);
-    size_t (*memory_floats)(const struct attention *attention, size_t length);
+    /* Sentences enter their slots, and `rows` become their source tokens with the end tokens. */
+    void (*enter)(struct stream *stream, struct rows *rows, struct store *store, size_t n,
+                  const struct entry *entries);
+    /* `rows` become known target tokens, all those of a sentence at once. */
+    void (*force)(struct stream *stream, struct rows *rows, struct store *store, size_t n,
+                  const struct forced *forced);
+    /* The slot is free; what its sentence would have come to is never told. */
+    void (*drop)(struct stream *stream, struct store *store, size_t slot);
+    /* Calls body(user), which calls operations and nothing else, and depends on nothing but `user`
+     * and the rows: a device that records passes may replay the calls of an earlier time. */
+    void (*run)(struct stream *stream, struct rows *rows, struct store *store, void (*body)(void *),
+                void *user);
+    /* Waits until at most `most_behind` steps are still under way. 0, or ACRE_EDEVICE: the device
+     * is lost, and so is what runs on it. */
+    int (*poll)(struct stream *stream, struct store *store, int most_behind,
+                struct progress *progress, struct acre_err *err);
 
-    /* out[M,C] = scale * table[ids[m]] + position(positions[m]). Positions are MarianMT's: sines
-     * in the first half of the vector, cosines in the second. No positions are added (NULL is
-     * allowed) where the embedding was opened for none. */
-    void (*embed)(struct stream *stream, const struct embedding *embedding, size_t m,
-                  const int32_t *ids, const int32_t *positions, float *out);
+    /* ---- Operations. All rows of a buffer are those of `rows`; how wide they are follows from the
+     * weight or the attention. x and y are different buffers. ---- */
 
-    /* y[M,N] = activation(x[M,K]·Wᵀ + bias) + residual[M,N]; residual may be NULL or y. */
-    void (*linear)(struct stream *stream, const struct weight *weight, size_t m, const float *x,
-                   enum kernel_activation activation, const float *residual, float *y);
+    /* out[R,C] = scale * table[id] + position. */
+    void (*embed)(struct stream *stream, const struct embedding *embedding, const struct rows *rows,
+                  struct buffer *out);
 
-    /* out[M,N] = rows[m][offset ...], and the other way round. */
-    void (*gather)(struct stream *stream, size_t m, size_t n, const float *const *rows,
-                   size_t offset, float *out);
-    void (*scatter)(struct stream *stream, size_t m, size_t n, const float *in, float *const *rows,
-                    size_t offset);
+    /* y[R,N] = activation(x[R,K]·Wᵀ + bias), or this added to y. */
+    void (*linear)(struct stream *stream, const struct weight *weight, const struct rows *rows,
+                   const struct buffer *x, enum activation activation, struct buffer *y);
+    void (*linear_add)(struct stream *stream, const struct weight *weight, const struct rows *rows,
+                       const struct buffer *x, struct buffer *y);
 
-    /* One step of an LSTM layer. gates[M,4C]: input i, forget f, cell g, output o. The cell state
-     * is before[m][offset + C ...]; after[m][offset ...] gets the hidden state and behind it the
-     * cell state: c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c). hidden[M,C] = h.
-     */
-    void (*lstm_cell)(struct stream *stream, size_t m, size_t c, const float *gates,
-                      const float *const *before, float *const *after, size_t offset,
-                      float *hidden);
-
-    /* y[M,C] = layer norm of x[M,C], epsilon 1e-5; y may be x. */
-    void (*layer_norm)(struct stream *stream, const struct norm *norm, size_t m, const float *x,
-                       float *y);
+    /* hidden[R,C] = layer norm of hidden + x·Wᵀ + bias, epsilon 1e-5. */
+    void (*close_sublayer)(struct stream *stream, const struct weight *weight,
+                           const struct norm *norm, const struct rows *rows, const struct buffer *x,
+                           struct buffer *hidden);
 
     /* In what follows areas in two dimensions need memories that are whole grids, and no causality.
-     * Self-attention of whole sentences: qkv[R,3C], queries scaled; sentence b has the rows
-     * first[b] ... first[b+1] - 1. causal: row t sees rows up to t. context[R,C]. */
+     * Self-attention of whole sentences: qkv[R,3C], queries scaled; causal: a row sees rows of its
+     * sentence up to itself. context[R,C]. */
     void (*attend)(struct stream *stream, const struct attention *attention, bool causal,
-                   size_t n_sentences, const size_t *first, const float *qkv, float *context);
+                   const struct rows *rows, const struct buffer *qkv, struct buffer *context);
 
-    /* Self-attention of one new token per row over the cache. Stores the row's key and value
-     * first. qkv[R,3C], context[R,C]. */
-    void (*attend_step)(struct stream *stream, const struct attention *attention,
-                        const struct step_rows *rows, float *cache, const float *qkv,
-                        float *context);
+    /* Self-attention of a step: keeps the keys and values of the new tokens in the cache of the
+     * layer, and attends to those of each hypothesis. qkv[R,3C], context[R,C]. */
+    void (*attend_step)(struct stream *stream, const struct attention *attention, size_t layer,
+                        const struct rows *rows, struct store *store, const struct buffer *qkv,
+                        struct buffer *context);
 
-    /* Lays out the encoder memory of one sentence for attend_memory: keys and values into
-     * memory[memory_floats(L)]. Rows of keys[L,C] and values[L,C] are `stride` floats apart. */
-    void (*store_memory)(struct stream *stream, const struct attention *attention, size_t length,
-                         const float *keys, const float *values, size_t stride, float *memory);
+    /* Keeps the encoder memory of the sentences that the rows are: keys[R,2C] are keys and values;
+     * or keys[R,C] and values[R,C] are given. */
+    void (*store_memory)(struct stream *stream, const struct attention *attention, size_t layer,
+                         const struct rows *rows, struct store *store, const struct buffer *keys,
+                         const struct buffer *values);
 
     /* Cross-attention: query[R,C], scaled; context[R,C]. */
-    void (*attend_memory)(struct stream *stream, const struct attention *attention,
-                          size_t n_sentences, const struct memory_rows *rows, const float *query,
-                          float *context);
+    void (*attend_memory)(struct stream *stream, const struct attention *attention, size_t layer,
+                          const struct rows *rows, struct store *store, const struct buffer *query,
+                          struct buffer *context);
 
-    /* What one head of one query attends to: weights[planes][Lp] of all areas of the memory, as
-     * kernels/areas.h numbers them. query[D] is the head's, scaled. For pictures, not for speed. */
-    void (*memory_weights)(struct stream *stream, const struct attention *attention, size_t head,
-                           size_t length, const float *memory, const float *query, float *weights);
+    /* An LSTM layer of C cells: all tokens of whole sentences, or one step. gates[R,4C], input i,
+     * forget f, cell g, output o, are what the layer's input has given; the recurrent part is
+     * added: c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c). Hidden and cell state
+     * are the states 2 * layer and 2 * layer + 1; hidden[R,C] = h. Changes gates. */
+    void (*lstm_layer)(struct stream *stream, const struct weight *recurrent, size_t layer,
+                       const struct rows *rows, struct store *store, struct buffer *gates,
+                       struct buffer *hidden);
 
-    /* Output layer with the search's top-k: the logits x[M,C]·Wᵀ + bias go block by block through
-     * scans[m] and are never all in memory. */
-    void (*search_output)(struct stream *stream, const struct weight *output, size_t m,
-                          const float *x, struct logit_scan *scans);
+    /* A state of every hypothesis, x[R, state_width]: as the step before left it, zeros in the
+     * first; and for the step to come. */
+    void (*state_read)(struct stream *stream, size_t state, const struct rows *rows,
+                       const struct store *store, struct buffer *x);
+    void (*state_write)(struct stream *stream, size_t state, const struct rows *rows,
+                        struct store *store, const struct buffer *x);
+
+    /* A step begins: `rows` become the live hypotheses. */
+    void (*search_begin)(struct stream *stream, struct rows *rows, struct store *store);
+    /* Output layer: the logits x[R,C]·Wᵀ + bias, of which the search gets its candidates; they are
+     * never all in memory. Of forced rows nothing is kept. */
+    void (*search_output)(struct stream *stream, const struct weight *output, struct rows *rows,
+                          struct store *store, const struct buffer *x);
+    /* Candidates become the next hypotheses. */
+    void (*search_advance)(struct stream *stream, struct rows *rows, struct store *store);
+
+    /* ---- For pictures, measuring and tests: they wait, and are not for recorded passes ---- */
+
+    /* Instead of search_output and search_advance: the only hypothesis of a slot goes on with this
+     * token, whatever the logits say. */
+    void (*search_force)(struct stream *stream, struct store *store, size_t slot, int32_t token);
+    /* What a head of the query of one row attends to: weights[planes][L] of all areas of the
+     * memory, as tensor/area.h numbers them. */
+    void (*memory_weights)(struct stream *stream, const struct attention *attention, size_t layer,
+                           size_t head, const struct rows *rows, const struct store *store,
+                           size_t row, const struct buffer *query, float *weights);
+    /* The first rows of a buffer, `width` numbers each, as float32. */
+    void (*read)(struct stream *stream, const struct buffer *buffer, size_t n_rows, size_t width,
+                 float *out);
+    void (*write)(struct stream *stream, struct buffer *buffer, size_t n_rows, size_t width,
+                  const float *in);
 };
 
 struct device {
     const struct device_ops *ops;
     const char *name; /* "cpu avx2" */
+    int n_workers;    /* threads that it wants to be stepped by; 0: as many as there are */
+    int runs_ahead;   /* steps that may be under way while the host plans the next one */
 };
 
 /* "auto" or "cpu"; errors name what this build has. */

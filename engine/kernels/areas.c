@@ -4,42 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int max_height(const struct area_rule *rule)
-{
-    return rule->height > 1 ? rule->height : 1;
-}
-
-/* Columns of the grid that l items are. */
-static size_t grid_columns(const struct area_rule *rule, size_t l)
-{
-    return rule->memory_height > 1 ? l / (size_t)rule->memory_height : l;
-}
-
-size_t area_planes(const struct area_rule *rule)
-{
-    return (size_t)max_height(rule) * (size_t)rule->width;
-}
-
-bool area_next(struct area_walk *walk)
-{
-    if (walk->width == 0) {
-        walk->width = walk->height = 1;
-    } else if (walk->height < max_height(walk->rule)) {
-        walk->height++;
-    } else {
-        walk->height = 1;
-        walk->width++;
-    }
-    walk->plane = (size_t)((walk->height - 1) * walk->rule->width + walk->width - 1);
-    return walk->width <= walk->rule->width;
-}
-
-bool area_exists(const struct area_walk *walk, size_t l, size_t last)
-{
-    size_t columns = grid_columns(walk->rule, l);
-    return last % columns + 1 >= (size_t)walk->width && last / columns + 1 >= (size_t)walk->height;
-}
-
 /* ---- Integral images ------------------------------------------------------------------------- */
 
 static size_t block_start(size_t i)
@@ -57,7 +21,7 @@ static void add_to(size_t d, const float *x, float *sum)
 void area_integral(const struct area_rule *rule, size_t l, size_t d, const float *x, size_t stride,
                    float *integral)
 {
-    size_t columns = grid_columns(rule, l);
+    size_t columns = area_columns(rule, l);
     for (size_t i = 0; i < l; i++) {
         memcpy(integral + i * d, x + i * stride, d * sizeof(*x));
         if (i % columns % AREA_BLOCK > 0)
@@ -111,7 +75,7 @@ static void sum_area(const struct area_walk *walk, size_t columns, size_t last, 
 void area_sums(const struct area_walk *walk, size_t l, size_t first, size_t end, size_t d,
                const float *integral, float *sums)
 {
-    size_t columns = grid_columns(walk->rule, l);
+    size_t columns = area_columns(walk->rule, l);
     for (size_t i = first; i < end; i++) {
         if (area_exists(walk, l, i))
             sum_area(walk, columns, i, d, integral, sums + i * d);
@@ -133,7 +97,7 @@ static void join(size_t d, bool largest, const float *x, float *window)
 void area_extend(const struct area_walk *walk, size_t l, size_t d, const float *x, size_t stride,
                  bool largest, float *columns, float *windows)
 {
-    size_t n_columns = grid_columns(walk->rule, l), left = (size_t)walk->width - 1;
+    size_t n_columns = area_columns(walk->rule, l), left = (size_t)walk->width - 1;
     size_t above = (size_t)(walk->height - 1) * n_columns;
     for (size_t i = 0; i < l; i++) {
         if (walk->height > 1) {
@@ -235,7 +199,7 @@ void area_weights(const struct area_rule *rule, size_t l, size_t seen, float *pl
 
 void area_coverage_of(const struct area_rule *rule, size_t l, const float *planes, float *coverage)
 {
-    size_t lp = kernel_padded(l), columns = grid_columns(rule, l);
+    size_t lp = kernel_padded(l), columns = area_columns(rule, l);
     struct area_walk walk = {.rule = rule};
     memset(coverage, 0, lp * sizeof(*coverage));
     while (area_next(&walk)) {

@@ -1,10 +1,7 @@
 /* areas.h - areas one by one, for the modes that the scores identity does not serve.
  *
- * The memory's L items are a grid of rule->memory_height rows, in row-major order (1: a line). An
- * area is h rows high and w columns wide and is named by its last item, bottom right. All areas of
- * one size are a plane of L entries; planes are ordered by height, then by width. So what a causal
- * query sees is the first entries of every plane, and an item that is appended to a memory adds
- * one entry to each. Entries whose area would begin outside of the grid are void.
+ * tensor/area.h says how areas are numbered. What a causal query sees is the first entries of every
+ * plane, and an item that is appended to a memory adds one entry to each.
  *
  * Means and deviations of vectors come from integral images (Algorithms 1 and 2) in float32, added
  * and subtracted in the authors' order: where all items of an area are alike, the deviation is what
@@ -21,21 +18,6 @@
 #define AREA_EPSILON 1e-6f
 
 enum { AREA_BLOCK = 64 };
-
-/* Planes of a rule, also void ones. */
-size_t area_planes(const struct area_rule *rule);
-
-/* One size of area after the other, from narrow to wide and within that from low to high: start
- * with a zeroed walk and the rule. */
-struct area_walk {
-    const struct area_rule *rule;
-    int height, width; /* of the present size */
-    size_t plane;
-};
-bool area_next(struct area_walk *walk); /* false: there are no more */
-
-/* Whether the entry of item `last` is an area, of a memory of l items. */
-bool area_exists(const struct area_walk *walk, size_t l, size_t last);
 
 /* integral[L,D]: for each item the sum of x[L,D], stride floats apart, over the part of its block
  * that lies above and left of it, itself included. */

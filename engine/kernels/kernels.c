@@ -22,25 +22,6 @@ const struct kernels *kernels_find(enum cpu_level level)
 #endif
 }
 
-static const char *const type_names[KERNEL_TYPES] = {
-    [KERNEL_F32] = "f32", [KERNEL_BF16] = "bf16", [KERNEL_INT8] = "int8"};
-
-const char *kernel_type_name(enum kernel_type type)
-{
-    return type_names[type];
-}
-
-bool kernel_type_parse(const char *name, enum kernel_type *type)
-{
-    for (int i = 0; i < KERNEL_TYPES; i++) {
-        if (strcmp(name, type_names[i]) == 0) {
-            *type = (enum kernel_type)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 size_t area_scratch(size_t l)
 {
     return (size_t)(2 * MAX_AREA_WIDTH) * (kernel_padded(l) + KERNEL_PAD);
@@ -118,12 +99,12 @@ static int32_t pack_int8(size_t k, const float *w, float inverse, int8_t *number
     return sum;
 }
 
-void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t lane, void *panel,
+void kernels_pack_column(enum compute_type type, size_t k, const float *w, size_t lane, void *panel,
                          float *scale, int32_t *sum)
 {
-    if (type == KERNEL_F32) {
+    if (type == COMPUTE_F32) {
         pack_f32(k, w, (float *)panel + lane);
-    } else if (type == KERNEL_BF16) {
+    } else if (type == COMPUTE_BF16) {
         pack_bf16(k, w, (char *)panel + 4 * lane);
     } else {
         float largest = largest_magnitude(k, w);
@@ -133,7 +114,7 @@ void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t
     }
 }
 
-void kernels_pack(enum kernel_type type, size_t n, size_t k, const float *w, size_t w_stride,
+void kernels_pack(enum compute_type type, size_t n, size_t k, const float *w, size_t w_stride,
                   void *panels)
 {
     size_t panel_bytes = kernel_panel_bytes(type, k);
@@ -157,7 +138,7 @@ static void pack_rows_bf16(size_t n, const float *w, const float *next, uint32_t
         words[i] |= (uint32_t)kernels_bf16(next[i]) << 16;
 }
 
-void kernels_pack_transposed(enum kernel_type type, size_t n, size_t k, const float *w,
+void kernels_pack_transposed(enum compute_type type, size_t n, size_t k, const float *w,
                              size_t w_stride, void *panels)
 {
     size_t panel_bytes = kernel_panel_bytes(type, k), group = kernel_group(type);
@@ -169,7 +150,7 @@ void kernels_pack_transposed(enum kernel_type type, size_t n, size_t k, const fl
         for (size_t i = 0; i < k; i += group) {
             const float *row = w + i * w_stride + first;
             void *out = panel + i / group * KERNEL_ROW_BYTES;
-            if (type == KERNEL_F32)
+            if (type == COMPUTE_F32)
                 memcpy(out, row, columns * sizeof(*row));
             else
                 pack_rows_bf16(columns, row, i + 1 < k ? row + w_stride : NULL, out);

@@ -18,14 +18,15 @@
 #include <stdint.h>
 
 #include "base/cpu.h"
-#include "shapes.h"
+#include "search/scan.h"
+#include "tensor/area.h"
+#include "tensor/compute.h"
 
 enum {
     KERNEL_PANEL = 16,     /* columns of a packed weight panel */
     KERNEL_ROW_BYTES = 64, /* of a panel's row, whatever the type of its numbers */
     KERNEL_ROW_STEP = 32,  /* rows of x that are read together, see pack_rows */
     KERNEL_PAD = 16,       /* floats */
-    KERNEL_MAX_BEST = 2 * MAX_BEAM,
 };
 
 static inline size_t kernel_padded(size_t n)
@@ -33,65 +34,27 @@ static inline size_t kernel_padded(size_t n)
     return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
 }
 
-enum kernel_activation { KERNEL_NONE, KERNEL_RELU, KERNEL_SWISH, KERNEL_GELU };
-
-/* What an area's key is made of (Eq. 9 and its relatives, in the authors' names). At inference
- * their sample modes use the mean, so that "sample" is AREA_KEY_MEAN. */
-enum area_key_mode {
-    AREA_KEY_MEAN,
-    AREA_KEY_MAX,
-    AREA_KEY_CONCAT,        /* dense layers over mean, deviation and size embeddings */
-    AREA_KEY_MAX_CONCAT,    /* over maximum and size embeddings */
-    AREA_KEY_SUM,           /* over the sum of mean, deviation and size embeddings */
-    AREA_KEY_SAMPLE_CONCAT, /* over mean and size embeddings */
-    AREA_KEY_SAMPLE_SUM,    /* over their sum */
-};
-
-/* What an area's value is made of its items' values. */
-enum area_value { AREA_VALUE_SUM, AREA_VALUE_MEAN, AREA_VALUE_MAX };
-
-/* How the items of a memory are joined into areas, and areas are weighed. */
-struct area_rule {
-    int width;         /* A, the widest area; 1 = regular attention */
-    int height;        /* of the highest area where the memory is a grid; 0 is 1 */
-    int memory_height; /* rows of that grid; 0 is 1, a line */
-    enum area_value value;
-    int top_k;    /* 0 = all areas count; else only those as probable as the k-th */
-    bool sigmoid; /* weights are sigmoids of the logits, normalised, and not their softmax */
-};
-
-/* What the operands of a product are made of. bf16: both are rounded to bfloat16, products and sums
- * are float32. int8: weights are integers of up to 127 times a scale per column, rows of x likewise
- * with a scale per row; sums are exact. */
-enum kernel_type { KERNEL_F32, KERNEL_BF16, KERNEL_INT8 };
-enum { KERNEL_TYPES = KERNEL_INT8 + 1 };
-
-const char *kernel_type_name(enum kernel_type type); /* "f32", "bf16", "int8" */
-
-/* False if no type is called so. */
-bool kernel_type_parse(const char *name, enum kernel_type *type);
-
 /* Numbers of one column that stand together in a row of a panel. */
-static inline size_t kernel_group(enum kernel_type type)
+static inline size_t kernel_group(enum compute_type type)
 {
-    return type == KERNEL_F32 ? 1 : type == KERNEL_BF16 ? 2 : 4;
+    return type == COMPUTE_F32 ? 1 : type == COMPUTE_BF16 ? 2 : 4;
 }
 
 /* k rounded up to what the widest instructions take at once; beyond k there are zeros. */
-static inline size_t kernel_depth(enum kernel_type type, size_t k)
+static inline size_t kernel_depth(enum compute_type type, size_t k)
 {
-    size_t step = type == KERNEL_F32 ? 1 : 16 * kernel_group(type);
+    size_t step = type == COMPUTE_F32 ? 1 : 16 * kernel_group(type);
     return (k + step - 1) / step * step;
 }
 
-static inline size_t kernel_panel_bytes(enum kernel_type type, size_t k)
+static inline size_t kernel_panel_bytes(enum compute_type type, size_t k)
 {
     return kernel_depth(type, k) / kernel_group(type) * KERNEL_ROW_BYTES;
 }
 
 /* W[N,K] in panels of 16 columns, [Np/16][depth/group][16][group] with zeros beyond N and K. */
 struct packed {
-    enum kernel_type type;
+    enum compute_type type;
     size_t n, k;
     const void *panels;
     const float *bias;   /* [Np]; NULL: zeros */
@@ -117,16 +80,16 @@ static inline struct packed packed_columns(const struct packed *w, size_t first,
 /* Rows of attention caches are f32 or bf16. In bf16 each 32 numbers are 16 words, number i and
  * number 16 + i in the lower and the upper half of word i, so that vectors of words become vectors
  * of numbers that stand together. Numbers of a row, of which n are meant: */
-static inline size_t kernel_cache_padded(enum kernel_type type, size_t n)
+static inline size_t kernel_cache_padded(enum compute_type type, size_t n)
 {
-    size_t step = type == KERNEL_F32 ? KERNEL_PAD : 2 * KERNEL_PAD;
+    size_t step = type == COMPUTE_F32 ? KERNEL_PAD : 2 * KERNEL_PAD;
     return (n + step - 1) / step * step;
 }
 
 /* And the floats that it takes. */
-static inline size_t kernel_cache_floats(enum kernel_type type, size_t n)
+static inline size_t kernel_cache_floats(enum compute_type type, size_t n)
 {
-    return kernel_cache_padded(type, n) / (type == KERNEL_F32 ? 1 : 2);
+    return kernel_cache_padded(type, n) / (type == COMPUTE_F32 ? 1 : 2);
 }
 
 /* Strides are from row to row: of x in bytes, of residual and y in floats. */
@@ -137,34 +100,11 @@ struct product {
     const float *x_scales; /* [M], int8 */
     struct packed w;
     const void *next; /* panels that are read after these, to be fetched; NULL: those behind them */
-    enum kernel_activation activation;
+    enum activation activation;
     const float *residual; /* [M,N] or NULL */
     size_t residual_stride;
     float *y;
     size_t y_stride;
-};
-
-/* Whether area_coverage serves the rule: softmax over all areas of a line, values sums or means. */
-static inline bool area_is_plain(const struct area_rule *rule)
-{
-    bool is_line = rule->height <= 1 && rule->memory_height <= 1;
-    return is_line && rule->value != AREA_VALUE_MAX && rule->top_k == 0 && !rule->sigmoid;
-}
-
-/* A candidate for the next token of a hypothesis. */
-struct candidate {
-    int32_t id;
-    float logit;
-};
-
-/* What is known of one row's logits so far: the best k of the allowed ids, and a running maximum
- * with the sum of exp(logit - maximum) over all ids. Start: n = 0, maximum = -inf, sum = 0. */
-struct logit_scan {
-    struct candidate *best; /* [k], sorted: higher logit first, then lower id */
-    int n, k;
-    float maximum, sum;
-    const uint32_t *allowed; /* bit set of ids that may be chosen; NULL = all */
-    bool renormalize;        /* ids that may not be chosen have no share of the sum either */
 };
 
 /* What an integral image has at the end of an area, and what it has before it: the sum over an
@@ -179,8 +119,8 @@ struct kernels {
     /* Puts x[M,K], rows x_stride floats apart, into the form that this table's linear reads for
      * products of this type: row_bytes() per row, and for int8 scales[M]. `rows` has room for M
      * rounded up to a multiple of KERNEL_ROW_STEP: linear may read there what nobody wrote. */
-    size_t (*row_bytes)(enum kernel_type type, size_t k);
-    void (*pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+    size_t (*row_bytes)(enum compute_type type, size_t k);
+    void (*pack_rows)(enum compute_type type, size_t m, size_t k, const float *x, size_t x_stride,
                       void *rows, float *scales);
 
     /* y[M,N] = activation(x[M,K]·Wᵀ + bias) + residual. The products of attention use it too, on
@@ -197,11 +137,11 @@ struct kernels {
                       float *hidden);
 
     /* Writes x[n] into a cache, n = kernel_cache_padded(): as it is, or as bf16. */
-    void (*store_row)(enum kernel_type type, size_t n, const float *x, float *row);
+    void (*store_row)(enum compute_type type, size_t n, const float *x, float *row);
 
     /* scores[m] = query[n] · key of item m, for keys scattered over a cache: item m's is at
      * cache + rows[m] * stride, m < L, as store_row wrote it. */
-    void (*scores_rows)(enum kernel_type type, size_t l, size_t n, const float *query,
+    void (*scores_rows)(enum compute_type type, size_t l, size_t n, const float *query,
                         const float *cache, const int32_t *rows, size_t stride, float *scores);
 
     /* Replaces scores[L] by the coverage of each item (area-attention identity): c_m = sum of the
@@ -229,7 +169,7 @@ struct kernels {
                         const float *constants, float *hidden);
 
     /* out[n] = sum over m < L of coverage[m] * value of item m, scattered likewise. */
-    void (*context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,
+    void (*context_rows)(enum compute_type type, size_t l, size_t n, const float *coverage,
                          const float *cache, const int32_t *rows, size_t stride, float *out);
 
     /* Takes logits[n] of the ids first_id ... into the scan. Minus infinity is no candidate and has
@@ -244,16 +184,16 @@ const struct kernels *kernels_find(enum cpu_level level);
 size_t area_scratch(size_t l);
 
 /* Packs W[n,k] (rows w_stride apart) into panels of f32 or bf16. */
-void kernels_pack(enum kernel_type type, size_t n, size_t k, const float *w, size_t w_stride,
+void kernels_pack(enum compute_type type, size_t n, size_t k, const float *w, size_t w_stride,
                   void *panels);
 
 /* Packs the transpose of W[k,n], likewise. */
-void kernels_pack_transposed(enum kernel_type type, size_t n, size_t k, const float *w,
+void kernels_pack_transposed(enum compute_type type, size_t n, size_t k, const float *w,
                              size_t w_stride, void *panels);
 
 /* Packs one column of a weight, w[k], into lane `lane` of a zeroed panel. For int8 *scale and *sum
  * get what struct packed says. */
-void kernels_pack_column(enum kernel_type type, size_t k, const float *w, size_t lane, void *panel,
+void kernels_pack_column(enum compute_type type, size_t k, const float *w, size_t lane, void *panel,
                          float *scale, int32_t *sum);
 
 /* The bits of the nearest bfloat16, ties to even. */

@@ -4,25 +4,25 @@
 #include <math.h>
 #include <string.h>
 
-static float activate(enum kernel_activation activation, float x)
+static float activate(enum activation activation, float x)
 {
     switch (activation) {
-    case KERNEL_RELU:
+    case ACTIVATION_RELU:
         return x > 0.0f ? x : 0.0f;
-    case KERNEL_SWISH:
+    case ACTIVATION_SWISH:
         return x / (1.0f + expf(-x));
-    case KERNEL_GELU:
+    case ACTIVATION_GELU:
         return 0.5f * x * (1.0f + erff(x * 0.70710678f));
-    case KERNEL_NONE:
+    case ACTIVATION_NONE:
         break;
     }
     return x;
 }
 
 /* Rows of x: floats, floats that are bfloat16 numbers, or signed bytes. */
-static size_t row_bytes(enum kernel_type type, size_t k)
+static size_t row_bytes(enum compute_type type, size_t k)
 {
-    return type == KERNEL_INT8 ? k : k * sizeof(float);
+    return type == COMPUTE_INT8 ? k : k * sizeof(float);
 }
 
 static float quantize_row(size_t k, const float *x, int8_t *row)
@@ -44,15 +44,15 @@ static float float_of_bf16(uint16_t half)
     return number;
 }
 
-static void pack_rows(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+static void pack_rows(enum compute_type type, size_t m, size_t k, const float *x, size_t x_stride,
                       void *rows, float *scales)
 {
     for (size_t row = 0; row < m; row++, x += x_stride) {
         float *out = (float *)rows + row * k;
-        if (type == KERNEL_INT8)
+        if (type == COMPUTE_INT8)
             scales[row] = quantize_row(k, x, (int8_t *)rows + row * k);
-        for (size_t i = 0; i < k && type != KERNEL_INT8; i++)
-            out[i] = type == KERNEL_BF16 ? float_of_bf16(kernels_bf16(x[i])) : x[i];
+        for (size_t i = 0; i < k && type != COMPUTE_INT8; i++)
+            out[i] = type == COMPUTE_BF16 ? float_of_bf16(kernels_bf16(x[i])) : x[i];
     }
 }
 
@@ -63,9 +63,9 @@ static float number_of(const struct packed *w, size_t column, size_t i)
     const void *panel =
         (const char *)w->panels + column / KERNEL_PANEL * kernel_panel_bytes(w->type, w->k);
     size_t place = (i / group * KERNEL_PANEL + lane) * group + i % group;
-    if (w->type == KERNEL_F32)
+    if (w->type == COMPUTE_F32)
         return ((const float *)panel)[place];
-    if (w->type == KERNEL_INT8)
+    if (w->type == COMPUTE_INT8)
         return ((const int8_t *)panel)[place];
     return float_of_bf16(((const uint16_t *)panel)[place]);
 }
@@ -74,7 +74,7 @@ static float sum_of(const struct product *p, size_t row, size_t column)
 {
     const void *x = (const char *)p->x + row * p->x_stride;
     float sum = p->w.bias ? p->w.bias[column] : 0.0f;
-    if (p->w.type == KERNEL_INT8) {
+    if (p->w.type == COMPUTE_INT8) {
         int32_t exact = 0;
         for (size_t i = 0; i < p->w.k; i++)
             exact += ((const int8_t *)x)[i] * (int32_t)number_of(&p->w, column, i);
@@ -135,26 +135,26 @@ static size_t half_of(size_t i)
     return 2 * word + i / 16 % 2;
 }
 
-static void store_row(enum kernel_type type, size_t n, const float *x, float *row)
+static void store_row(enum compute_type type, size_t n, const float *x, float *row)
 {
     void *memory = row;
     uint16_t *halves = memory;
     for (size_t i = 0; i < n; i++) {
-        if (type == KERNEL_F32)
+        if (type == COMPUTE_F32)
             row[i] = x[i];
         else
             halves[half_of(i)] = kernels_bf16(x[i]);
     }
 }
 
-static float cached(enum kernel_type type, const float *row, size_t i)
+static float cached(enum compute_type type, const float *row, size_t i)
 {
     const void *memory = row;
     const uint16_t *halves = memory;
-    return type == KERNEL_F32 ? row[i] : float_of_bf16(halves[half_of(i)]);
+    return type == COMPUTE_F32 ? row[i] : float_of_bf16(halves[half_of(i)]);
 }
 
-static void scores_rows(enum kernel_type type, size_t l, size_t n, const float *query,
+static void scores_rows(enum compute_type type, size_t l, size_t n, const float *query,
                         const float *cache, const int32_t *rows, size_t stride, float *out)
 {
     for (size_t m = 0; m < l; m++) {
@@ -217,7 +217,7 @@ static void area_hidden(size_t m, size_t d, float share, const float *windows,
         hidden[i] = fmaxf(0.0f, hidden[i] + share * windows[i] + constants[i % d]);
 }
 
-static void context_rows(enum kernel_type type, size_t l, size_t n, const float *coverage,
+static void context_rows(enum compute_type type, size_t l, size_t n, const float *coverage,
                          const float *cache, const int32_t *rows, size_t stride, float *out)
 {
     memset(out, 0, n * sizeof(*out));

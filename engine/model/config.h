@@ -11,13 +11,12 @@
 #include <stdbool.h>
 
 #include "acre.h"
-#include "base/file.h"       /* struct text */
-#include "kernels/kernels.h" /* enums of types and modes */
+#include "base/file.h" /* struct text */
 #include "shapes.h"
+#include "tensor/area.h"
+#include "tensor/compute.h"
 
 enum { CONFIG_MAX_LAYERS = 64 };
-
-enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SWISH, ACTIVATION_GELU };
 
 /* Area settings of one kind of attention (encoder self, decoder self, cross). Where width and
  * height are 1 attention is regular, and of the others only `sigmoid` acts. */
@@ -42,9 +41,9 @@ struct config {
     int vocab_size;         /* source embedding rows */
     int decoder_vocab_size; /* target embedding and output rows */
     int max_positions;      /* max_position_embeddings: most tokens of a sentence, end included */
-    enum kernel_type compute_type; /* what "auto" means for this model; f32 if it does not say */
-    bool scale_embedding;          /* multiply embeddings by sqrt(d_model) */
-    bool share_embeddings;         /* share_encoder_decoder_embeddings */
+    enum compute_type compute_type; /* what "auto" means for this model; f32 if it does not say */
+    bool scale_embedding;           /* multiply embeddings by sqrt(d_model) */
+    bool share_embeddings;          /* share_encoder_decoder_embeddings */
     int pad_token, end_token, start_token;
     bool renormalize; /* renormalize_logits: forbidden tokens have no share of the softmax */
     int *forbidden;   /* owned: single-token bad_words_ids, [n_forbidden] */

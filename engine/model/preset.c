@@ -81,7 +81,7 @@ static json_t *config_of(const struct acre_preset *preset, size_t areas, int voc
         "model_type", preset->model_type, "d_model", preset->d_model, "encoder_layers", n,
         "decoder_layers", n, "encoder_attention_heads", heads, "decoder_attention_heads", heads,
         "encoder_ffn_dim", preset->ffn, "decoder_ffn_dim", preset->ffn, "activation_function",
-        "relu", "vocab_size", vocab_size, "max_position_embeddings", ACRE_MAX_BENCH_LENGTH,
+        "relu", "vocab_size", vocab_size, "max_position_embeddings", ACRE_MAX_BENCH_LENGTH + 1,
         "scale_embedding", 1, "eos_token_id", 0, "pad_token_id", vocab_size - 1,
         "decoder_start_token_id", vocab_size - 1, "area", area_section(preset, areas));
 }

@@ -6,7 +6,7 @@
 #ifndef MODEL_PRESET_H
 #define MODEL_PRESET_H
 
-#include "acre.h"
+#include "acre_bench.h"
 #include "model/config.h"
 
 /* Static. ACRE_EOPTION names those that there are. */

@@ -11,7 +11,8 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "device/device.h" /* area_key_inputs() */
+#include "kernels/kernels.h" /* kernels_bf16 */
+#include "tensor/area.h"     /* area_key_inputs() */
 
 enum { LENGTH_BYTES = 8, NUMBER_BYTES = 2 };
 

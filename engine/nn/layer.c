@@ -13,9 +13,9 @@ bool layer_has_areas(const struct area_config *area, size_t layer)
 }
 
 /* Rounded scores would choose other areas. */
-static enum kernel_type memory_type(const struct config *config, const struct area_config *area)
+static enum compute_type memory_type(const struct config *config, const struct area_config *area)
 {
-    return config->compute_type == KERNEL_F32 || area->top_k > 0 ? KERNEL_F32 : KERNEL_BF16;
+    return config->compute_type == COMPUTE_F32 || area->top_k > 0 ? COMPUTE_F32 : COMPUTE_BF16;
 }
 
 struct attention layer_attention(const struct config *config, int n_heads,
@@ -44,12 +44,6 @@ enum area_key_mode layer_key_mode(const struct area_config *area, size_t layer)
 float layer_temperature(const struct area_config *area, size_t layer)
 {
     return layer_has_areas(area, layer) ? area->temperature : 1.0f;
-}
-
-size_t layer_planes(const struct attention *attention)
-{
-    size_t height = attention->area.height > 1 ? (size_t)attention->area.height : 1;
-    return height * (size_t)attention->area.width;
 }
 
 static int find_tensor(const struct layer_source *source, const char *name, int n_dims, size_t n,

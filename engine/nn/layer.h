@@ -22,7 +22,7 @@ struct layer_source {
     struct device *device;
     const struct safetensors *weights;
     const char *prefix;
-    enum kernel_type type;
+    enum compute_type type;
     size_t c, f;
 };
 
@@ -34,9 +34,6 @@ enum area_key_mode layer_key_mode(const struct area_config *area, size_t layer);
 
 /* What divides the logits of its areas; 1 for regular attention. */
 float layer_temperature(const struct area_config *area, size_t layer);
-
-/* Sizes of its areas. */
-size_t layer_planes(const struct attention *attention);
 
 /* Binds the keys of areas that are not their items' means, of the attention called `name`; `scale`
  * multiplies those of dense layers. *key is owned by the caller, NULL for means; attention->key

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "nn/layer.h"
-#include "nn/tables.h"
 
 /* gates[4C] = input·x + recurrent·hidden + bias, in PyTorch's order: input, forget, cell, output.
  */
@@ -23,14 +22,19 @@ struct lstm_head {
 };
 
 struct lstm {
-    struct device *device;
-    size_t c, n_layers, n_heads, n_positions;
-    struct tables tables;
+    struct network network; /* first: what others see */
+    size_t c, n_layers, n_heads;
     struct attention attention;           /* of one head */
     struct area_key *key;                 /* of its areas, for all heads; NULL: mean keys */
     struct lstm_layer *encoder, *decoder; /* owned, [n_layers] */
     struct lstm_head *heads;              /* owned, [n_heads] */
+    const struct attention **cross;       /* owned, [n_heads]: all are `attention` */
 };
+
+static const struct lstm *of(const struct network *network)
+{
+    return (const struct lstm *)network;
+}
 
 /* ---- Binding --------------------------------------------------------------------------------- */
 
@@ -61,7 +65,7 @@ static int bind_slice(const struct binding *binding, const char *name, const cha
     part.weight = tensor_rows(&part.weight, slice->row, slice->n);
     part.first_column = slice->first;
     part.n_columns = slice->k;
-    struct device *device = binding->model->device;
+    struct device *device = binding->model->network.device;
     if (device->ops->weight_open(device, binding->config->compute_type, &part, 1, weight) != 0)
         return err_set(binding->err, ACRE_ENOMEM, "%s: no memory for the packed weights", name);
     return 0;
@@ -121,8 +125,8 @@ static int bind_head(const struct binding *binding, size_t h, struct lstm_head *
 static int bind_all(const struct binding *binding)
 {
     struct lstm *model = binding->model;
-    int status = tables_bind(&model->tables, model->device, binding->config, binding->weights, 0,
-                             binding->err);
+    int status = embeddings_bind(&model->network.embeddings, model->network.device, binding->config,
+                                 binding->weights, 0, binding->err);
     for (size_t i = 0; i < model->n_layers && status == 0; i++)
         status = bind_layer(binding, "encoder", i, model->c, &model->encoder[i]);
     for (size_t i = 0; i < model->n_layers && status == 0; i++)
@@ -137,7 +141,7 @@ static int bind_all(const struct binding *binding)
 static int bind_attention(struct lstm *model, const struct config *config,
                           const struct safetensors *weights, struct acre_err *err)
 {
-    const struct layer_source source = {.device = model->device,
+    const struct layer_source source = {.device = model->network.device,
                                         .weights = weights,
                                         .prefix = "model.decoder.",
                                         .type = config->compute_type};
@@ -145,33 +149,6 @@ static int bind_attention(struct lstm *model, const struct config *config,
     model->attention = layer_attention(config, 1, area, 0);
     return layer_bind_area_key(&source, "attention", layer_key_mode(area, 0), key_scale(area),
                                &model->attention, &model->key, err);
-}
-
-int lstm_open(struct device *device, const struct config *config, const struct safetensors *weights,
-              struct lstm **out, struct acre_err *err)
-{
-    struct lstm *model = mem_calloc(1, sizeof(*model));
-    if (!model)
-        return err_set(err, ACRE_ENOMEM, "no memory for the model");
-    model->device = device;
-    model->c = (size_t)config->d_model;
-    model->n_layers = (size_t)config->decoder_layers;
-    model->n_heads = (size_t)config->decoder_heads;
-    model->n_positions = (size_t)config->max_positions;
-    model->encoder = mem_calloc(model->n_layers, sizeof(*model->encoder));
-    model->decoder = mem_calloc(model->n_layers, sizeof(*model->decoder));
-    model->heads = mem_calloc(model->n_heads, sizeof(*model->heads));
-    int status = model->encoder && model->decoder && model->heads
-                     ? bind_attention(model, config, weights, err)
-                     : err_set(err, ACRE_ENOMEM, "no memory for the model");
-    if (status == 0)
-        status = bind_all(&(struct binding){model, config, weights, err});
-    if (status != 0) {
-        lstm_close(model);
-        return status;
-    }
-    *out = model;
-    return 0;
 }
 
 static void close_layers(const struct device_ops *ops, size_t n, struct lstm_layer *layers)
@@ -183,11 +160,10 @@ static void close_layers(const struct device_ops *ops, size_t n, struct lstm_lay
     mem_free(layers);
 }
 
-void lstm_close(struct lstm *model)
+static void lstm_close(struct network *network)
 {
-    if (!model)
-        return;
-    const struct device_ops *ops = model->device->ops;
+    struct lstm *model = (struct lstm *)network;
+    const struct device_ops *ops = network->device->ops;
     close_layers(ops, model->n_layers, model->encoder);
     close_layers(ops, model->n_layers, model->decoder);
     for (size_t h = 0; model->heads && h < model->n_heads; h++) {
@@ -198,245 +174,152 @@ void lstm_close(struct lstm *model)
         ops->weight_close(model->heads[h].output);
     }
     mem_free(model->heads);
+    mem_free(model->cross);
     ops->area_key_close(model->key);
-    tables_fini(&model->tables, model->device);
+    embeddings_fini(&network->embeddings, network->device);
     mem_free(model);
 }
 
-/* ---- Sizes ----------------------------------------------------------------------------------- */
-
-/* Places in a row of the cache: hidden state of layer i and behind it its cell state; a_h. */
-static size_t state_of_layer(const struct lstm *model, size_t i)
+static int lstm_open(struct device *device, const struct config *config,
+                     const struct safetensors *weights, struct network **out, struct acre_err *err)
 {
-    return 2 * i * model->c;
-}
-
-static size_t state_of_head(const struct lstm *model, size_t h)
-{
-    return (2 * model->n_layers + h) * model->c;
-}
-
-size_t lstm_cache_floats(const struct lstm *model)
-{
-    return state_of_head(model, model->n_heads);
-}
-
-size_t lstm_memory_floats(const struct lstm *model, size_t length)
-{
-    return lstm_cache_floats(model) +
-           model->n_heads * model->device->ops->memory_floats(&model->attention, length);
-}
-
-size_t lstm_positions(const struct lstm *model)
-{
-    return model->n_positions;
-}
-
-struct stream_limits lstm_stream_limits(const struct lstm *model)
-{
-    return (struct stream_limits){.max_memory = model->n_positions,
-                                  .max_head_width = model->c,
-                                  .max_width = model->c,
-                                  .max_planes = layer_planes(&model->attention)};
-}
-
-/* The last row of `states` is never written: it is zero, as states begin. */
-int lstm_workspace_init(struct workspace *work, const struct lstm *model, size_t max_rows)
-{
-    size_t c = model->c;
-    *work = (struct workspace){.max_rows = max_rows};
-    work->n_floats = max_rows * 10 * c + (max_rows + 1) * lstm_cache_floats(model);
-    work->memory = model->device->ops->alloc(model->device, work->n_floats);
-    work->before = mem_alloc(max_rows * sizeof(*work->before));
-    work->after = mem_alloc(max_rows * sizeof(*work->after));
-    if (!work->memory || !work->before || !work->after)
-        return ACRE_ENOMEM;
-    work->hidden = work->memory;
-    work->joined = work->hidden + max_rows * c;
-    work->context = work->joined + max_rows * 4 * c;
-    work->inner = work->context + max_rows * c;
-    work->states = work->inner + max_rows * 4 * c;
+    struct lstm *model = mem_calloc(1, sizeof(*model));
+    if (!model)
+        return err_set(err, ACRE_ENOMEM, "no memory for the model");
+    model->network = (struct network){.architecture = &lstm_architecture,
+                                      .device = device,
+                                      .positions = (size_t)config->max_positions};
+    model->c = (size_t)config->d_model;
+    model->n_layers = (size_t)config->decoder_layers;
+    model->n_heads = (size_t)config->decoder_heads;
+    model->encoder = mem_calloc(model->n_layers, sizeof(*model->encoder));
+    model->decoder = mem_calloc(model->n_layers, sizeof(*model->decoder));
+    model->heads = mem_calloc(model->n_heads, sizeof(*model->heads));
+    model->cross = mem_calloc(model->n_heads, sizeof(*model->cross));
+    int status = model->encoder && model->decoder && model->heads && model->cross
+                     ? bind_attention(model, config, weights, err)
+                     : err_set(err, ACRE_ENOMEM, "no memory for the model");
+    for (size_t h = 0; h < model->n_heads && status == 0; h++)
+        model->cross[h] = &model->attention;
+    if (status == 0)
+        status = bind_all(&(struct binding){model, config, weights, err});
+    if (status != 0) {
+        lstm_close(&model->network);
+        return status;
+    }
+    *out = &model->network;
     return 0;
 }
 
-/* ---- One layer, one step --------------------------------------------------------------------- */
+/* ---- Needs ----------------------------------------------------------------------------------- */
 
-struct lstm_pass {
-    const struct lstm *model;
-    const struct device_ops *ops;
-    struct stream *stream;
-    struct workspace *work;
-    size_t n_rows; /* with the states work->before and work->after */
-};
+/* [R,C], [R,C], [R,C], [R,4C], [R,C]; with one head `a` is the output. */
+enum buffers { HIDDEN, CONTEXT, A, GATES, OUTPUT };
 
-static void multiply(const struct lstm_pass *pass, const struct weight *weight, const float *x,
-                     const float *residual, float *y)
+/* Hidden and cell state of every layer, then a_h of every head. */
+static size_t state_of_head(const struct lstm *model, size_t h)
 {
-    pass->ops->linear(pass->stream, weight, pass->n_rows, x, KERNEL_NONE, residual, y);
+    return 2 * model->n_layers + h;
 }
 
-/* The gates so far, gates[R,4C], get their recurrent part and become the layer's new state;
- * hidden[R,C]. scratch [R,C]. */
-static void advance(const struct lstm_pass *pass, const struct lstm_layer *layer, size_t number,
-                    float *gates, float *scratch, float *hidden)
+static void lstm_needs(const struct network *network, struct network_needs *needs)
 {
-    size_t place = state_of_layer(pass->model, number), c = pass->model->c;
-    pass->ops->gather(pass->stream, pass->n_rows, c, pass->work->before, place, scratch);
-    multiply(pass, layer->recurrent, scratch, gates, gates);
-    pass->ops->lstm_cell(pass->stream, pass->n_rows, c, gates, pass->work->before,
-                         pass->work->after, place, hidden);
+    const struct lstm *model = of(network);
+    size_t c = model->c;
+    *needs = (struct network_needs){
+        .widths = {[HIDDEN] = c, [CONTEXT] = c, [A] = c, [GATES] = 4 * c, [OUTPUT] = c},
+        .stream = {.max_memory = network->positions,
+                   .max_head_width = c,
+                   .max_width = c,
+                   .max_planes = area_planes(&model->attention.area)},
+        .n_layers = model->n_heads,
+        .cross = model->cross,
+        .n_states = state_of_head(model, model->n_heads),
+        .state_width = c,
+        .first_aligned = 0,
+        .n_aligned = model->n_heads,
+    };
 }
 
-/* ---- Encoder --------------------------------------------------------------------------------- */
+/* ---- Passes ---------------------------------------------------------------------------------- */
 
-/* For all sentences that are longer than t: their gates into gates[n,4C], and where their states
- * are. Returns how many. */
-static size_t begin_step(const struct lstm_pass *pass, size_t t, size_t n_sentences,
-                         const size_t *first, float *gates)
+static void multiply(const struct pass *pass, const struct weight *weight, const struct buffer *x,
+                     struct buffer *y)
 {
-    struct workspace *work = pass->work;
-    size_t n = 0, c = pass->model->c, row_floats = lstm_cache_floats(pass->model);
-    for (size_t b = 0; b < n_sentences; b++)
-        if (first[b] + t < first[b + 1])
-            work->before[n++] = work->joined + (first[b] + t) * 4 * c;
-    pass->ops->gather(pass->stream, n, 4 * c, work->before, 0, gates);
-    n = 0;
-    for (size_t b = 0; b < n_sentences; b++) {
-        if (first[b] + t >= first[b + 1])
-            continue;
-        work->after[n] = work->states + b * row_floats;
-        work->before[n] = t > 0 ? work->after[n] : work->states + work->max_rows * row_floats;
-        n++;
-    }
-    return n;
+    pass->ops->linear(pass->stream, weight, pass->rows, x, ACTIVATION_NONE, y);
 }
 
-/* The step's outputs go to the rows of hidden. */
-static void end_step(const struct lstm_pass *pass, size_t t, size_t n_sentences,
-                     const size_t *first, const float *outputs)
+static void multiply_add(const struct pass *pass, const struct weight *weight,
+                         const struct buffer *x, struct buffer *y)
 {
-    struct workspace *work = pass->work;
-    size_t n = 0, c = pass->model->c;
-    for (size_t b = 0; b < n_sentences; b++)
-        if (first[b] + t < first[b + 1])
-            work->after[n++] = work->hidden + (first[b] + t) * c;
-    pass->ops->scatter(pass->stream, n, c, outputs, work->after, 0);
+    pass->ops->linear_add(pass->stream, weight, pass->rows, x, y);
 }
 
-void lstm_encode(const struct lstm *model, struct stream *stream, struct workspace *work,
-                 size_t n_sentences, const size_t *first, const int32_t *ids)
+static void advance(const struct pass *pass, const struct lstm_layer *layer, size_t number)
 {
-    struct lstm_pass pass = {model, model->device->ops, stream, work, first[n_sentences]};
-    float *gates = work->inner, *scratch = work->context;
-    size_t longest = 0;
-    for (size_t b = 0; b < n_sentences; b++)
-        if (first[b + 1] - first[b] > longest)
-            longest = first[b + 1] - first[b];
-    pass.ops->embed(stream, model->tables.source, pass.n_rows, ids, NULL, work->hidden);
+    pass->ops->lstm_layer(pass->stream, layer->recurrent, number, pass->rows, pass->store,
+                          pass->buffers[GATES], pass->buffers[HIDDEN]);
+}
+
+static struct buffer *lstm_encode(const struct network *network, const struct pass *pass)
+{
+    const struct lstm *model = of(network);
+    struct buffer *hidden = pass->buffers[HIDDEN], *keys = pass->buffers[A];
+    pass->ops->embed(pass->stream, network->embeddings.source, pass->rows, hidden);
     for (size_t i = 0; i < model->n_layers; i++) {
-        pass.n_rows = first[n_sentences];
-        multiply(&pass, model->encoder[i].input, work->hidden, NULL, work->joined);
-        for (size_t t = 0; t < longest; t++) {
-            pass.n_rows = begin_step(&pass, t, n_sentences, first, gates);
-            advance(&pass, &model->encoder[i], i, gates, scratch, scratch);
-            end_step(&pass, t, n_sentences, first, scratch);
-        }
+        multiply(pass, model->encoder[i].input, hidden, pass->buffers[GATES]);
+        advance(pass, &model->encoder[i], i);
     }
-}
-
-void lstm_store_memory(const struct lstm *model, struct stream *stream, struct workspace *work,
-                       size_t n_sentences, const size_t *first, float *const *memories)
-{
-    struct lstm_pass pass = {model, model->device->ops, stream, work, first[n_sentences]};
-    size_t offset = lstm_cache_floats(model), c = model->c;
-    pass.ops->scatter(stream, n_sentences, offset, work->states, memories, 0);
     for (size_t h = 0; h < model->n_heads; h++) {
-        multiply(&pass, model->heads[h].key, work->hidden, NULL, work->joined);
-        for (size_t b = 0; b < n_sentences; b++) {
-            size_t length = first[b + 1] - first[b];
-            size_t head_floats = pass.ops->memory_floats(&model->attention, length);
-            pass.ops->store_memory(stream, &model->attention, length, work->joined + first[b] * c,
-                                   work->hidden + first[b] * c, c,
-                                   memories[b] + offset + h * head_floats);
-        }
+        multiply(pass, model->heads[h].key, hidden, keys);
+        pass->ops->store_memory(pass->stream, &model->attention, h, pass->rows, pass->store, keys,
+                                hidden);
     }
+    return hidden;
 }
 
-/* ---- Decoder --------------------------------------------------------------------------------- */
-
-/* Every row reads the state of the node before it on its path, the first one the sentence's. */
-static void find_states(const struct lstm_pass *pass, struct decoder_step *step)
+/* a_h of every row, kept for the next step and joined to the output. */
+static void attend(const struct lstm *model, const struct pass *pass, size_t h)
 {
-    size_t row_floats = lstm_cache_floats(pass->model);
-    for (size_t b = 0; b < step->n_sentences; b++) {
-        struct memory_rows *group = &step->groups[b];
-        for (size_t r = group->first_row; r < group->first_row + group->n_rows; r++) {
-            const int32_t *last = step->rows.paths[r] + step->rows.lengths[r] - 1;
-            pass->work->after[r] = step->cache + (size_t)last[0] * row_floats;
-            pass->work->before[r] = step->rows.lengths[r] > 1
-                                        ? step->cache + (size_t)last[-1] * row_floats
-                                        : group->memory;
-        }
-        group->memory += row_floats;
-    }
+    const struct lstm_head *head = &model->heads[h];
+    const struct buffer *hidden = pass->buffers[HIDDEN];
+    struct buffer *a = pass->buffers[A], *context = pass->buffers[CONTEXT];
+    pass_tell(pass, &model->attention, h, 0, h, hidden);
+    pass->ops->attend_memory(pass->stream, &model->attention, h, pass->rows, pass->store, hidden,
+                             context);
+    multiply(pass, head->hidden, hidden, a);
+    multiply_add(pass, head->context, context, a);
+    pass->ops->state_write(pass->stream, state_of_head(model, h), pass->rows, pass->store, a);
+    if (head->output && h == 0)
+        multiply(pass, head->output, a, pass->buffers[OUTPUT]);
+    else if (head->output)
+        multiply_add(pass, head->output, a, pass->buffers[OUTPUT]);
 }
 
-static void tell(const struct lstm_pass *pass, const struct decoder_step *step, size_t head)
+static struct buffer *lstm_step(const struct network *network, const struct pass *pass)
 {
-    const struct attention_listener *listener = step->listener;
-    const struct attention *attention = &pass->model->attention;
-    for (size_t b = 0; b < step->n_sentences && listener; b++) {
-        const struct memory_rows *group = &step->groups[b];
-        for (size_t r = group->first_row; r < group->first_row + group->n_rows; r++) {
-            pass->ops->memory_weights(pass->stream, attention, 0, group->length, group->memory,
-                                      pass->work->hidden + r * pass->model->c, listener->weights);
-            listener->tell(listener->user, attention, 0, head, r, listener->weights);
-        }
-    }
-}
-
-/* a_h of every row, kept in its state and joined to the output. */
-static void attend(const struct lstm_pass *pass, const struct decoder_step *step, size_t h)
-{
-    const struct lstm_head *head = &pass->model->heads[h];
-    struct workspace *work = pass->work;
-    float *a = pass->model->n_heads > 1 ? work->inner : work->joined;
-    tell(pass, step, h);
-    pass->ops->attend_memory(pass->stream, &pass->model->attention, step->n_sentences, step->groups,
-                             work->hidden, work->context);
-    multiply(pass, head->hidden, work->hidden, NULL, a);
-    multiply(pass, head->context, work->context, a, a);
-    pass->ops->scatter(pass->stream, pass->n_rows, pass->model->c, a, work->after,
-                       state_of_head(pass->model, h));
-    if (head->output)
-        multiply(pass, head->output, a, h > 0 ? work->joined : NULL, work->joined);
-    for (size_t b = 0; b < step->n_sentences; b++)
-        step->groups[b].memory +=
-            pass->ops->memory_floats(&pass->model->attention, step->groups[b].length);
-}
-
-void lstm_step(const struct lstm *model, struct stream *stream, struct workspace *work,
-               struct decoder_step *step)
-{
-    struct lstm_pass pass = {model, model->device->ops, stream, work, step->rows.n_rows};
-    float *gates = work->inner, *scratch = work->context;
-    find_states(&pass, step);
-    pass.ops->embed(stream, model->tables.target, pass.n_rows, step->ids, NULL, work->hidden);
+    const struct lstm *model = of(network);
+    struct buffer *gates = pass->buffers[GATES], *before = pass->buffers[CONTEXT];
+    pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
     for (size_t i = 0; i < model->n_layers; i++) {
-        multiply(&pass, model->decoder[i].input, work->hidden, NULL, gates);
+        multiply(pass, model->decoder[i].input, pass->buffers[HIDDEN], gates);
         for (size_t h = 0; h < model->n_heads && i == 0; h++) {
-            pass.ops->gather(stream, pass.n_rows, model->c, work->before, state_of_head(model, h),
-                             scratch);
-            multiply(&pass, model->heads[h].feed, scratch, gates, gates);
+            pass->ops->state_read(pass->stream, state_of_head(model, h), pass->rows, pass->store,
+                                  before);
+            multiply_add(pass, model->heads[h].feed, before, gates);
         }
-        advance(&pass, &model->decoder[i], i, gates, scratch, work->hidden);
+        advance(pass, &model->decoder[i], i);
     }
     for (size_t h = 0; h < model->n_heads; h++)
-        attend(&pass, step, h);
+        attend(model, pass, h);
+    return pass->buffers[model->n_heads > 1 ? OUTPUT : A];
 }
 
-void lstm_search_output(const struct lstm *model, struct stream *stream, struct workspace *work,
-                        size_t n_rows, struct logit_scan *scans)
-{
-    model->device->ops->search_output(stream, model->tables.output, n_rows, work->joined, scans);
-}
+const struct architecture lstm_architecture = {
+    .model_type = "acre-lstm",
+    .open = lstm_open,
+    .close = lstm_close,
+    .needs = lstm_needs,
+    .encode = lstm_encode,
+    .step = lstm_step,
+};

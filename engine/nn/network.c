@@ -2,121 +2,190 @@
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/error.h"
+#include "nn/lstm.h"
+#include "nn/transformer.h"
 
-int network_init(struct network *network, struct device *device, const struct config *config,
-                 const struct safetensors *weights, struct acre_err *err)
+enum { ADMIT_ROWS = 1024 /* bounds how long newcomers keep the running sentences waiting */ };
+
+static const struct architecture *const architectures[] = {&transformer_architecture,
+                                                           &lstm_architecture};
+
+int network_open(struct device *device, const struct config *config,
+                 const struct safetensors *weights, struct network **network, struct acre_err *err)
 {
-    *network = (struct network){.device = device};
-    if (config_is_lstm(config))
-        return lstm_open(device, config, weights, &network->lstm, err);
-    return transformer_open(device, config, weights, &network->transformer, err);
+    for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++)
+        if (strcmp(architectures[i]->model_type, config->model_type) == 0)
+            return architectures[i]->open(device, config, weights, network, err);
+    return err_set(err, ACRE_EMODEL,
+                   "config.json: model_type: expected one that this build has, "
+                   "found \"%s\"",
+                   config->model_type);
 }
 
-void network_fini(struct network *network)
+void network_close(struct network *network)
 {
-    lstm_close(network->lstm);
-    transformer_close(network->transformer);
-}
-
-int network_workspace_init(const struct network *network, size_t max_rows,
-                           struct workspace *workspace)
-{
-    if (network->lstm)
-        return lstm_workspace_init(workspace, network->lstm, max_rows);
-    return transformer_workspace_init(workspace, network->transformer, max_rows);
-}
-
-void network_workspace_fini(const struct network *network, struct workspace *workspace)
-{
-    network->device->ops->free(network->device, workspace->memory, workspace->n_floats);
-    mem_free(workspace->before);
-    mem_free(workspace->after);
-    *workspace = (struct workspace){.max_rows = 0};
-}
-
-void network_encode(const struct network *network, struct stream *stream,
-                    struct workspace *workspace, size_t n_sentences, const size_t *first,
-                    const int32_t *ids, const int32_t *positions)
-{
-    if (network->lstm)
-        lstm_encode(network->lstm, stream, workspace, n_sentences, first, ids);
-    else
-        transformer_encode(network->transformer, stream, workspace, n_sentences, first, ids,
-                           positions);
-}
-
-size_t network_memory_floats(const struct network *network, size_t length)
-{
-    return network->lstm ? lstm_memory_floats(network->lstm, length)
-                         : transformer_memory_floats(network->transformer, length);
-}
-
-void network_store_memory(const struct network *network, struct stream *stream,
-                          struct workspace *workspace, size_t n_sentences, const size_t *first,
-                          float *const *memories)
-{
-    if (network->lstm)
-        lstm_store_memory(network->lstm, stream, workspace, n_sentences, first, memories);
-    else
-        transformer_store_memory(network->transformer, stream, workspace, n_sentences, first,
-                                 memories);
-}
-
-size_t network_cache_floats(const struct network *network)
-{
-    return network->lstm ? lstm_cache_floats(network->lstm)
-                         : transformer_cache_floats(network->transformer);
-}
-
-size_t network_cache_steps(const struct network *network)
-{
-    return network->lstm ? LSTM_CACHE_STEPS : transformer_positions(network->transformer);
-}
-
-void network_forget_rows(const struct network *network, float *cache, size_t cache_rows,
-                         size_t first_row, size_t n_rows)
-{
-    if (network->lstm) {
-        size_t row_floats = lstm_cache_floats(network->lstm);
-        network->device->ops->forget(network->device, cache + first_row * row_floats,
-                                     n_rows * row_floats);
-    } else {
-        transformer_forget_rows(network->transformer, cache, cache_rows, first_row, n_rows);
-    }
-}
-
-void network_step(const struct network *network, struct stream *stream, struct workspace *workspace,
-                  struct decoder_step *step)
-{
-    if (network->lstm)
-        lstm_step(network->lstm, stream, workspace, step);
-    else
-        transformer_step(network->transformer, stream, workspace, step);
-}
-
-void network_search_output(const struct network *network, struct stream *stream,
-                           struct workspace *workspace, size_t n_rows, struct logit_scan *scans)
-{
-    if (network->lstm)
-        lstm_search_output(network->lstm, stream, workspace, n_rows, scans);
-    else
-        transformer_search_output(network->transformer, stream, workspace, n_rows, scans);
-}
-
-struct stream_limits network_stream_limits(const struct network *network)
-{
-    return network->lstm ? lstm_stream_limits(network->lstm)
-                         : transformer_stream_limits(network->transformer);
+    if (network)
+        network->architecture->close(network);
 }
 
 size_t network_weights_floats(const struct network *network, size_t memory_length)
 {
-    return network_stream_limits(network).max_planes * kernel_padded(memory_length);
+    struct network_needs needs;
+    network->architecture->needs(network, &needs);
+    return needs.stream.max_planes * memory_length;
 }
 
-size_t network_positions(const struct network *network)
+void pass_tell(const struct pass *pass, const struct attention *attention, size_t layer,
+               size_t shown_layer, size_t first_head, const struct buffer *query)
 {
-    return network->lstm ? lstm_positions(network->lstm)
-                         : transformer_positions(network->transformer);
+    const struct attention_listener *listener = pass->listener;
+    for (size_t head = 0; listener && head < attention->n_heads; head++) {
+        pass->ops->memory_weights(pass->stream, attention, layer, head, pass->rows, pass->store, 0,
+                                  query, listener->weights);
+        listener->tell(listener->user, attention, shown_layer, first_head + head,
+                       listener->weights);
+    }
+}
+
+/* ---- Workspaces ------------------------------------------------------------------------------ */
+
+static size_t max_rows(const struct network *network, const struct workspace_limits *limits)
+{
+    size_t step = limits->n_slots * limits->max_beam;
+    size_t admit = network->positions > ADMIT_ROWS ? network->positions : ADMIT_ROWS;
+    if (limits->max_rows > 0)
+        admit = limits->max_rows;
+    return step > admit ? step : admit;
+}
+
+static int open_buffers(struct workspace *workspace, const struct network_needs *needs)
+{
+    struct device *device = workspace->network->device;
+    int status = 0;
+    for (size_t i = 0; i < NETWORK_BUFFERS && needs->widths[i] > 0 && status == 0; i++)
+        status = device->ops->buffer_open(device, workspace->max_rows, needs->widths[i],
+                                          &workspace->buffers[i]);
+    return status;
+}
+
+int workspace_open(const struct network *network, const struct workspace_limits *limits,
+                   struct workspace *workspace)
+{
+    struct device *device = network->device;
+    struct network_needs needs;
+    *workspace = (struct workspace){.network = network, .max_rows = max_rows(network, limits)};
+    network->architecture->needs(network, &needs);
+    struct store_shape shape = {
+        .n_slots = limits->n_slots,
+        .max_beam = limits->max_beam,
+        .positions = network->positions,
+        .n_layers = needs.n_layers,
+        .cross = needs.cross,
+        .self = needs.self,
+        .n_states = needs.n_states,
+        .state_width = needs.state_width,
+        .search = limits->search,
+        .first_aligned = needs.first_aligned,
+        .n_aligned = needs.n_aligned,
+    };
+    int status = device->ops->store_open(device, &shape, &workspace->store);
+    if (status == 0)
+        status = device->ops->rows_open(device, workspace->max_rows, &shape, &workspace->rows);
+    if (status == 0)
+        status = open_buffers(workspace, &needs);
+    return status ? status : device->ops->stream_open(device, &needs.stream, &workspace->stream);
+}
+
+void workspace_close(struct workspace *workspace)
+{
+    if (!workspace->network)
+        return;
+    const struct device_ops *ops = workspace->network->device->ops;
+    ops->stream_close(workspace->stream);
+    for (size_t i = 0; i < NETWORK_BUFFERS; i++)
+        ops->buffer_close(workspace->buffers[i]);
+    ops->rows_close(workspace->rows);
+    ops->store_close(workspace->store);
+    *workspace = (struct workspace){.network = NULL};
+}
+
+/* ---- Passes ---------------------------------------------------------------------------------- */
+
+static struct pass pass_of(const struct workspace *workspace)
+{
+    return (struct pass){
+        .ops = workspace->network->device->ops,
+        .stream = workspace->stream,
+        .rows = workspace->rows,
+        .store = workspace->store,
+        .buffers = workspace->buffers,
+    };
+}
+
+static void run(struct workspace *workspace, void (*body)(void *))
+{
+    workspace->network->device->ops->run(workspace->stream, workspace->rows, workspace->store, body,
+                                         workspace);
+}
+
+static void encode(void *user)
+{
+    const struct workspace *workspace = user;
+    const struct pass pass = pass_of(workspace);
+    workspace->network->architecture->encode(workspace->network, &pass);
+}
+
+static void step(void *user)
+{
+    const struct workspace *workspace = user;
+    const struct network *network = workspace->network;
+    const struct pass pass = pass_of(workspace);
+    pass.ops->search_begin(pass.stream, pass.rows, pass.store);
+    const struct buffer *hidden = network->architecture->step(network, &pass);
+    pass.ops->search_output(pass.stream, network->embeddings.output, pass.rows, pass.store, hidden);
+    pass.ops->search_advance(pass.stream, pass.rows, pass.store);
+}
+
+void workspace_enter(struct workspace *workspace, size_t n, const struct entry *entries)
+{
+    workspace->network->device->ops->enter(workspace->stream, workspace->rows, workspace->store, n,
+                                           entries);
+    run(workspace, encode);
+}
+
+void workspace_drop(struct workspace *workspace, size_t slot)
+{
+    workspace->network->device->ops->drop(workspace->stream, workspace->store, slot);
+}
+
+void workspace_step(struct workspace *workspace)
+{
+    run(workspace, step);
+}
+
+int workspace_poll(struct workspace *workspace, struct progress *progress, struct acre_err *err)
+{
+    const struct device *device = workspace->network->device;
+    return device->ops->poll(workspace->stream, workspace->store, device->runs_ahead, progress,
+                             err);
+}
+
+struct buffer *workspace_decode(struct workspace *workspace, size_t n, const struct forced *forced)
+{
+    const struct network *network = workspace->network;
+    const struct pass pass = pass_of(workspace);
+    pass.ops->force(pass.stream, pass.rows, pass.store, n, forced);
+    struct buffer *hidden = network->architecture->decode(network, &pass);
+    pass.ops->search_output(pass.stream, network->embeddings.output, pass.rows, pass.store, hidden);
+    return hidden;
+}
+
+struct buffer *workspace_show_step(struct workspace *workspace,
+                                   const struct attention_listener *listener)
+{
+    struct pass pass = pass_of(workspace);
+    pass.listener = listener;
+    pass.ops->search_begin(pass.stream, pass.rows, pass.store);
+    return workspace->network->architecture->step(workspace->network, &pass);
 }

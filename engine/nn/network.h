@@ -1,63 +1,57 @@
-/* network.h - what the decoder needs of a model, whatever its architecture: a Transformer or LSTMs.
+/* network.h - a network of any architecture, and a worker's place to run it.
  *
- * Every function hands on to its namesake of transformer.h or lstm.h, which say more. A network is
- * immutable; workspaces and caches belong to one stream.
+ * Sentences enter slots of a workspace, and every step takes all their searches one token on; what
+ * they need stays on the device. A network is immutable and shared; a workspace belongs to one
+ * thread.
  */
 #ifndef NN_NETWORK_H
 #define NN_NETWORK_H
 
-#include "nn/lstm.h"
-#include "nn/pass.h"
-#include "nn/transformer.h"
+#include "nn/architecture.h"
 
-/* One of the two, owned; the other is NULL. */
-struct network {
-    struct device *device;
-    struct transformer *transformer;
-    struct lstm *lstm;
-};
+/* By config->model_type. *network is owned by the caller. */
+int network_open(struct device *device, const struct config *config,
+                 const struct safetensors *weights, struct network **network, struct acre_err *err);
+void network_close(struct network *network); /* NULL is allowed */
 
-/* By config->model_type. network_fini() frees what is there either way. */
-int network_init(struct network *network, struct device *device, const struct config *config,
-                 const struct safetensors *weights, struct acre_err *err);
-void network_fini(struct network *network);
-
-int network_workspace_init(const struct network *network, size_t max_rows,
-                           struct workspace *workspace);
-void network_workspace_fini(const struct network *network, struct workspace *workspace);
-
-void network_encode(const struct network *network, struct stream *stream,
-                    struct workspace *workspace, size_t n_sentences, const size_t *first,
-                    const int32_t *ids, const int32_t *positions);
-size_t network_memory_floats(const struct network *network, size_t length);
-void network_store_memory(const struct network *network, struct stream *stream,
-                          struct workspace *workspace, size_t n_sentences, const size_t *first,
-                          float *const *memories);
-
-/* Floats of one row of the cache, all layers together. */
-size_t network_cache_floats(const struct network *network);
-
-/* Steps of a path that a step works with, its own one included: rows of older ones may be written
- * anew. */
-size_t network_cache_steps(const struct network *network);
-
-/* Gives the pages of some rows of a cache back. */
-void network_forget_rows(const struct network *network, float *cache, size_t cache_rows,
-                         size_t first_row, size_t n_rows);
-
-/* One step, and the scans of its result through the output layer. */
-void network_step(const struct network *network, struct stream *stream, struct workspace *workspace,
-                  struct decoder_step *step);
-void network_search_output(const struct network *network, struct stream *stream,
-                           struct workspace *workspace, size_t n_rows, struct logit_scan *scans);
-
-/* What its streams must have room for. */
-struct stream_limits network_stream_limits(const struct network *network);
-
-/* Floats that an attention_listener has room for. */
+/* Layers and heads that an attention_listener hears of, and the numbers it has room for. */
 size_t network_weights_floats(const struct network *network, size_t memory_length);
 
-/* Sentences and hypotheses are at most that long. */
-size_t network_positions(const struct network *network);
+struct workspace_limits {
+    size_t n_slots, max_beam;
+    size_t max_rows; /* of one pass; 0: as many as a batch may want, see workspace_max_rows() */
+    struct search_model search;
+};
+
+struct workspace {
+    const struct network *network;
+    size_t max_rows;
+    struct stream *stream;
+    struct rows *rows;
+    struct store *store;
+    struct buffer *buffers[NETWORK_BUFFERS];
+};
+
+/* 0 or ACRE_ENOMEM; needs workspace_close() either way. It must stay where it is. */
+int workspace_open(const struct network *network, const struct workspace_limits *limits,
+                   struct workspace *workspace);
+void workspace_close(struct workspace *workspace);
+
+/* Encodes newcomers, whose slots are free. */
+void workspace_enter(struct workspace *workspace, size_t n, const struct entry *entries);
+void workspace_drop(struct workspace *workspace, size_t slot);
+
+/* Begins a step of all slots; what it comes to is in a later poll. */
+void workspace_step(struct workspace *workspace);
+int workspace_poll(struct workspace *workspace, struct progress *progress, struct acre_err *err);
+
+/* A whole pass over known target tokens of sentences that have entered, with the output layer;
+ * only where the architecture has such a pass. Returns the hidden rows. */
+struct buffer *workspace_decode(struct workspace *workspace, size_t n, const struct forced *forced);
+
+/* The decoder's part of a step, without the search, of which `listener` (NULL is allowed) is told;
+ * then device_ops.search_force() says how every slot goes on. Returns the hidden rows. */
+struct buffer *workspace_show_step(struct workspace *workspace,
+                                   const struct attention_listener *listener);
 
 #endif

@@ -1,5 +1,7 @@
 #include "sched/plan.h"
 
+#include <stddef.h>
+
 #include "base/mem.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -57,10 +59,28 @@ static void push(struct sentence **list, struct sentence *sentence)
     *list = sentence;
 }
 
+static void count_end(struct plan_lane *lane, const struct sentence *sentence)
+{
+    struct acre_statistics *counts = &lane->counts;
+    if (sentence->status == ACRE_ECANCELLED) {
+        counts->cancelled_sentences++;
+    } else if (sentence->status == ACRE_ETIMEOUT) {
+        counts->expired_sentences++;
+    } else if (sentence->status != 0) {
+        counts->failed_sentences += sentence->status != ACRE_ECLOSED;
+    } else {
+        counts->done_sentences++;
+        counts->done_source_tokens += sentence->n_source;
+        if (sentence->n_hypotheses > 0)
+            counts->done_target_tokens += sentence->hypotheses[0].n_tokens;
+    }
+}
+
 /* A sentence that waited; it is in no queue any more. */
-static void end(struct plan *plan, struct sentence *sentence, int status)
+static void end(struct plan *plan, struct plan_lane *lane, struct sentence *sentence, int status)
 {
     sentence->status = status;
+    count_end(lane, sentence);
     push(&plan->ended, sentence);
 }
 
@@ -69,7 +89,7 @@ static void end_expired(struct plan *plan, uint64_t now_ns)
     for (struct plan_lane *lane = plan->lanes; lane; lane = lane->next) {
         struct sentence *sentence;
         while ((sentence = queue_take_expired(&lane->queue, now_ns)))
-            end(plan, sentence, ACRE_ETIMEOUT);
+            end(plan, lane, sentence, ACRE_ETIMEOUT);
     }
 }
 
@@ -81,6 +101,16 @@ size_t plan_queued_tokens(const struct plan *plan)
     return n;
 }
 
+struct acre_statistics plan_statistics(const struct plan *plan, const struct plan_lane *lane)
+{
+    struct acre_statistics statistics = lane->counts;
+    statistics.queued_sentences = lane->queue.n_sentences;
+    statistics.queued_tokens = lane->queue.n_tokens;
+    for (size_t i = 0; i < plan->n_workers; i++)
+        statistics.running_sentences += lane->seats[i].n_running;
+    return statistics;
+}
+
 /* A text larger than the limit is accepted when nothing waits. */
 static int submit(struct plan *plan, const struct plan_event *event)
 {
@@ -89,10 +119,19 @@ static int submit(struct plan *plan, const struct plan_event *event)
         n_tokens += event->sentences[i].n_source;
     if (plan->is_closing)
         return ACRE_ECLOSED;
-    if (queued > 0 && queued + n_tokens > plan->max_queued_tokens)
+    if (plan->lost != 0)
+        return plan->lost;
+    if (queued > 0 && queued + n_tokens > plan->max_queued_tokens) {
+        event->lane->counts.refused_texts++;
         return ACRE_EBUSY;
+    }
     queue_put(&event->lane->queue, event->sentences, event->n);
     return 0;
+}
+
+static struct plan_lane *lane_of(struct queue *queue)
+{
+    return (struct plan_lane *)((char *)queue - offsetof(struct plan_lane, queue));
 }
 
 static void cancel(struct plan *plan, const struct plan_event *event)
@@ -101,20 +140,20 @@ static void cancel(struct plan *plan, const struct plan_event *event)
         struct sentence *sentence = &event->sentences[i];
         sentence->cancelled = true;
         if (sentence->queue) {
+            struct plan_lane *lane = lane_of(sentence->queue);
             queue_remove(sentence);
-            end(plan, sentence, ACRE_ECANCELLED);
+            end(plan, lane, sentence, ACRE_ECANCELLED);
         }
     }
 }
 
-static void close_queues(struct plan *plan)
+static void end_waiting(struct plan *plan, int status)
 {
-    plan->is_closing = true;
     for (struct plan_lane *lane = plan->lanes; lane; lane = lane->next) {
         struct sentence *sentence;
         while ((sentence = queue_first(&lane->queue))) {
             queue_remove(sentence);
-            end(plan, sentence, ACRE_ECLOSED);
+            end(plan, lane, sentence, status);
         }
     }
 }
@@ -130,12 +169,18 @@ static void stand_up(struct plan_seat *seat, size_t index)
 /* What the last step has finished. */
 static void end_finished(struct plan *plan, const struct plan_event *event)
 {
+    struct plan_lane *lane = plan->workers[event->worker].lane;
+    if (lane) {
+        lane->counts.steps += event->n_steps;
+        lane->counts.rows += event->n_rows;
+    }
     for (size_t i = 0; i < event->n; i++) {
-        struct plan_seat *seat = &plan->workers[event->worker].lane->seats[event->worker];
+        struct plan_seat *seat = &lane->seats[event->worker];
         size_t index = 0;
         while (seat->running[index] != event->finished[i])
             index++;
         stand_up(seat, index);
+        count_end(lane, event->finished[i]);
         push(&plan->ended, event->finished[i]);
     }
 }
@@ -145,12 +190,15 @@ static int end_of(const struct plan *plan, const struct sentence *sentence, uint
 {
     if (plan->is_closing)
         return ACRE_ECLOSED;
+    if (plan->lost != 0)
+        return plan->lost;
     if (sentence->cancelled)
         return ACRE_ECANCELLED;
     return sentence->deadline_ns != 0 && sentence->deadline_ns <= now_ns ? ACRE_ETIMEOUT : 0;
 }
 
-static struct sentence *drop_ended(const struct plan *plan, struct plan_seat *seat, uint64_t now_ns)
+static struct sentence *drop_ended(const struct plan *plan, struct plan_lane *lane,
+                                   struct plan_seat *seat, uint64_t now_ns)
 {
     struct sentence *leaving = NULL;
     for (size_t i = seat->n_running; i-- > 0;) {
@@ -159,6 +207,7 @@ static struct sentence *drop_ended(const struct plan *plan, struct plan_seat *se
         if (status == 0)
             continue;
         sentence->status = status;
+        count_end(lane, sentence);
         stand_up(seat, i);
         push(&leaving, sentence);
     }
@@ -224,7 +273,7 @@ static void give_work(struct plan *plan, size_t index, uint64_t now_ns,
     plan->workers[index].lane = lane;
     actions->work = PLAN_STEP;
     actions->lane = lane;
-    actions->leaving = drop_ended(plan, seat, now_ns);
+    actions->leaving = drop_ended(plan, lane, seat, now_ns);
     actions->newcomers = seat->running + seat->n_running;
     actions->n_newcomers = admit(plan, lane, seat);
 }
@@ -236,6 +285,10 @@ static void ready(struct plan *plan, const struct plan_event *event, uint64_t no
     plan->n_woken -= worker->is_woken;
     worker->is_woken = false;
     end_finished(plan, event);
+    if (event->status != 0) {
+        plan->lost = event->status;
+        end_waiting(plan, plan->lost);
+    }
     actions->ended = plan->ended;
     plan->ended = NULL;
     give_work(plan, event->worker, now_ns, actions);
@@ -282,7 +335,8 @@ struct plan_actions plan_step(struct plan *plan, const struct plan_event *event,
         ready(plan, event, now_ns, &actions);
         break;
     case PLAN_CLOSE:
-        close_queues(plan);
+        plan->is_closing = true;
+        end_waiting(plan, ACRE_ECLOSED);
         break;
     }
     wake(plan, &actions);

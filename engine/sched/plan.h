@@ -26,7 +26,8 @@
  * - Ends: a waiting sentence leaves the queue, and its limit, with the event that cancels it or
  *   the first event at or after its deadline, and is handed back by the next worker that is ready:
  *   all are busy with a step, or one is on its way. A running one begins no step after that; it
- *   leaves when its worker comes round to its lane. Closing ends everybody likewise.
+ *   leaves when its worker comes round to its lane. Closing ends everybody likewise, and so does a
+ *   lost device.
  *
  * Cancelling takes sentences out eagerly because a queue can be long and its workers busy: a sweep
  * would have to look at all that wait, and the queue's heaps give up any sentence in O(log n).
@@ -65,7 +66,8 @@ struct plan_lane {
     struct plan_lane *next;
     struct plan_limits limits;
     struct queue queue;
-    struct plan_seat *seats; /* owned, [n_workers] */
+    struct acre_statistics counts; /* of what is over; see plan_statistics() */
+    struct plan_seat *seats;       /* owned, [n_workers] */
 };
 
 struct plan_worker {
@@ -83,12 +85,13 @@ struct plan {
     size_t n_sleepers;
     struct sentence *ended; /* to be handed back by the next worker that is ready */
     bool is_closing;
+    int lost; /* 0, or ACRE_EDEVICE: the device is, see PLAN_READY */
 };
 
 enum plan_event_kind {
     PLAN_SUBMIT, /* sentences [n] are a text for `lane` */
     PLAN_CANCEL, /* sentences [n] are a text's, submitted before; wherever they are now */
-    PLAN_READY,  /* `worker` may be given work; its last step finished finished[n] */
+    PLAN_READY,  /* `worker` may be given work; its last step finished finished[n], or failed */
     PLAN_CLOSE,
 };
 
@@ -99,6 +102,8 @@ struct plan_event {
     size_t worker;
     struct sentence *const *finished;
     size_t n;
+    size_t n_steps, n_rows; /* PLAN_READY: of the device, since it was ready last */
+    int status; /* PLAN_READY: 0, or ACRE_EDEVICE: everybody ends with it, from now on */
 };
 
 /* What a ready worker is to do: */
@@ -110,7 +115,8 @@ enum plan_work {
 
 /* Lists of sentences are linked by `next` and their status is set. */
 struct plan_actions {
-    int status;          /* PLAN_SUBMIT: 0, ACRE_EBUSY or ACRE_ECLOSED, then nothing was queued */
+    int status;          /* PLAN_SUBMIT: 0; or ACRE_EBUSY, ACRE_ECLOSED, ACRE_EDEVICE, then nothing
+                          * was queued */
     const size_t *wakes; /* [n_wakes] workers that sleep */
     size_t n_wakes;
     /* PLAN_READY: */
@@ -135,6 +141,9 @@ void plan_add_lane(struct plan *plan, struct plan_lane *lane);
 
 /* now_ns never goes back. */
 struct plan_actions plan_step(struct plan *plan, const struct plan_event *event, uint64_t now_ns);
+
+/* Of one lane, and what waits and runs there now. */
+struct acre_statistics plan_statistics(const struct plan *plan, const struct plan_lane *lane);
 
 /* Source tokens that wait in all lanes. */
 size_t plan_queued_tokens(const struct plan *plan);

@@ -8,15 +8,9 @@
 #include "base/mem.h"
 #include "sched/plan.h"
 
-/* What a worker computes with in a lane; only that worker touches it. */
-struct desk {
-    struct batch *batch;
-    struct sentence **finished; /* owned, a batch full */
-};
-
 struct lane {
-    struct plan_lane plan; /* first: what the plan calls a lane is one of these */
-    struct desk *desks;    /* owned, [n_workers] */
+    struct plan_lane plan;  /* first: what the plan calls a lane is one of these */
+    struct batch **batches; /* owned, [n_workers]; each is touched by its worker only */
 };
 
 struct worker {
@@ -30,7 +24,8 @@ struct worker {
 struct scheduler {
     struct scheduler_options options;
     pthread_mutex_t lock;
-    struct plan plan; /* guarded by the lock, all that is in it */
+    struct plan plan;     /* guarded by the lock, all that is in it */
+    struct acre_err lost; /* likewise; code 0: the device is well */
     struct worker *workers;
     size_t n_started;
 };
@@ -69,15 +64,28 @@ static void hand_over(const struct scheduler *scheduler, struct sentence *list)
     }
 }
 
-/* Returns how many have finished. */
-static size_t run_step(const struct scheduler *scheduler, const struct desk *desk,
-                       const struct plan_actions *actions)
+/* Fills in what the plan is told when the worker is ready again. */
+static void run_step(const struct scheduler *scheduler, struct batch *batch,
+                     const struct plan_actions *actions, struct plan_event *ready,
+                     struct acre_err *err)
 {
+    struct batch_step step;
     for (const struct sentence *each = actions->leaving; each; each = each->next)
-        batch_drop(desk->batch, each);
+        batch_drop(batch, each);
     hand_over(scheduler, actions->leaving);
-    batch_admit(desk->batch, actions->newcomers, actions->n_newcomers);
-    return batch_step(desk->batch, desk->finished);
+    batch_admit(batch, actions->newcomers, actions->n_newcomers);
+    ready->status = batch_step(batch, &step, err);
+    ready->finished = step.finished;
+    ready->n = step.n_finished;
+    ready->n_steps = step.n_steps;
+    ready->n_rows = step.n_rows;
+}
+
+/* Lock held. */
+static void note_loss(struct scheduler *scheduler, const struct acre_err *err)
+{
+    if (scheduler->lost.code == 0)
+        scheduler->lost = *err;
 }
 
 static void sleep_until_woken(struct worker *worker)
@@ -93,12 +101,15 @@ static void *work(void *argument)
     struct worker *worker = argument;
     struct scheduler *scheduler = worker->scheduler;
     struct plan_event ready = {.kind = PLAN_READY, .worker = worker->index};
+    struct acre_err err;
     for (;;) {
         pthread_mutex_lock(&scheduler->lock);
+        if (ready.status != 0)
+            note_loss(scheduler, &err);
         struct plan_actions actions = tell(scheduler, &ready);
         worker->is_asleep = actions.work == PLAN_SLEEP;
         pthread_mutex_unlock(&scheduler->lock);
-        ready.n = 0;
+        ready = (struct plan_event){.kind = PLAN_READY, .worker = worker->index};
         hand_over(scheduler, actions.ended);
         if (actions.work == PLAN_STOP)
             return NULL;
@@ -106,9 +117,8 @@ static void *work(void *argument)
             sleep_until_woken(worker);
             continue;
         }
-        struct desk *desk = &((struct lane *)actions.lane)->desks[worker->index];
-        ready.finished = desk->finished;
-        ready.n = run_step(scheduler, desk, &actions);
+        struct lane *lane = (struct lane *)actions.lane;
+        run_step(scheduler, lane->batches[worker->index], &actions, &ready, &err);
     }
 }
 
@@ -151,11 +161,9 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
 
 static void close_lane(const struct scheduler *scheduler, struct lane *lane)
 {
-    for (size_t i = 0; lane->desks && i < n_workers(scheduler); i++) {
-        batch_close(lane->desks[i].batch);
-        mem_free(lane->desks[i].finished);
-    }
-    mem_free(lane->desks);
+    for (size_t i = 0; lane->batches && i < n_workers(scheduler); i++)
+        batch_close(lane->batches[i]);
+    mem_free(lane->batches);
     plan_lane_fini(&lane->plan, n_workers(scheduler));
     mem_free(lane);
 }
@@ -186,21 +194,17 @@ void scheduler_close(struct scheduler *scheduler)
     mem_free(scheduler);
 }
 
-static int open_desks(const struct scheduler *scheduler, struct lane *lane,
-                      const struct batch_model *model, const struct batch_limits *limits,
-                      struct acre_err *err)
+static int open_batches(const struct scheduler *scheduler, struct lane *lane,
+                        const struct network *network, const struct search_model *model,
+                        const struct batch_limits *limits, struct acre_err *err)
 {
-    lane->desks = mem_calloc(n_workers(scheduler), sizeof(*lane->desks));
-    for (size_t i = 0; lane->desks && i < n_workers(scheduler); i++) {
-        struct desk *desk = &lane->desks[i];
-        int status = batch_open(model, limits, &desk->batch, err);
+    lane->batches = mem_calloc(n_workers(scheduler), sizeof(struct batch *));
+    for (size_t i = 0; lane->batches && i < n_workers(scheduler); i++) {
+        int status = batch_open(network, model, limits, &lane->batches[i], err);
         if (status != 0)
             return status;
-        desk->finished = mem_alloc(limits->max_sentences * sizeof(struct sentence *));
-        if (!desk->finished)
-            return err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
     }
-    return lane->desks ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
+    return lane->batches ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
 }
 
 static int open_seats(const struct scheduler *scheduler, struct lane *lane,
@@ -209,20 +213,21 @@ static int open_seats(const struct scheduler *scheduler, struct lane *lane,
     struct plan_limits plan_limits = {
         .max_sentences = limits->max_sentences,
         .max_load = limits->max_sentences * PLAN_LOAD_PER_SENTENCE,
-        .max_admit_rows = batch_admit_rows(lane->desks[0].batch),
+        .max_admit_rows = batch_admit_rows(lane->batches[0]),
     };
     if (plan_lane_init(&lane->plan, n_workers(scheduler), &plan_limits) == 0)
         return 0;
     return err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
 }
 
-int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
-                       const struct batch_limits *limits, struct lane **out, struct acre_err *err)
+int scheduler_add_lane(struct scheduler *scheduler, const struct network *network,
+                       const struct search_model *model, const struct batch_limits *limits,
+                       struct lane **out, struct acre_err *err)
 {
     struct lane *lane = mem_calloc(1, sizeof(*lane));
     if (!lane)
         return err_set(err, ACRE_ENOMEM, "no memory for a model");
-    int status = open_desks(scheduler, lane, model, limits, err);
+    int status = open_batches(scheduler, lane, network, model, limits, err);
     if (status == 0)
         status = open_seats(scheduler, lane, limits, err);
     if (status != 0) {
@@ -241,6 +246,8 @@ int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *mo
 static int refuse(const struct scheduler *scheduler, int status, const struct sentence *sentences,
                   size_t n, struct acre_err *err)
 {
+    if (status == ACRE_EDEVICE)
+        return err_set(err, status, "%s", scheduler->lost.text);
     if (status != ACRE_EBUSY)
         return err_set(err, status, "%s", acre_status_text(status));
     size_t n_tokens = 0;
@@ -270,6 +277,24 @@ void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, s
     pthread_mutex_lock(&scheduler->lock);
     tell(scheduler, &event);
     pthread_mutex_unlock(&scheduler->lock);
+}
+
+int scheduler_health(struct scheduler *scheduler, struct acre_err *err)
+{
+    pthread_mutex_lock(&scheduler->lock);
+    int status = scheduler->lost.code;
+    if (status != 0)
+        err_set(err, status, "%s", scheduler->lost.text);
+    pthread_mutex_unlock(&scheduler->lock);
+    return status;
+}
+
+struct acre_statistics scheduler_statistics(struct scheduler *scheduler, const struct lane *lane)
+{
+    pthread_mutex_lock(&scheduler->lock);
+    struct acre_statistics statistics = plan_statistics(&scheduler->plan, &lane->plan);
+    pthread_mutex_unlock(&scheduler->lock);
+    return statistics;
 }
 
 size_t scheduler_queued_tokens(struct scheduler *scheduler)

@@ -38,15 +38,22 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
 void scheduler_close(struct scheduler *scheduler);
 
 /* Adds a model; opens its batches. *lane lives as long as the scheduler. */
-int scheduler_add_lane(struct scheduler *scheduler, const struct batch_model *model,
-                       const struct batch_limits *limits, struct lane **lane, struct acre_err *err);
+int scheduler_add_lane(struct scheduler *scheduler, const struct network *network,
+                       const struct search_model *model, const struct batch_limits *limits,
+                       struct lane **lane, struct acre_err *err);
 
-/* Queues all sentences or none: ACRE_EBUSY when too many tokens wait already, ACRE_ECLOSED. */
+/* Queues all sentences or none: ACRE_EBUSY when too many tokens wait already, ACRE_ECLOSED,
+ * ACRE_EDEVICE. */
 int scheduler_submit(struct scheduler *scheduler, struct lane *lane, struct sentence *sentences,
                      size_t n, struct acre_err *err);
 
 /* Ends those of the text's sentences that have not ended yet with ACRE_ECANCELLED, soon. */
 void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, size_t n);
+
+/* 0, or ACRE_EDEVICE and what the device said when it was lost. */
+int scheduler_health(struct scheduler *scheduler, struct acre_err *err);
+
+struct acre_statistics scheduler_statistics(struct scheduler *scheduler, const struct lane *lane);
 
 /* Source tokens that wait in all queues. */
 size_t scheduler_queued_tokens(struct scheduler *scheduler);

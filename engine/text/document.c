@@ -2,6 +2,11 @@
  * over: two sentences in one are translated well, half a sentence is not. What remains is cut at
  * line ends, trimmed, and encoded.
  *
+ * A splitter goes through these three by steps: take_sentence() finds lines, take_line() a span of
+ * one, and cut_piece() takes pieces off a span that is too long; each goes on where it was. No
+ * step looks at a part of the text that another of its kind has looked at, so that the time is
+ * linear in the text.
+ *
  * A sentence with too many tokens is cut by cut_piece(): fit() looks for how many bytes make about
  * max_tokens tokens, guessing from the piece before, so that a long text is encoded a few times
  * and not once per candidate; best_place() then chooses where to cut before that.
@@ -20,6 +25,10 @@
 
 enum { MAX_TOKEN_BYTES = 32 };
 
+struct part {
+    size_t at, end;
+};
+
 struct splitter {
     struct document *document;
     size_t capacity; /* of document->sentences */
@@ -29,6 +38,14 @@ struct splitter {
     bool has_ordinals;   /* "3." is "third" in the language */
     struct tokens probe; /* of the span encoded last */
     struct acre_err *err;
+
+    UText *text; /* NULL: of a blank text there is nothing to split */
+    UBreakIterator *breaks;
+    size_t sentence;   /* where the sentence begins whose end is looked for */
+    size_t found;      /* the last end that ICU proposed */
+    size_t trimmed;    /* behind the last character before `found` that is not blank */
+    struct part lines; /* what is still to be cut at line ends */
+    struct part span;  /* what is still to be cut to pieces */
 };
 
 /* ---- Characters ------------------------------------------------------------------------------ */
@@ -200,29 +217,31 @@ static int add_sentence(struct splitter *splitter, size_t begin, size_t end)
     return 0;
 }
 
-/* Adds the first piece of [begin, end) that the model can read; *next is where it ends. */
-static int cut_piece(struct splitter *splitter, size_t begin, size_t end, size_t *next)
+/* Adds the first piece of the span that the model can read. */
+static int cut_piece(struct splitter *splitter)
 {
     const char *text = splitter->document->text;
-    size_t limit;
+    size_t begin = splitter->span.at, end = splitter->span.end, limit;
     int code = fit(splitter, begin, end, &limit);
     if (code)
         return code;
     if (limit < end)
         splitter->window_bytes = limit - begin;
-    *next = best_place(text, begin, limit, end);
-    size_t piece_end = drop_blanks(text, begin, *next);
+    size_t next = best_place(text, begin, limit, end);
+    size_t piece_end = drop_blanks(text, begin, next);
     code = encode(splitter, begin, piece_end);
     if (!code && splitter->probe.n > splitter->max_tokens) {
         /* UNTESTED: needs pieces that reach over the mark or space we cut at */
-        *next = piece_end = limit;
+        next = piece_end = limit;
         code = encode(splitter, begin, limit);
     }
+    splitter->span.at = skip_blanks(text, next, end);
     return code ? code : add_sentence(splitter, begin, piece_end);
 }
 
-/* Adds what is in [begin, end) without the whitespace around it: mostly one sentence. */
-static int add_span(struct splitter *splitter, size_t begin, size_t end)
+/* Adds what is in [begin, end) without the whitespace around it: mostly one sentence. What is more
+ * becomes the span. */
+static int take_span(struct splitter *splitter, size_t begin, size_t end)
 {
     const char *text = splitter->document->text;
     begin = skip_blanks(text, begin, end);
@@ -234,27 +253,18 @@ static int add_span(struct splitter *splitter, size_t begin, size_t end)
         if (code || splitter->probe.n <= splitter->max_tokens)
             return code ? code : add_sentence(splitter, begin, end);
     }
-    while (begin < end) {
-        size_t next;
-        int code = cut_piece(splitter, begin, end, &next);
-        if (code)
-            return code;
-        begin = skip_blanks(text, next, end);
-    }
+    splitter->span = (struct part){begin, end};
     return 0;
 }
 
-static int add_lines(struct splitter *splitter, size_t begin, size_t end)
+static int take_line(struct splitter *splitter)
 {
-    for (size_t at = begin; at < end;) {
-        if (!is_line_end(utf8_next(splitter->document->text, end, &at)))
-            continue;
-        int code = add_span(splitter, begin, at);
-        if (code)
-            return code;
-        begin = at;
-    }
-    return add_span(splitter, begin, end);
+    struct part *lines = &splitter->lines;
+    size_t begin = lines->at;
+    while (lines->at < lines->end)
+        if (is_line_end(utf8_next(splitter->document->text, lines->end, &lines->at)))
+            break;
+    return take_span(splitter, begin, lines->at);
 }
 
 /* The bytes of the digits before `at`, at most three. */
@@ -279,12 +289,12 @@ static bool is_abbreviation(const char *word, size_t bytes)
     return n < (int)sizeof(wanted) && strstr(known, wanted);
 }
 
-/* Whether the sentence that seems to end at `at` goes on: after an initial or a letter of an
- * abbreviation ("J. Smith", "z.B. Gold"), a title, or an ordinal number ("am 3. Oktober"). */
-static bool goes_on(const struct splitter *splitter, size_t begin, size_t at)
+/* Whether the sentence that seems to end at `end`, but for blanks, goes on: after an initial or a
+ * letter of an abbreviation ("J. Smith", "z.B. Gold"), a title, or an ordinal number ("am 3.
+ * Oktober"). */
+static bool goes_on(const struct splitter *splitter, size_t begin, size_t end)
 {
     const char *text = splitter->document->text;
-    size_t end = drop_blanks(text, begin, at);
     if (end < begin + 2 || text[end - 1] != '.')
         return false;
     end--;
@@ -304,20 +314,57 @@ static bool goes_on(const struct splitter *splitter, size_t begin, size_t at)
     return is_abbreviation(text + word, end - word);
 }
 
-static int add_all(struct splitter *splitter, UBreakIterator *breaks)
+/* Goes to the next end that ICU proposes; if the sentence ends there, it becomes the lines. */
+static void take_sentence(struct splitter *splitter)
 {
-    size_t begin = 0, bytes = splitter->document->text_bytes;
-    while (begin < bytes) {
-        int32_t found = ubrk_next(breaks);
-        size_t end = found == UBRK_DONE ? bytes : (size_t)found;
-        if (end < bytes && goes_on(splitter, begin, end))
-            continue;
-        int code = add_lines(splitter, begin, end);
-        if (code)
-            return code;
-        begin = end;
-    }
+    size_t bytes = splitter->document->text_bytes, before = splitter->found;
+    int32_t found = ubrk_next(splitter->breaks);
+    size_t end = found == UBRK_DONE ? bytes : (size_t)found;
+    size_t trimmed = drop_blanks(splitter->document->text, before, end);
+    splitter->found = end;
+    if (trimmed > before)
+        splitter->trimmed = trimmed;
+    if (end < bytes && goes_on(splitter, splitter->sentence, splitter->trimmed))
+        return;
+    splitter->lines = (struct part){splitter->sentence, end};
+    splitter->sentence = splitter->trimmed = end;
+}
+
+static int take_step(struct splitter *splitter)
+{
+    if (splitter->span.at < splitter->span.end)
+        return cut_piece(splitter);
+    if (splitter->lines.at < splitter->lines.end)
+        return take_line(splitter);
+    take_sentence(splitter);
     return 0;
+}
+
+/* Up to where the text is done with. */
+static size_t done(const struct splitter *splitter)
+{
+    if (splitter->span.at < splitter->span.end)
+        return splitter->span.at;
+    return splitter->lines.at < splitter->lines.end ? splitter->lines.at : splitter->sentence;
+}
+
+/* Grows with every step, as `done` does not while ICU looks for the end of a sentence. */
+static size_t progress(const struct splitter *splitter)
+{
+    return done(splitter) / 2 + splitter->found / 2;
+}
+
+int splitter_continue(struct splitter *splitter, size_t max_bytes, bool *is_done,
+                      struct acre_err *err)
+{
+    size_t bytes = splitter->text ? splitter->document->text_bytes : 0;
+    size_t begin = progress(splitter);
+    int code = 0;
+    splitter->err = err;
+    while (!code && done(splitter) < bytes && progress(splitter) - begin < max_bytes)
+        code = take_step(splitter);
+    *is_done = done(splitter) >= bytes;
+    return code;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -339,19 +386,15 @@ static UBreakIterator *open_breaks(const char *language, UText *text, UErrorCode
     return breaks;
 }
 
-static int split(struct splitter *splitter, const char *language)
+static int open_text(struct splitter *splitter, const char *language, struct acre_err *err)
 {
     const struct document *document = splitter->document;
     UErrorCode status = U_ZERO_ERROR;
-    UText *text = utext_openUTF8(NULL, document->text, (int64_t)document->text_bytes, &status);
-    UBreakIterator *breaks = open_breaks(language, text, &status);
-    int code = U_SUCCESS(status) ? add_all(splitter, breaks)
-                                 : err_set(splitter->err, ACRE_ENOMEM,
-                                           "sentences cannot be found: %s", u_errorName(status));
-    ubrk_close(breaks);
-    utext_close(text);
-    tokens_fini(&splitter->probe);
-    return code;
+    splitter->text = utext_openUTF8(NULL, document->text, (int64_t)document->text_bytes, &status);
+    splitter->breaks = open_breaks(language, splitter->text, &status);
+    if (U_SUCCESS(status))
+        return 0;
+    return err_set(err, ACRE_ENOMEM, "sentences cannot be found: %s", u_errorName(status));
 }
 
 static int copy_text(struct document *document, const char *text, size_t text_bytes,
@@ -370,21 +413,55 @@ static int copy_text(struct document *document, const char *text, size_t text_by
     return document->text ? 0 : err_set(err, ACRE_ENOMEM, "out of memory for a text");
 }
 
-int document_init(struct document *document, const char *text, size_t text_bytes,
+int splitter_open(struct document *document, const char *text, size_t text_bytes,
                   const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
-                  struct acre_err *err)
+                  struct splitter **out, struct acre_err *err)
 {
-    struct splitter splitter = {
+    struct splitter *splitter = mem_calloc(1, sizeof(*splitter));
+    *document = (struct document){0};
+    if (!splitter)
+        return err_set(err, ACRE_ENOMEM, "out of memory for a text");
+    *splitter = (struct splitter){
         .document = document,
         .tokenizer = tokenizer,
         .max_tokens = max_tokens,
         .window_bytes = max_tokens * (tokenizer_is_bytes(tokenizer) ? 1 : 4),
         .has_ordinals = has_ordinals(language),
-        .err = err,
     };
     int code = copy_text(document, text, text_bytes, err);
     if (!code && skip_blanks(document->text, 0, text_bytes) < text_bytes)
-        code = split(&splitter, language);
+        code = open_text(splitter, language, err);
+    if (code) {
+        splitter_close(splitter);
+        document_fini(document);
+        return code;
+    }
+    *out = splitter;
+    return 0;
+}
+
+void splitter_close(struct splitter *splitter)
+{
+    if (!splitter)
+        return;
+    ubrk_close(splitter->breaks);
+    utext_close(splitter->text);
+    tokens_fini(&splitter->probe);
+    mem_free(splitter);
+}
+
+int document_init(struct document *document, const char *text, size_t text_bytes,
+                  const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
+                  struct acre_err *err)
+{
+    struct splitter *splitter;
+    bool is_done;
+    int code =
+        splitter_open(document, text, text_bytes, tokenizer, language, max_tokens, &splitter, err);
+    if (code)
+        return code;
+    code = splitter_continue(splitter, SIZE_MAX, &is_done, err);
+    splitter_close(splitter);
     if (code)
         document_fini(document);
     return code;
@@ -436,7 +513,7 @@ void document_fini(struct document *document)
 /* ---- Joining --------------------------------------------------------------------------------- */
 
 int document_join(const struct document *document, const char *const *translations, char **text,
-                  struct acre_err *err)
+                  struct acre_range *places, struct acre_err *err)
 {
     size_t bytes = document->text_bytes + 1;
     for (size_t i = 0; i < document->n_sentences; i++)
@@ -451,6 +528,7 @@ int document_join(const struct document *document, const char *const *translatio
         size_t translation_bytes = strlen(translations[i]);
         memcpy(out, document->text + at, sentence->first - at);
         out += sentence->first - at;
+        places[i] = (struct acre_range){(size_t)(out - *text), translation_bytes};
         memcpy(out, translations[i], translation_bytes);
         out += translation_bytes;
         at = sentence->first + sentence->n_bytes;

@@ -30,16 +30,28 @@ int document_init(struct document *document, const char *text, size_t text_bytes
                   const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
                   struct acre_err *err);
 
+/* The same in parts, for texts that take long: opening copies the text, and each call of
+ * splitter_continue() splits about max_bytes more of it. Nothing of the document is to be looked at
+ * before *is_done. After a failure of either the document is empty or to be freed as it is; a
+ * splitter is owned by the caller, and its document must outlive it. */
+struct splitter;
+int splitter_open(struct document *document, const char *text, size_t text_bytes,
+                  const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
+                  struct splitter **splitter, struct acre_err *err);
+int splitter_continue(struct splitter *splitter, size_t max_bytes, bool *is_done,
+                      struct acre_err *err);
+void splitter_close(struct splitter *splitter); /* NULL is allowed */
+
 /* The whole line of vocabulary tokens as one sentence (see tokenizer_encode_tokens); longer than
  * max_tokens is ACRE_EINPUT. */
 int document_init_tokens(struct document *document, const char *line, size_t line_bytes,
                          const struct tokenizer *tokenizer, size_t max_tokens,
                          struct acre_err *err);
 
-/* Puts translations[n_sentences] in the places of the sentences. *text is owned by the caller,
- * NUL-terminated. */
+/* Puts translations[n_sentences] in the places of the sentences, and says where they are then:
+ * places[n_sentences]. *text is owned by the caller, NUL-terminated. */
 int document_join(const struct document *document, const char *const *translations, char **text,
-                  struct acre_err *err);
+                  struct acre_range *places, struct acre_err *err);
 
 void document_fini(struct document *document);
 

@@ -60,6 +60,18 @@ extern "C" int spm_encode(const struct spm *spm, const char *text, size_t text_b
     });
 }
 
+extern "C" int spm_encode_ranges(const struct spm *spm, const char *text, size_t text_bytes,
+                                 spm_range_fn *range, void *user)
+{
+    return guarded([&]() -> int {
+        const auto encoded = spm->processor.EncodeAsImmutableProto({text, text_bytes});
+        for (const auto &each : encoded.pieces())
+            if (int code = range(user, each.begin(), each.end() - each.begin()))
+                return code;
+        return 0;
+    });
+}
+
 extern "C" int spm_decode(const struct spm *spm, const char *const *pieces, size_t n, char **text,
                           size_t *text_bytes)
 {

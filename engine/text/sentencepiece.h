@@ -26,6 +26,12 @@ void spm_close(struct spm *spm); /* NULL is allowed */
 int spm_encode(const struct spm *spm, const char *text, size_t text_bytes, spm_piece_fn *piece,
                void *user);
 
+/* The same pieces; calls `range` with the bytes of the text that each stands for, whitespace before
+ * a word included. */
+typedef int spm_range_fn(void *user, size_t first, size_t n_bytes);
+int spm_encode_ranges(const struct spm *spm, const char *text, size_t text_bytes,
+                      spm_range_fn *range, void *user);
+
 /* Joins pieces to text. *text is owned by the caller (mem_free), NUL-terminated. */
 int spm_decode(const struct spm *spm, const char *const *pieces, size_t n, char **text,
                size_t *text_bytes);

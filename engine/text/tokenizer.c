@@ -16,8 +16,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "text/bytes.h"
-#include "text/charsmap.h"
 #include "text/sentencepiece.h"
+#include "text/spm_file.h"
 #include "text/utf8.h"
 
 #define CONFIG_FILE "tokenizer_config.json"
@@ -104,8 +104,9 @@ static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_e
 static int open_spm(const char *name, const struct text *text, struct spm **spm,
                     struct acre_err *err)
 {
-    int code =
-        charsmap_is_sound(text->bytes, text->n) ? spm_open(text->bytes, text->n, spm) : ACRE_EMODEL;
+    int code = spm_file_check(text->bytes, text->n);
+    if (!code)
+        code = spm_open(text->bytes, text->n, spm);
     if (code == ACRE_ENOMEM)
         return err_set(err, code, "%s: out of memory", name);
     return code ? err_set(err, code, "%s: expected a SentencePiece model, found something else",
@@ -413,4 +414,115 @@ const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id)
 {
     const char *token = find_token(tokenizer, id);
     return token ? token : UNKNOWN;
+}
+
+/* ---- Where tokens stand ---------------------------------------------------------------------- */
+
+/* Ranges that are being listed; those that do not fit are left out. */
+struct placing {
+    const char *text;
+    size_t offset; /* of what is being encoded in the text */
+    struct acre_range *ranges;
+    size_t n, capacity;
+};
+
+static struct acre_range without_blanks(const char *text, size_t first, size_t n_bytes)
+{
+    for (; n_bytes > 0 && text[first] == ' '; n_bytes--)
+        first++;
+    return (struct acre_range){first, n_bytes};
+}
+
+static int place_piece(void *user, size_t first, size_t n_bytes)
+{
+    struct placing *placing = user;
+    if (placing->n < placing->capacity)
+        placing->ranges[placing->n++] =
+            without_blanks(placing->text, placing->offset + first, n_bytes);
+    return 0;
+}
+
+static int place_pieces(const struct tokenizer *tokenizer, size_t text_bytes,
+                        struct placing *placing)
+{
+    int32_t id;
+    size_t skip = language_code(tokenizer, placing->text, text_bytes, &id);
+    if (skip > 0)
+        place_piece(placing, 0, skip);
+    placing->offset = skip;
+    return spm_encode_ranges(tokenizer->source_spm, placing->text + skip, text_bytes - skip,
+                             place_piece, placing);
+}
+
+/* Every byte has its whole character. */
+static void place_bytes(size_t text_bytes, struct placing *placing)
+{
+    for (size_t at = 0; at < text_bytes;) {
+        size_t first = at;
+        utf8_next(placing->text, text_bytes, &at);
+        for (size_t i = first; i < at; i++)
+            place_piece(placing, first, at - first);
+    }
+}
+
+static int place_line(const struct tokenizer *tokenizer, size_t text_bytes, struct placing *placing,
+                      struct acre_err *err)
+{
+    struct tokens tokens = {0};
+    int code = 0;
+    for (size_t at = 0; at < text_bytes && !code;) {
+        const char *space = memchr(placing->text + at, ' ', text_bytes - at);
+        size_t end = space ? (size_t)(space - placing->text) : text_bytes;
+        tokens.n = 0;
+        if (end > at)
+            code = encode_token(tokenizer, placing->text + at, end - at, &tokens, err);
+        for (size_t i = 0; i < tokens.n; i++)
+            place_piece(placing, at, end - at);
+        at = end + 1;
+    }
+    tokens_fini(&tokens);
+    return code;
+}
+
+int tokenizer_source_ranges(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                            bool is_tokens, size_t n, struct acre_range *ranges,
+                            struct acre_err *err)
+{
+    struct placing placing = {.text = text, .ranges = ranges, .capacity = n};
+    int code = 0;
+    if (is_tokens)
+        return place_line(tokenizer, text_bytes, &placing, err);
+    if (tokenizer->is_bytes)
+        place_bytes(text_bytes, &placing);
+    else
+        code = place_pieces(tokenizer, text_bytes, &placing);
+    for (; placing.n < n; placing.n++)
+        ranges[placing.n] = (struct acre_range){text_bytes, 0};
+    return code ? err_set(err, code, "out of memory for the tokens of a sentence") : 0;
+}
+
+/* Whatever a token adds to the text of those before it is its own. Where these are no beginning of
+ * the text, a character is not complete, and the tokens that complete it share it. */
+int tokenizer_target_ranges(const struct tokenizer *tokenizer, const int32_t *ids, size_t n,
+                            const char *text, size_t text_bytes, struct acre_range *ranges,
+                            struct acre_err *err)
+{
+    size_t first = 0, done = 0;
+    for (size_t i = 0; i < n; i++) {
+        char *beginning;
+        int code = tokenizer_decode(tokenizer, ids, i + 1, &beginning, err);
+        if (code)
+            return code;
+        size_t end = strlen(beginning);
+        bool is_beginning = end >= done && end <= text_bytes && !memcmp(beginning, text, end);
+        mem_free(beginning);
+        if (i + 1 == n)
+            end = text_bytes;
+        else if (!is_beginning)
+            continue;
+        for (; first <= i; first++)
+            ranges[first] = without_blanks(text, done, end - done);
+        done = end;
+    }
+    return 0;
 }

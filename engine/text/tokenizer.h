@@ -46,6 +46,18 @@ bool tokenizer_knows(const struct tokenizer *tokenizer, const struct tokens *tok
 int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,
                             struct tokens *out, struct acre_err *err);
 
+/* Where each of the n tokens that tokenizer_encode() gives for the text stands in it, without
+ * whitespace before it; of tokenizer_encode_tokens() if is_tokens. */
+int tokenizer_source_ranges(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                            bool is_tokens, size_t n, struct acre_range *ranges,
+                            struct acre_err *err);
+
+/* Likewise for ids that tokenizer_decode() has made `text` of. Tokens that share a character have
+ * the whole of it. */
+int tokenizer_target_ranges(const struct tokenizer *tokenizer, const int32_t *ids, size_t n,
+                            const char *text, size_t text_bytes, struct acre_range *ranges,
+                            struct acre_err *err);
+
 /* *text is owned by the caller, valid UTF-8, NUL-terminated. Special tokens and ids without a
  * token are left out, and so is U+0000; bytes that are no UTF-8 become U+FFFD. */
 int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size_t n, char **text,

@@ -80,22 +80,22 @@ struct loop {
     double operations; /* of all sums once */
 };
 
-static const struct loop loops[][KERNEL_TYPES] = {
-    [CPU_AVX2] = {[KERNEL_F32] = {avx2_f32, TEN_SUMS * 2 * 8},
-                  [KERNEL_BF16] = {avx2_f32, TEN_SUMS * 2 * 8},
-                  [KERNEL_INT8] = {avx2_int8, TEN_SUMS * 2 * 16}},
-    [CPU_AVX512] = {[KERNEL_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
-                    [KERNEL_BF16] = {avx512_f32, TEN_SUMS * 2 * 16},
-                    [KERNEL_INT8] = {avx512_int8, TEN_SUMS * 2 * 64}},
-    [CPU_AVX512_BF16] = {[KERNEL_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
-                         [KERNEL_BF16] = {avx512_bf16, TWELVE_SUMS * 2 * 32},
-                         [KERNEL_INT8] = {avx512_int8, TEN_SUMS * 2 * 64}},
-    [CPU_AMX] = {[KERNEL_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
-                 [KERNEL_BF16] = {amx_bf16, FOUR_SUMS * 2 * 16 * 16 * 32},
-                 [KERNEL_INT8] = {amx_int8, FOUR_SUMS * 2 * 16 * 16 * 64}},
+static const struct loop loops[][COMPUTE_TYPES] = {
+    [CPU_AVX2] = {[COMPUTE_F32] = {avx2_f32, TEN_SUMS * 2 * 8},
+                  [COMPUTE_BF16] = {avx2_f32, TEN_SUMS * 2 * 8},
+                  [COMPUTE_INT8] = {avx2_int8, TEN_SUMS * 2 * 16}},
+    [CPU_AVX512] = {[COMPUTE_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
+                    [COMPUTE_BF16] = {avx512_f32, TEN_SUMS * 2 * 16},
+                    [COMPUTE_INT8] = {avx512_int8, TEN_SUMS * 2 * 64}},
+    [CPU_AVX512_BF16] = {[COMPUTE_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
+                         [COMPUTE_BF16] = {avx512_bf16, TWELVE_SUMS * 2 * 32},
+                         [COMPUTE_INT8] = {avx512_int8, TEN_SUMS * 2 * 64}},
+    [CPU_AMX] = {[COMPUTE_F32] = {avx512_f32, TEN_SUMS * 2 * 16},
+                 [COMPUTE_BF16] = {amx_bf16, FOUR_SUMS * 2 * 16 * 16 * 32},
+                 [COMPUTE_INT8] = {amx_int8, FOUR_SUMS * 2 * 16 * 16 * 64}},
 };
 
-double limit_measure(enum cpu_level level, enum kernel_type type)
+double limit_measure(enum cpu_level level, enum compute_type type)
 {
     if (level < CPU_AVX2)
         return 0;
@@ -113,7 +113,7 @@ double limit_measure(enum cpu_level level, enum kernel_type type)
 
 #else
 
-double limit_measure(enum cpu_level level, enum kernel_type type)
+double limit_measure(enum cpu_level level, enum compute_type type)
 {
     (void)level, (void)type;
     return 0;

@@ -8,6 +8,6 @@
 
 /* Gop/s, two per multiply-add, measured now on this thread; the level is one that the machine has.
  * 0 where it is not known: below AVX2, or on another processor than x86-64. */
-double limit_measure(enum cpu_level level, enum kernel_type type);
+double limit_measure(enum cpu_level level, enum compute_type type);
 
 #endif

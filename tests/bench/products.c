@@ -46,7 +46,7 @@ struct bench {
     void *rows;
 };
 
-static struct packed pack(enum kernel_type type, const float *weights)
+static struct packed pack(enum compute_type type, const float *weights)
 {
     char *panels = arrays(N / KERNEL_PANEL, kernel_panel_bytes(type, K));
     float *scales = arrays(N, sizeof(*scales));
@@ -59,12 +59,12 @@ static struct packed pack(enum kernel_type type, const float *weights)
         .type = type, .n = N, .k = K, .panels = panels, .scales = scales, .sums = sums};
 }
 
-static void ours(const struct bench *bench, enum kernel_type type, size_t m)
+static void ours(const struct bench *bench, enum compute_type type, size_t m)
 {
     struct product product = {.m = m, .x = bench->x, .x_stride = K * sizeof(float)};
     product.w = bench->w[type];
     product.y = bench->y, product.y_stride = N;
-    if (type != KERNEL_F32) {
+    if (type != COMPUTE_F32) {
         bench->kernels->pack_rows(type, m, K, bench->x, K, bench->rows, bench->scales);
         product.x = bench->rows, product.x_scales = bench->scales;
         product.x_stride = bench->kernels->row_bytes(type, K);
@@ -85,7 +85,7 @@ static double once(const struct bench *bench, int type, size_t m)
     double start = seconds();
     for (int i = 0; i < repeats; i++)
         if (type < TYPES)
-            ours(bench, (enum kernel_type)type, m);
+            ours(bench, (enum compute_type)type, m);
         else
             openblas(bench, m);
     return (seconds() - start) / repeats;
@@ -111,7 +111,7 @@ static void print_products(const struct bench *bench, size_t m)
     printf("%5zu", m);
     for (int type = 0; type <= TYPES; type++) {
         size_t bytes = N / KERNEL_PANEL *
-                       kernel_panel_bytes(type < TYPES ? (enum kernel_type)type : KERNEL_F32, K);
+                       kernel_panel_bytes(type < TYPES ? (enum compute_type)type : COMPUTE_F32, K);
         printf("%9.1f (%4.1f)", 2e-9 * (double)(m * N * K) / best[type],
                1e-9 * (double)bytes / best[type]);
     }
@@ -124,7 +124,7 @@ static void print_limits(enum cpu_level level)
     for (int type = 0; type < TYPES; type++) {
         double most = 0;
         for (int round = 0; round < ROUNDS; round++) {
-            double gops = limit_measure(level, (enum kernel_type)type);
+            double gops = limit_measure(level, (enum compute_type)type);
             most = gops > most ? gops : most;
         }
         if (most > 0)
@@ -149,7 +149,7 @@ int main(void)
     bench.scales = arrays(MAX_M, sizeof(float));
     bench.rows = arrays(MAX_M * K, sizeof(float));
     for (int type = 0; type < TYPES; type++)
-        bench.w[type] = pack((enum kernel_type)type, bench.weights);
+        bench.w[type] = pack((enum compute_type)type, bench.weights);
     print_heading(&bench);
     for (size_t m = 1; m <= MAX_M; m *= m < 64 ? 2 : 4)
         print_products(&bench, m);

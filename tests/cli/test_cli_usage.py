@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import socket
 from pathlib import Path
 
@@ -144,6 +145,24 @@ def test_what_this_build_cannot_do_is_seen_without_serving(acre, setting, texts)
     if done.returncode == 0:
         pytest.skip("this build and machine can do that")
     failed(done, 1, *texts)
+
+
+def test_checking_looks_at_address_and_models(acre, tmp_path):
+    check = ("serve", "--check-config", "--models", ROOT / "tests/golden/models/tiny-token")
+    assert acre(*check).returncode == 0
+    failed(acre(*check, "--listen", "no.such.host.invalid:5000"), 1, "listen: expected an address",
+           "no.such.host.invalid")
+    failed(acre("serve", "--check-config", "--models", tmp_path), 1, str(tmp_path),
+           "expected a subfolder with a config.json")
+    shutil.copytree(ROOT / "tests/golden/models/tiny-token", tmp_path / "broken")
+    (tmp_path / "broken/config.json").write_text("{}")
+    failed(acre("serve", "--check-config", "--models", tmp_path), 1, "broken/config.json")
+
+
+def test_checking_does_not_need_the_port(acre):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert acre("serve", "--check-config", "--listen", address).returncode == 0
 
 
 # ---- Starting -----------------------------------------------------------------------------------

@@ -5,6 +5,10 @@
 #include "device/cuda/linear.h"
 #include "support.h"
 
+extern "C" {
+#include "kernels/kernels.h"
+}
+
 enum { AMPLE = 232448, SMALL = 65536 }; /* shared memory of a block, H200 and T4 */
 
 /* A weight and rows, as floats that the type can hold. */
@@ -13,7 +17,7 @@ namespace
 struct problem {
     int m, n, k;
     enum number_type type;
-    enum kernel_activation activation;
+    enum activation activation;
     enum number_type y_type;
     bool has_residual;
     std::vector<float> x, w, bias, residual; /* [M,K], [N,K], [N], [M,Np] */
@@ -31,7 +35,7 @@ static std::vector<float> rounded(enum number_type type, const std::vector<float
 
 static problem make_problem(enum number_type type, int m, int n, int k)
 {
-    problem p = {m, n, k, type, KERNEL_NONE, NUMBER_F32, false, {}, {}, {}, {}};
+    problem p = {m, n, k, type, ACTIVATION_NONE, NUMBER_F32, false, {}, {}, {}, {}};
     p.x = rounded(type, random_numbers((size_t)(m * k), 1));
     p.w = rounded(type, random_numbers((size_t)(n * k), 1 / sqrtf((float)k)));
     p.bias = random_numbers((size_t)n, 1);
@@ -123,12 +127,12 @@ static std::vector<float> run(const problem &p, int first, int m, int tile, size
     return result;
 }
 
-static double activated(enum kernel_activation activation, double x)
+static double activated(enum activation activation, double x)
 {
-    return activation == KERNEL_RELU    ? fmax(x, 0)
-           : activation == KERNEL_SWISH ? x / (1 + exp(-x))
-           : activation == KERNEL_GELU  ? 0.5 * x * (1 + erf(x * sqrt(0.5)))
-                                        : x;
+    return activation == ACTIVATION_RELU    ? fmax(x, 0)
+           : activation == ACTIVATION_SWISH ? x / (1 + exp(-x))
+           : activation == ACTIVATION_GELU  ? 0.5 * x * (1 + erf(x * sqrt(0.5)))
+                                            : x;
 }
 
 /* In double; with zeros in the columns that are not there, whatever the residual is. */
@@ -157,7 +161,7 @@ static void test_against_double(void **)
         for (int i = 0; i < 8; i++) {
             problem p =
                 make_problem(type, random_int(1, 40), random_int(1, 70), random_int(1, 300));
-            p.activation = (enum kernel_activation)(i % 4);
+            p.activation = (enum activation)(i % 4);
             p.has_residual = i % 3 == 1;
             const int tiles[] = {16, 32, 64, 128};
             std::vector<float> y = run(p, 0, p.m, tiles[i % 4], AMPLE);
@@ -176,7 +180,7 @@ static void test_int8_as_cpu(void **)
         for (int row = 0; row < p.m; row++) {
             std::vector<int8_t> x((size_t)p.k);
             float scale;
-            kernels_scalar.pack_rows(KERNEL_INT8, 1, (size_t)p.k, &p.x[(size_t)(row * p.k)],
+            kernels_scalar.pack_rows(COMPUTE_INT8, 1, (size_t)p.k, &p.x[(size_t)(row * p.k)],
                                      (size_t)p.k, x.data(), &scale);
             for (int column = 0; column < p.n; column++) {
                 int32_t sum = 0;

@@ -24,13 +24,14 @@ static void check(const struct document *document, const char *text, size_t size
 {
     struct acre_err err;
     char *joined, **parts = calloc(document->n_sentences + 1, sizeof(*parts));
+    struct acre_range *places = calloc(document->n_sentences + 1, sizeof(*places));
     for (size_t i = 0; i < document->n_sentences; i++) {
         const struct document_sentence *sentence = &document->sentences[i];
         if (sentence->source.n > most)
             abort();
         parts[i] = strndup(document->text + sentence->first, sentence->n_bytes);
     }
-    if (document_join(document, (const char *const *)parts, &joined, &err) != 0)
+    if (document_join(document, (const char *const *)parts, &joined, places, &err) != 0)
         abort();
     if (!memchr(text, '\0', size) && (strlen(joined) != size || memcmp(joined, text, size) != 0))
         abort();
@@ -38,6 +39,7 @@ static void check(const struct document *document, const char *text, size_t size
     for (size_t i = 0; i < document->n_sentences; i++)
         free(parts[i]);
     free(parts);
+    free(places);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -13,6 +13,7 @@
 #include "base/cpu.h"
 #include "device/device.h"
 #include "kernels/areas.h"
+#include "search/constraint.h"
 #include "model/safetensors.h"
 
 static const double bound = 1e-5;
@@ -254,7 +255,7 @@ static struct area_key *open_key(struct golden *golden, struct device *device,
 static double weights_error(const struct golden *golden, const struct area_rule *rule,
                             size_t n_seen, const float *planes, const float *expected)
 {
-    size_t l = golden->l, place = 0, lp = kernel_padded(n_seen);
+    size_t l = golden->l, place = 0;
     size_t rows = rule->memory_height > 1 ? (size_t)rule->memory_height : 1, columns = l / rows;
     double error = 0.0;
     for (size_t h = 1; h <= (size_t)rule->height; h++)
@@ -263,34 +264,106 @@ static double weights_error(const struct golden *golden, const struct area_rule 
                 for (size_t x = 0; x + w <= columns; x++, place++) {
                     size_t last = (y + h - 1) * columns + x + w - 1;
                     size_t plane = (h - 1) * (size_t)rule->width + w - 1;
-                    float got = last < n_seen ? planes[plane * lp + last] : 0.0f;
+                    float got = last < n_seen ? planes[plane * n_seen + last] : 0.0f;
                     error = fmax(error, difference(1, &got, &expected[place]));
                 }
     return error;
 }
 
+/* What the operations work on: one sentence at a time, and one hypothesis of it. */
+struct place {
+    struct device *device;
+    struct stream *stream;
+    struct rows *rows;
+    struct store *store;
+    struct buffer *keys_values, *query, *context;
+    struct constraint *constraint;
+};
+
+static bool open_place(struct place *place, const struct attention *const *attention,
+                       const struct golden *golden)
+{
+    const struct device_ops *ops = place->device->ops;
+    struct constraint_options any = {.vocab_size = 3, .end_token = 1};
+    struct stream_limits limits = {.max_memory = golden->l,
+                                   .max_head_width = golden->d,
+                                   .max_width = golden->d,
+                                   .max_planes = area_planes(&(*attention)->area)};
+    if (constraint_open(&any, &place->constraint) != 0)
+        return false;
+    struct store_shape shape = {.n_slots = 1,
+                                .max_beam = 1,
+                                .positions = golden->l + 1,
+                                .n_layers = 1,
+                                .cross = attention,
+                                .search = {.constraint = place->constraint, .end_token = 1}};
+    return ops->stream_open(place->device, &limits, &place->stream) == 0 &&
+           ops->rows_open(place->device, golden->l, &shape, &place->rows) == 0 &&
+           ops->store_open(place->device, &shape, &place->store) == 0 &&
+           ops->buffer_open(place->device, golden->l, 2 * golden->d, &place->keys_values) == 0 &&
+           ops->buffer_open(place->device, golden->l, golden->d, &place->query) == 0 &&
+           ops->buffer_open(place->device, golden->l, golden->d, &place->context) == 0;
+}
+
+static void close_place(struct place *place)
+{
+    const struct device_ops *ops = place->device->ops;
+    ops->stream_close(place->stream);
+    ops->rows_close(place->rows);
+    ops->store_close(place->store);
+    ops->buffer_close(place->keys_values);
+    ops->buffer_close(place->query);
+    ops->buffer_close(place->context);
+    constraint_close(place->constraint);
+}
+
+/* A sentence of n items enters, whose memory is the head's. */
+static void enter(const struct place *place, const struct golden *golden,
+                  const struct attention *attention, size_t head, size_t n)
+{
+    const struct device_ops *ops = place->device->ops;
+    size_t d = golden->d;
+    int32_t *ids = calloc(n, sizeof(*ids));
+    float *keys_values = malloc(n * 2 * d * sizeof(*keys_values));
+    struct entry entry = {.n_source = n - 1, .source = ids};
+    entry.decoding = (struct acre_decoding){
+        .beam_size = 1, .n_hypotheses = 1, .max_length = 1, .length_penalty = 1};
+    for (size_t i = 0; i < n; i++) {
+        size_t item = (head * golden->l + i) * d;
+        memcpy(keys_values + 2 * i * d, golden->key + item, d * sizeof(float));
+        memcpy(keys_values + (2 * i + 1) * d, golden->value + item, d * sizeof(float));
+    }
+    ops->drop(place->stream, place->store, 0);
+    ops->enter(place->stream, place->rows, place->store, 1, &entry);
+    ops->write(place->stream, place->keys_values, n, 2 * d, keys_values);
+    ops->store_memory(place->stream, attention, 0, place->rows, place->store, place->keys_values,
+                      NULL);
+    free(ids), free(keys_values);
+}
+
 /* One query through store_memory, attend_memory and memory_weights. */
-static double query_error(const struct golden *golden, struct device *device, struct stream *stream,
+static double query_error(const struct golden *golden, const struct place *place,
                           const struct attention *attention, size_t head, size_t i, size_t n_seen)
 {
+    const struct device_ops *ops = place->device->ops;
     size_t d = golden->d, row = head * golden->n_queries + i;
-    size_t n_weights = area_planes(&attention->area) * kernel_padded(n_seen);
-    const float *keys = golden->key + head * golden->l * d;
-    const float *values = golden->value + head * golden->l * d;
     float *query = malloc(d * sizeof(float)), *context = malloc(d * sizeof(float));
-    float *memory = malloc(device->ops->memory_floats(attention, n_seen) * sizeof(float));
-    float *weights = malloc(n_weights * sizeof(float));
+    float *weights = malloc(area_planes(&attention->area) * n_seen * sizeof(float));
     double scale = number_of(golden, "query_scale") / number_of(golden, "area_temperature");
     for (size_t c = 0; c < d; c++)
         query[c] = golden->query[row * d + c] * (float)scale;
-    device->ops->store_memory(stream, attention, n_seen, keys, values, d, memory);
-    struct memory_rows rows = {.memory = memory, .length = n_seen, .n_rows = 1};
-    device->ops->attend_memory(stream, attention, 1, &rows, query, context);
-    device->ops->memory_weights(stream, attention, 0, n_seen, memory, query, weights);
+    enter(place, golden, attention, head, n_seen);
+    ops->search_begin(place->stream, place->rows, place->store);
+    ops->write(place->stream, place->query, 1, d, query);
+    ops->attend_memory(place->stream, attention, 0, place->rows, place->store, place->query,
+                       place->context);
+    ops->read(place->stream, place->context, 1, d, context);
+    ops->memory_weights(place->stream, attention, 0, 0, place->rows, place->store, 0, place->query,
+                        weights);
     double error = difference(d, context, golden->output + row * d);
     error = fmax(error, weights_error(golden, &attention->area, n_seen, weights,
                                       golden->weights + row * golden->n_areas));
-    free(query), free(context), free(memory), free(weights);
+    free(query), free(context), free(weights);
     return error;
 }
 
@@ -306,7 +379,7 @@ static size_t count_areas(const struct area_rule *rule, size_t l)
 
 static double attention_error(struct golden *golden, struct device *device)
 {
-    struct stream *stream;
+    struct place place = {.device = device};
     struct attention attention = {.n_heads = 1, .head_width = golden->d};
     enum area_key_mode mode;
     if (!find_rule(golden, &attention.area, &mode))
@@ -316,24 +389,20 @@ static double attention_error(struct golden *golden, struct device *device)
                  count_areas(&attention.area, golden->l), golden->n_areas);
     if (golden->why[0])
         return INFINITY;
-    struct stream_limits limits = {.max_memory = golden->l,
-                                   .max_head_width = golden->d,
-                                   .max_width = golden->d,
-                                   .max_planes = area_planes(&attention.area)};
     struct area_key *key = open_key(golden, device, &attention, mode);
+    const struct attention *const layers = &attention;
     attention.key = key;
-    if (device->ops->stream_open(device, &limits, &stream) != 0)
-        return INFINITY;
-    double error = 0.0;
-    for (size_t b = 0; b < golden->b; b++)
+    bool is_open = open_place(&place, &layers, golden);
+    double error = is_open ? 0.0 : INFINITY;
+    for (size_t b = 0; b < golden->b && is_open; b++)
         for (size_t h = 0; h < golden->h; h++)
             for (size_t i = 0; i < golden->n_queries; i++) {
                 size_t n_seen = seen(golden, b, h, i);
                 error = n_seen == 0 ? INFINITY
-                                    : fmax(error, query_error(golden, device, stream, &attention,
+                                    : fmax(error, query_error(golden, &place, &attention,
                                                               b * golden->h + h, i, n_seen));
             }
-    device->ops->stream_close(stream);
+    close_place(&place);
     device->ops->area_key_close(key);
     return error;
 }

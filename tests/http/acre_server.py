@@ -22,7 +22,8 @@ class Server:
     """Starts at once; `overrides` are keys of the configuration."""
 
     def __init__(self, models, **overrides):
-        command = [ACRE, "serve", "--listen", "127.0.0.1:0", "--models", str(models)]
+        listen = overrides.pop("listen", "127.0.0.1:0")
+        command = [ACRE, "serve", "--listen", listen, "--models", str(models)]
         for key, value in overrides.items():
             command += ["--set", f"{key}={value}"]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

@@ -111,6 +111,23 @@ def test_health_does_not_wait_for_a_long_text_to_be_split(serve, texts):
     assert heavy.result().status_code in (200, 504)
 
 
+def test_requests_take_turns_in_being_split(serve, monkeypatch):
+    """The vocabulary knows no letter of the long texts: they are all splitting, no translating."""
+    monkeypatch.setenv("UV_THREADPOOL_SIZE", "1")
+    server = serve()
+    long = {"q": ["\u4eca\u65e5" * 16000] * 10, "source": "en", "target": "de"}
+    body = json.dumps(long, ensure_ascii=False).encode()
+    header = {"Content-Type": "application/json"}
+    with ThreadPoolExecutor(3) as pool:
+        replies = [pool.submit(server.post, data=body, headers=header) for _ in range(3)]
+        time.sleep(0.1)
+        assert not any(reply.done() for reply in replies)
+        assert server.translate([SENTENCE] * 15).status_code == 200
+        assert not any(reply.done() for reply in replies)
+        for reply in replies:
+            assert reply.result().json() == {"translatedText": long["q"]}
+
+
 def test_deadline(serve):
     server = serve(**ONE_WORKER)
     start = time.monotonic()

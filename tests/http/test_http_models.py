@@ -2,8 +2,9 @@
 
 import os
 import shutil
+import subprocess
 
-from acre_server import ROOT, SENTENCE, Server
+from acre_server import ACRE, ROOT, SENTENCE, Server
 
 GOLDEN = ROOT / "tests/golden/models/tiny-token"
 
@@ -46,3 +47,25 @@ def test_two_models_of_one_pair_are_told(tmp_path):
     assert ("warning models a-en-de and b-en-de both translate en to de by token: a-en-de answers, "
             "unless a request names b-en-de") in log
     assert log.count("both translate") == 1
+
+
+def test_a_bad_model_stops_the_start_or_is_left_out(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / "good-en-de")
+    shutil.copytree(GOLDEN, tmp_path / "broken-en-de")
+    (tmp_path / "broken-en-de/model.safetensors").write_bytes(b"")
+    command = [ACRE, "serve", "--listen", "127.0.0.1:0", "--models", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "broken-en-de/model.safetensors" in done.stderr
+    server = Server(tmp_path, bad_models="skip")
+    try:
+        names = [m["name"] for m in server.get("/models").json()["models"]]
+        assert names == ["good-en-de"]
+        assert any("left out: " in line and "broken-en-de" in line for line in server.log)
+    finally:
+        assert server.stop() == 0
+    shutil.rmtree(tmp_path / "good-en-de")
+    done = subprocess.run([*command, "--set", "bad_models=skip"], capture_output=True, text=True,
+                          check=False, timeout=60)
+    assert done.returncode == 1
+    assert "broken-en-de/model.safetensors" in done.stderr

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernels/kernels.h" /* struct area_rule, enum area_key_mode */
+#include "tensor/area.h"
 
 #ifdef __cplusplus
 extern "C" {

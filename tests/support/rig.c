@@ -1,5 +1,6 @@
 #include "rig.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *const rig_models[] = {
@@ -10,16 +11,22 @@ const char *const rig_models[] = {
     "tests/golden/models/area-sum",       NULL,
 };
 
-static int open_stream(struct rig *rig)
+static int open_workspace(struct rig *rig)
 {
-    struct stream_limits limits = transformer_stream_limits(rig->transformer);
-    if (limits.max_memory < RIG_MAX_ROWS)
-        limits.max_memory = RIG_MAX_ROWS;
-    int status = rig->device->ops->stream_open(rig->device, &limits, &rig->stream);
-    return status ? status : network_workspace_init(&rig->network, RIG_MAX_ROWS, &rig->workspace);
+    const struct config *config = &rig->config;
+    const struct constraint_options any = {.vocab_size = config->decoder_vocab_size,
+                                           .end_token = config->end_token};
+    int status = constraint_open(&any, &rig->constraint);
+    const struct workspace_limits limits = {
+        .n_slots = RIG_SLOTS,
+        .max_beam = 1,
+        .max_rows = RIG_MAX_ROWS,
+        .search = {rig->constraint, config->start_token, config->end_token, false},
+    };
+    return status ? status : workspace_open(rig->network, &limits, &rig->workspace);
 }
 
-int rig_open(struct rig *rig, const char *directory, enum kernel_type type, struct acre_err *err)
+int rig_open(struct rig *rig, const char *directory, enum compute_type type, struct acre_err *err)
 {
     memset(rig, 0, sizeof(*rig));
     int status = config_load(directory, &rig->config, err);
@@ -29,19 +36,30 @@ int rig_open(struct rig *rig, const char *directory, enum kernel_type type, stru
     if (status == 0)
         status = device_open("cpu", &rig->device, err);
     if (status == 0)
-        status = transformer_open(rig->device, &rig->config, rig->weights, &rig->transformer, err);
-    rig->network = (struct network){rig->device, rig->transformer, NULL};
-    return status ? status : open_stream(rig);
+        status = network_open(rig->device, &rig->config, rig->weights, &rig->network, err);
+    return status ? status : open_workspace(rig);
 }
 
 void rig_close(struct rig *rig)
 {
-    if (rig->device) {
-        network_workspace_fini(&rig->network, &rig->workspace);
-        rig->device->ops->stream_close(rig->stream);
-    }
-    transformer_close(rig->transformer);
+    workspace_close(&rig->workspace);
+    constraint_close(rig->constraint);
+    network_close(rig->network);
     safetensors_close(rig->weights);
     config_fini(&rig->config);
     device_close(rig->device);
+}
+
+void rig_clear(struct rig *rig)
+{
+    for (size_t slot = 0; slot < RIG_SLOTS; slot++)
+        workspace_drop(&rig->workspace, slot);
+}
+
+float *rig_read(const struct rig *rig, const struct buffer *buffer, size_t n_rows)
+{
+    size_t c = (size_t)rig->config.d_model;
+    float *rows = malloc(n_rows * c * sizeof(*rows));
+    rig->device->ops->read(rig->workspace.stream, buffer, n_rows, c, rows);
+    return rows;
 }

@@ -115,7 +115,7 @@ static void attend(const struct problem *p, float *scores, float *context)
         memcpy(cache + order[m] * dp, p->values + m * p->d, p->d * sizeof(float));
     }
     tested->area_coverage(p->seen, &p->rule, scores, scratch);
-    tested->context_rows(KERNEL_F32, p->seen, dp, scores, cache, rows, dp, context);
+    tested->context_rows(COMPUTE_F32, p->seen, dp, scores, cache, rows, dp, context);
     free(order), free(cache), free(scratch), free(rows);
 }
 

@@ -22,7 +22,7 @@
 
 #include "../support/area_reference.h"
 #include "../support/random.h"
-#include "device/device.h"
+#include "device/cpu/attention.h"
 #include "kernels/areas.h"
 
 enum {
@@ -128,7 +128,7 @@ static struct subject random_subject(bool line)
         .head_width = random_pick(1, most),
         .area = is_plain ? plain_rule() : any_rule(line),
     };
-    s.attention.type = s.attention.area.top_k > 0 || random_pick(0, 1) ? KERNEL_F32 : KERNEL_BF16;
+    s.attention.type = s.attention.area.top_k > 0 || random_pick(0, 1) ? COMPUTE_F32 : COMPUTE_BF16;
     s.is_long = s.is_long || s.attention.area.memory_height > 6;
     open_key(&s, is_plain ? AREA_KEY_MEAN : (enum area_key_mode)random_pick(0, 6));
     return s;
@@ -189,7 +189,7 @@ static struct packed_rows random_packed(bool line)
     for (size_t b = 0; b < p.n; b++)
         p.first[b + 1] = p.first[b] + rows * random_pick(1, most / rows);
     p.qkv = random_floats(n_rows(&p) * 3 * p.c, 1);
-    if (p.subject.attention.type == KERNEL_BF16)
+    if (p.subject.attention.type == COMPUTE_BF16)
         make_sums_exact(&p);
     return p;
 }
@@ -197,7 +197,7 @@ static struct packed_rows random_packed(bool line)
 /* Whether dense layers are computed, and their hidden units kept, in bfloat16. */
 static bool has_rounded_keys(const struct packed_rows *p)
 {
-    return p->subject.attention.type == KERNEL_BF16 &&
+    return p->subject.attention.type == COMPUTE_BF16 &&
            area_key_inputs(p->subject.reference.key, p->subject.attention.head_width) > 0;
 }
 
@@ -208,7 +208,7 @@ static float bound_of(const struct packed_rows *p)
     const struct area_rule *rule = &p->subject.attention.area;
     int most = rule->width * (rule->height > 1 ? rule->height : 1);
     float items = rule->value == AREA_VALUE_SUM ? (float)most : 1.0f;
-    if (p->subject.attention.type == KERNEL_F32)
+    if (p->subject.attention.type == COMPUTE_F32)
         return 1e-5f;
     return has_rounded_keys(p) ? items * 0x1p-6f : fminf(items * 0x1p-8f, MAX_AREA_WIDTH * 0x1p-9f);
 }
@@ -228,7 +228,7 @@ static void free_packed(struct packed_rows *p)
 static float *attended(const struct packed_rows *p, bool causal)
 {
     float *context = malloc(n_rows(p) * p->c * sizeof(*context));
-    device->ops->attend(stream, &p->subject.attention, causal, p->n, p->first, p->qkv, context);
+    cpu_attend(stream, &p->subject.attention, causal, p->n, p->first, p->qkv, context);
     return context;
 }
 
@@ -384,7 +384,7 @@ static struct stepper make_stepper(const struct packed_rows *p)
 {
     struct stepper s = {.p = p, .n_cache = n_rows(p) + random_pick(0, 30)};
     size_t *order = malloc(s.n_cache * sizeof(*order));
-    size_t row_floats = device->ops->cache_row_floats(&p->subject.attention);
+    size_t row_floats = cpu_cache_row_floats(&p->subject.attention);
     s.cache = calloc(s.n_cache * row_floats, sizeof(float));
     s.paths = malloc(n_rows(p) * sizeof(*s.paths));
     random_order(s.n_cache, order);
@@ -422,7 +422,7 @@ static void step(const struct stepper *s, size_t t, unsigned wanted, float *cont
         n++;
     }
     struct step_rows step_rows = {.n_rows = n, .paths = paths, .lengths = lengths};
-    device->ops->attend_step(stream, &p->subject.attention, &step_rows, s->cache, qkv, out);
+    cpu_attend_step(stream, &p->subject.attention, &step_rows, s->cache, qkv, out);
     for (size_t i = 0; i < n; i++)
         memcpy(context + rows[i] * p->c, out + i * p->c, p->c * sizeof(*out));
     free(qkv), free(out);
@@ -500,10 +500,10 @@ static void steps_are_independent(void **state)
 static float *stored_memory(const struct packed_rows *p, size_t b)
 {
     size_t length = length_of(p, b), c = p->c;
-    size_t n_floats = device->ops->memory_floats(&p->subject.attention, length);
+    size_t n_floats = cpu_memory_floats(&p->subject.attention, length);
     float *memory = malloc(n_floats * sizeof(*memory));
     const float *keys = p->qkv + p->first[b] * 3 * c + c;
-    device->ops->store_memory(stream, &p->subject.attention, length, keys, keys + c, 3 * c, memory);
+    cpu_store_memory(stream, &p->subject.attention, length, keys, 3 * c, keys + c, 3 * c, memory);
     return memory;
 }
 
@@ -527,14 +527,14 @@ static void memory_equals_attend(void **state)
         float *got = malloc(n_rows(&p) * p.c * sizeof(*got));
         for (size_t b = 0; b < p.n; b++) {
             memories[b] = stored_memory(&p, b);
-            rows[b] =
-                (struct memory_rows){memories[b], length_of(&p, b), p.first[b], length_of(&p, b)};
+            rows[b] = (struct memory_rows){memories[b], length_of(&p, b), p.first[b],
+                                           length_of(&p, b), NULL};
         }
-        device->ops->attend_memory(stream, attention, p.n, rows, query, got);
+        cpu_attend_memory(stream, attention, p.n, rows, query, got);
         assert_memory_equal(got, want, n_rows(&p) * p.c * sizeof(*got));
         size_t b = random_pick(0, p.n - 1), row = random_pick(p.first[b], p.first[b + 1] - 1);
-        struct memory_rows one = {memories[b], rows[b].length, 0, 1};
-        device->ops->attend_memory(stream, attention, 1, &one, query + row * p.c, got);
+        struct memory_rows one = {memories[b], rows[b].length, 0, 1, NULL};
+        cpu_attend_memory(stream, attention, 1, &one, query + row * p.c, got);
         assert_memory_equal(got, want + row * p.c, p.c * sizeof(*got));
         for (b = 0; b < p.n; b++)
             free(memories[b]);
@@ -582,7 +582,7 @@ static void memory_weights_equal_definition(void **state)
             size_t n_floats = area_planes(&attention->area) * kernel_padded(length);
             float *memory = stored_memory(&p, b), *weights = malloc(n_floats * sizeof(*weights));
             query += head * attention->head_width;
-            device->ops->memory_weights(stream, attention, head, length, memory, query, weights);
+            cpu_memory_weights(stream, attention, head, length, memory, query, weights);
             check_weights(&p, b, head, query, weights);
             free(memory), free(weights);
         }

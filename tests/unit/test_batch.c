@@ -19,15 +19,15 @@ enum { N_SENTENCES = 60, MAX_SLOTS = 7, MAX_K = 5, MAX_SOURCE = 40 };
 /* A model with a batch over it. */
 struct bench {
     struct rig rig;
-
     struct constraint *constraint;
     struct batch *batch;
+    struct buffer *logits;
 };
 
 static void bench_open(struct bench *bench, const char *directory, size_t n_slots)
 {
     struct acre_err err;
-    if (rig_open(&bench->rig, directory, KERNEL_F32, &err) != 0)
+    if (rig_open(&bench->rig, directory, COMPUTE_F32, &err) != 0)
         fail_msg("%s", err.text);
     const struct config *config = &bench->rig.config;
     struct constraint_options constraint = {
@@ -38,20 +38,23 @@ static void bench_open(struct bench *bench, const char *directory, size_t n_slot
         .bytes = strstr(directory, "char") != NULL,
     };
     assert_int_equal(constraint_open(&constraint, &bench->constraint), 0);
-    struct batch_model model = {
-        .device = bench->rig.device,
-        .network = &bench->rig.network,
+    struct search_model model = {
         .constraint = bench->constraint,
         .start_token = config->start_token,
         .end_token = config->end_token,
         .renormalize = config->renormalize,
     };
     struct batch_limits limits = {.max_sentences = n_slots, .max_beam_size = MAX_K};
-    assert_int_equal(batch_open(&model, &limits, &bench->batch, &err), 0);
+    assert_int_equal(batch_open(bench->rig.network, &model, &limits, &bench->batch, &err), 0);
+    assert_int_equal(bench->rig.device->ops->buffer_open(bench->rig.device, RIG_MAX_ROWS,
+                                                         (size_t)config->decoder_vocab_size,
+                                                         &bench->logits),
+                     0);
 }
 
 static void bench_close(struct bench *bench)
 {
+    bench->rig.device->ops->buffer_close(bench->logits);
     batch_close(bench->batch);
     constraint_close(bench->constraint);
     rig_close(&bench->rig);
@@ -125,6 +128,18 @@ static void assert_same(const struct sentence *a, const struct sentence *b)
     }
 }
 
+/* How many finished; finished[MAX_SLOTS]. */
+static size_t step(struct batch *batch, struct sentence **finished)
+{
+    struct batch_step step;
+    size_t n_running = batch_running(batch);
+    assert_int_equal(batch_step(batch, &step, NULL), 0);
+    assert_int_equal(step.n_steps, n_running > 0);
+    assert_true(step.n_rows >= n_running && step.n_rows <= n_running * MAX_K);
+    memcpy(finished, step.finished, step.n_finished * sizeof(struct sentence *));
+    return step.n_finished;
+}
+
 /* ---- Independence ---------------------------------------------------------------------------- */
 
 static void run_alone(struct batch *batch, struct work *work)
@@ -132,7 +147,7 @@ static void run_alone(struct batch *batch, struct work *work)
     for (size_t i = 0; i < N_SENTENCES; i++) {
         struct sentence *sentence = &work->sentences[i], *finished[MAX_SLOTS];
         batch_admit(batch, &sentence, 1);
-        while (batch_step(batch, finished) == 0)
+        while (step(batch, finished) == 0)
             assert_int_equal(batch_running(batch), 1);
         assert_ptr_equal(finished[0], sentence);
         assert_int_equal(batch_running(batch), 0);
@@ -151,7 +166,7 @@ static void run_together(struct batch *batch, struct work *work)
         for (size_t i = 0; i < n; i++)
             newcomers[i] = &work->sentences[order[n_in++]];
         batch_admit(batch, newcomers, n);
-        n_out += batch_step(batch, finished);
+        n_out += step(batch, finished);
         assert_int_equal(batch_running(batch), n_in - n_out);
     }
 }
@@ -174,54 +189,48 @@ static void neighbours_change_nothing(void **state)
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* The hypothesis read by the decoder in one pass, without cache and search, after its source was
- * encoded; hidden states are in the rig's workspace. Returns the encoder memory. */
+/* The logits of a hypothesis, read by the decoder in one pass, without cache and search. free()
+ * them. */
 static float *read_whole(struct bench *bench, const struct sentence *sentence,
                          const struct sentence_hypothesis *h)
 {
     struct rig *rig = &bench->rig;
-    int32_t ids[MAX_SOURCE + 1], positions[MAX_SOURCE + 1];
-    size_t length = sentence->n_source + 1;
-    size_t source[2] = {0, length}, target[2] = {0, h->n_tokens + 1};
-    float *memory = malloc(transformer_memory_floats(rig->transformer, length) * sizeof(*memory));
-    for (int32_t i = 0; i <= MAX_SOURCE; i++)
-        positions[i] = i;
-    memcpy(ids, sentence->source, sentence->n_source * sizeof(*ids));
-    ids[sentence->n_source] = rig->config.end_token;
-    transformer_encode(rig->transformer, rig->stream, &rig->workspace, 1, source, ids, positions);
-    transformer_store_memory(rig->transformer, rig->stream, &rig->workspace, 1, source, &memory);
-    struct memory_rows group = {memory, length, 0, h->n_tokens + 1};
+    const struct device_ops *ops = rig->device->ops;
+    int32_t ids[MAX_SOURCE + 1];
+    size_t vocab = (size_t)rig->config.decoder_vocab_size, n = h->n_tokens + 1;
+    struct entry entry = {
+        .n_source = sentence->n_source, .source = sentence->source, .decoding = sentence->decoding};
+    struct forced forced = {.n = n, .tokens = ids};
+    entry.decoding.beam_size = 1;
+    float *logits = malloc(n * vocab * sizeof(*logits));
     ids[0] = rig->config.start_token;
     memcpy(ids + 1, h->tokens, h->n_tokens * sizeof(*ids));
-    transformer_decode(rig->transformer, rig->stream, &rig->workspace, 1, target, ids, positions,
-                       &group);
-    return memory;
+    rig_clear(rig);
+    workspace_enter(&rig->workspace, 1, &entry);
+    const struct buffer *hidden = workspace_decode(&rig->workspace, 1, &forced);
+    ops->linear(rig->workspace.stream, rig->network->embeddings.output, rig->workspace.rows, hidden,
+                ACTIVATION_NONE, bench->logits);
+    ops->read(rig->workspace.stream, bench->logits, n, vocab, logits);
+    return logits;
 }
 
-/* The log-probability of `token` by row `row` of the workspace: once with only this token to
- * choose, for its logit, once with what the search could choose, for the softmax. */
-static float token_score(struct bench *bench, size_t row, int32_t token, const uint32_t *allowed)
+/* The log-probability of `token` among what the search could choose. */
+static double token_score(const struct bench *bench, const float *logits, int32_t token,
+                          const uint32_t *allowed)
 {
-    struct rig *rig = &bench->rig;
-    struct workspace at = rig->workspace;
-    struct candidate best[2];
-    uint32_t only[64] = {0};
-    only[token / 32] = UINT32_C(1) << (token % 32);
-    struct logit_scan one = {.best = &best[0], .k = 1, .maximum = -INFINITY, .allowed = only};
-    struct logit_scan all = {.best = &best[1], .k = 1, .maximum = -INFINITY, .allowed = allowed};
-    all.renormalize = rig->config.renormalize;
-    at.hidden += row * (size_t)rig->config.d_model;
-    transformer_search_output(rig->transformer, rig->stream, &at, 1, &one);
-    transformer_search_output(rig->transformer, rig->stream, &at, 1, &all);
-    assert_int_equal(one.n, 1);
-    return best[0].logit - (all.maximum + logf(all.sum));
+    double sum = 0;
+    for (int id = 0; id < bench->rig.config.decoder_vocab_size; id++)
+        if (!bench->rig.config.renormalize || (allowed[id / 32] >> (id % 32) & 1))
+            sum += exp((double)logits[id] - (double)logits[token]);
+    return -log(sum);
 }
 
 static void assert_score(struct bench *bench, const struct sentence *sentence,
                          const struct sentence_hypothesis *h)
 {
     const struct acre_decoding *decoding = &sentence->decoding;
-    float *memory = read_whole(bench, sentence, h), score = 0;
+    float *logits = read_whole(bench, sentence, h);
+    double score = 0;
     uint8_t state = 0;
     for (size_t t = 0; t <= h->n_tokens && t < (size_t)decoding->max_length; t++) {
         int32_t token = t < h->n_tokens ? h->tokens[t] : bench->rig.config.end_token;
@@ -229,13 +238,13 @@ static void assert_score(struct bench *bench, const struct sentence *sentence,
             constraint_allowed(bench->constraint, state, decoding->max_length - (int)t,
                                (int)t >= decoding->min_length);
         assert_true(allowed[token / 32] >> (token % 32) & 1);
-        score += token_score(bench, t, token, allowed);
+        score += token_score(bench, logits + t * (size_t)bench->rig.config.decoder_vocab_size,
+                             token, allowed);
         state = constraint_next(bench->constraint, state, token);
     }
-    if (!(fabsf(score - h->score) <= 1e-5f * (float)(h->n_tokens + 1) + 1e-5f * fabsf(score)))
-        fail_msg("%zu tokens, score %.9g, expected %.9g", h->n_tokens, (double)h->score,
-                 (double)score);
-    free(memory);
+    if (!(fabs(score - (double)h->score) <= 1e-5 * (double)(h->n_tokens + 1) + 1e-5 * fabs(score)))
+        fail_msg("%zu tokens, score %.9g, expected %.9g", h->n_tokens, (double)h->score, score);
+    free(logits);
 }
 
 /* Cache rows, paths and beams in order: a score is what its tokens have in one whole pass. */
@@ -271,7 +280,7 @@ static void steps_do_not_allocate(void **state)
         if (n_in < N_SENTENCES && batch_running(bench.batch) < MAX_SLOTS)
             batch_admit(bench.batch, &newcomer, 1), n_in++;
         assert_int_equal(mem_count() - before, 0);
-        size_t n = batch_step(bench.batch, finished);
+        size_t n = step(bench.batch, finished);
         assert_int_equal(mem_count() - before, 2 * n);
         n_out += n;
     }
@@ -289,7 +298,7 @@ static void no_memory_for_results_is_an_error(void **state)
         struct sentence *sentence = work->sentences, *finished[MAX_SLOTS];
         batch_admit(bench.batch, &sentence, 1);
         mem_fail_after(n_good);
-        while (batch_step(bench.batch, finished) == 0)
+        while (step(bench.batch, finished) == 0)
             ;
         mem_fail_after(-1);
         assert_int_equal(sentence->status, ACRE_ENOMEM);
@@ -311,16 +320,16 @@ static void dropped_leave_and_others_stay(void **state)
     alone->sentences[1].decoding = both[1]->decoding;
     batch_admit(bench.batch, both, 2);
     for (int t = 0; t < 5; t++)
-        assert_int_equal(batch_step(bench.batch, finished), 0);
+        assert_int_equal(step(bench.batch, finished), 0);
     batch_drop(bench.batch, both[0]);
     assert_int_equal(batch_running(bench.batch), 1);
     assert_int_equal(both[0]->n_hypotheses, 0);
-    while (batch_step(bench.batch, finished) == 0)
+    while (step(bench.batch, finished) == 0)
         ;
     assert_ptr_equal(finished[0], both[1]);
     struct sentence *again = &alone->sentences[1];
     batch_admit(bench.batch, &again, 1);
-    while (batch_step(bench.batch, finished) == 0)
+    while (step(bench.batch, finished) == 0)
         ;
     assert_same(both[1], again);
     free_work(work), free_work(alone);
@@ -340,7 +349,7 @@ static void batch_can_be_emptied(void **state)
     for (size_t i = 3; i-- > 0;)
         batch_drop(bench.batch, newcomers[i]);
     assert_int_equal(batch_running(bench.batch), 0);
-    assert_int_equal(batch_step(bench.batch, finished), 0);
+    assert_int_equal(step(bench.batch, finished), 0);
     free_work(work);
     bench_close(&bench);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "../support/random.h"
-#include "decode/constraint.h"
+#include "search/constraint.h"
 
 enum { END = 1, FIRST_BYTE = 2, N_SCALARS = 0x110000, ROOM = 10, MAX_BYTES = 4 };
 

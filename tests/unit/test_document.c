@@ -22,7 +22,7 @@
 #define WOMAN "\xF0\x9F\x91\xA9"
 #define LINE_SEPARATOR "\xE2\x80\xA8"
 
-enum { PIECES = 901, LARGE = 1 << 20 };
+enum { PIECES = 901, LARGE = 1 << 19 };
 
 static struct tokenizer *pieces, *bytes;
 static char byte_directory[sizeof(TEMP_TEMPLATE)];
@@ -157,12 +157,17 @@ static void test_join(void **state)
     (void)state;
     static const char text[] = "  One. Two.\n\n Three \n";
     const char *const translations[] = {"Eins.", "", "Drei ist l\xC3\xA4nger"};
+    struct acre_range places[3];
     struct document document;
     char *joined;
     assert_int_equal(document_init(&document, text, strlen(text), pieces, "en", 50, NULL), 0);
     assert_int_equal(document.n_sentences, 3);
-    assert_int_equal(document_join(&document, translations, &joined, NULL), 0);
+    assert_int_equal(document_join(&document, translations, &joined, places, NULL), 0);
     assert_string_equal(joined, "  Eins. \n\n Drei ist l\xC3\xA4nger \n");
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(places[i].n_bytes, strlen(translations[i]));
+        assert_memory_equal(joined + places[i].first, translations[i], places[i].n_bytes);
+    }
     mem_free(joined);
     document_fini(&document);
 }
@@ -279,15 +284,19 @@ static void check_tokens(const struct document *document, const struct tokenizer
 static void check_identity(const struct document *document, const char *text)
 {
     const char **copies = mem_alloc((document->n_sentences + 1) * sizeof(*copies));
+    struct acre_range *places = mem_alloc((document->n_sentences + 1) * sizeof(*places));
     for (size_t s = 0; s < document->n_sentences; s++)
         copies[s] = mem_copy_text(document->text + document->sentences[s].first,
                                   document->sentences[s].n_bytes);
     char *joined;
-    assert_int_equal(document_join(document, copies, &joined, NULL), 0);
+    assert_int_equal(document_join(document, copies, &joined, places, NULL), 0);
     assert_string_equal(joined, text);
     for (size_t s = 0; s < document->n_sentences; s++)
         mem_free((char *)(uintptr_t)copies[s]);
+    for (size_t s = 0; s < document->n_sentences; s++)
+        assert_int_equal(places[s].first, document->sentences[s].first);
     mem_free(copies);
+    mem_free(places);
     mem_free(joined);
 }
 
@@ -392,6 +401,68 @@ static void test_filling(void **state)
     check_filling(text, 20000);
 }
 
+/* ---- Long texts ------------------------------------------------------------------------------ */
+
+/* `first`, then `unit` repeated to about `size` bytes. Owned by the caller. */
+static char *repeat(const char *first, const char *unit, size_t size)
+{
+    char *text = mem_alloc(size + 256), *end = stpcpy(text, first);
+    while ((size_t)(end - text) < size)
+        end = stpcpy(end, unit);
+    stpcpy(end, "b");
+    return text;
+}
+
+static void check_same(const struct document *parts, const struct document *whole)
+{
+    assert_int_equal(parts->n_sentences, whole->n_sentences);
+    for (size_t s = 0; s < whole->n_sentences; s++) {
+        const struct document_sentence *a = &parts->sentences[s], *b = &whole->sentences[s];
+        assert_int_equal(a->first, b->first);
+        assert_int_equal(a->n_bytes, b->n_bytes);
+        assert_int_equal(a->source.n, b->source.n);
+        assert_memory_equal(a->source.ids, b->source.ids, a->source.n * sizeof(*a->source.ids));
+    }
+}
+
+/* Splits in parts of max_bytes and says how many there were. */
+static size_t split_parts(struct document *document, const char *text, size_t max_bytes)
+{
+    struct splitter *splitter;
+    bool is_done = false;
+    size_t n = 0;
+    assert_int_equal(splitter_open(document, text, strlen(text), pieces, "en", 20, &splitter, NULL),
+                     0);
+    for (; !is_done; n++)
+        assert_int_equal(splitter_continue(splitter, max_bytes, &is_done, NULL), 0);
+    splitter_close(splitter);
+    return n;
+}
+
+/* In parts a text gives what it gives as a whole, and no part is much more than it should be:
+ * neither of many sentences nor of one that has no end, or hardly one. */
+static void test_parts(void **state)
+{
+    (void)state;
+    static const char *const units[] = {
+        "Hello there. ", "and then we go ", "A. ", "J.\n", "a\n", "\n", "a, b", "\xE4\xBB\x8A"};
+    enum { BYTES = 40000 };
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        char *text = repeat("J. ", units[i], BYTES);
+        struct document whole, parts;
+        assert_int_equal(document_init(&whole, text, strlen(text), pieces, "en", 20, NULL), 0);
+        for (size_t max_bytes = 1; max_bytes < 2 * BYTES; max_bytes = max_bytes * 3 + 5) {
+            size_t n = split_parts(&parts, text, max_bytes);
+            check_same(&parts, &whole);
+            document_fini(&parts);
+            if (max_bytes > 1000 && n < BYTES / 4 / max_bytes)
+                fail_msg("\"%s\": %zu parts of %zu bytes", units[i], n, max_bytes);
+        }
+        document_fini(&whole);
+        mem_free(text);
+    }
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -399,14 +470,12 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* The processor time that splitting `unit` repeated to about `size` bytes takes. */
-static double split_repeated(const char *unit, size_t size, const struct tokenizer *tokenizer)
+/* The processor time that splitting such a text takes. */
+static double split_repeated(const char *first, const char *unit, size_t size,
+                             const struct tokenizer *tokenizer)
 {
-    size_t unit_bytes = strlen(unit), n = size / unit_bytes * unit_bytes;
-    char *text = mem_alloc(n + 1);
-    for (size_t i = 0; i < n; i++)
-        text[i] = unit[i % unit_bytes];
-    text[n] = '\0';
+    char *text = repeat(first, unit, size);
+    size_t n = strlen(text);
     struct document document;
     double start = seconds();
     assert_int_equal(document_init(&document, text, n, tokenizer, "en", 500, NULL), 0);
@@ -420,12 +489,13 @@ static double split_repeated(const char *unit, size_t size, const struct tokeniz
 
 /* Four times the text takes about four times as long, not sixteen times: the least of a few
  * measurements, because other work on the machine only adds. */
-static void check_large(const char *what, const char *unit, const struct tokenizer *tokenizer)
+static void check_large(const char *what, const char *first, const char *unit,
+                        const struct tokenizer *tokenizer)
 {
     double quarter = INFINITY, whole = INFINITY;
     for (int i = 0; i < 3; i++) {
-        quarter = fmin(quarter, split_repeated(unit, LARGE / 4, tokenizer));
-        whole = fmin(whole, split_repeated(unit, LARGE, tokenizer));
+        quarter = fmin(quarter, split_repeated(first, unit, LARGE / 4, tokenizer));
+        whole = fmin(whole, split_repeated(first, unit, LARGE, tokenizer));
     }
     if (whole > 8 * quarter + 0.1)
         fail_msg("%s, %s: %.2f s, a quarter of it %.2f s", what,
@@ -436,23 +506,29 @@ static void test_large(void **state)
 {
     (void)state;
     static const struct {
-        const char *what, *unit;
+        const char *what, *first, *unit;
     } texts[] = {
-        {"prose", "The weather is nice today, and we go for a walk in the old town. "},
-        {"no ends", "and then we go "},
-        {"no spaces", "abcdefghijklmnopqrstuvwxyz"},
-        {"one letter", "a"},
-        {"Chinese", "\xE4\xBB\x8A\xE6\x97\xA5"},
-        {"initials", "A. "},
-        {"short lines", "a\n"},
-        {"spaces", "a                                                               "},
-        {"blank", "\n"},
-        {"full stops", "."},
-        {"controls", "\x01"},
+        {"initial, newlines", "J.", "\n"},
+        {"initial, blanks", "J.", "\xE2\x80\x8B \n"},
+        {"end, symbols", "a. ", ", "},
+        {"quotes", "a", "\""},
+        {"marks", "a", "\xCC\x81"},
+        {"unknown", "a", "\xE4\xBB\x8A"},
+        {"prose", "", "The weather is nice today, and we go for a walk in the old town. "},
+        {"no ends", "", "and then we go "},
+        {"no spaces", "", "abcdefghijklmnopqrstuvwxyz"},
+        {"one letter", "", "a"},
+        {"Chinese", "", "\xE4\xBB\x8A\xE6\x97\xA5"},
+        {"initials", "", "A. "},
+        {"short lines", "", "a\n"},
+        {"spaces", "", "a                                                               "},
+        {"blank", "", "\n"},
+        {"full stops", "", "."},
+        {"controls", "", "\x01"},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        check_large(texts[i].what, texts[i].unit, pieces);
-        check_large(texts[i].what, texts[i].unit, bytes);
+        check_large(texts[i].what, texts[i].first, texts[i].unit, pieces);
+        check_large(texts[i].what, texts[i].first, texts[i].unit, bytes);
     }
 }
 
@@ -502,11 +578,12 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),       cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_join),        cmocka_unit_test(test_bad_text),
-        cmocka_unit_test(test_random),      cmocka_unit_test(test_places),
-        cmocka_unit_test(test_filling),     cmocka_unit_test(test_large),
-        cmocka_unit_test(test_token_lines), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_known),         cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_join),          cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_filling),       cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_large),         cmocka_unit_test(test_token_lines),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

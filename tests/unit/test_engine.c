@@ -358,12 +358,86 @@ static void attention_is_told(void **state)
     acre_engine_close(engine);
 }
 
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+static void statistics_count_sentences(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(2, 3);
+    struct acre_model *model = open_model(engine, model_directories[0]);
+    struct acre_model *other = open_model(engine, model_directories[2]);
+    struct acre_statistics got, want = {.done_sentences = 0};
+    for (size_t i = 0; i < 7; i++) {
+        struct acre_request request = request_of(model, "The cat is old. We go home.", false);
+        struct acre_job *job;
+        request.decoding.max_length = 10;
+        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        const struct acre_result *result = acre_job_result(job);
+        want.done_sentences += result->n_sentences;
+        want.done_source_tokens += result->n_source_tokens;
+        want.done_target_tokens += result->hypotheses[0].n_tokens;
+        acre_job_close(job);
+    }
+    acre_model_statistics(model, &got);
+    assert_int_equal(got.done_sentences, want.done_sentences);
+    assert_int_equal(got.done_source_tokens, want.done_source_tokens);
+    assert_int_equal(got.done_target_tokens, want.done_target_tokens);
+    assert_true(got.steps > 0 && got.rows >= got.steps);
+    assert_int_equal(got.queued_sentences + got.queued_tokens + got.running_sentences, 0);
+    assert_int_equal(got.cancelled_sentences + got.expired_sentences + got.failed_sentences, 0);
+    acre_model_statistics(other, &got);
+    assert_int_equal(got.done_sentences + got.steps, 0);
+    acre_engine_close(engine);
+}
+
+/* Many texts, some cancelled at once, some too late to be in time: everybody is counted once. */
+static void statistics_count_everybody_once(void **state)
+{
+    (void)state;
+    enum { N = 60 };
+    struct acre_engine *engine = open_engine(1, 2);
+    struct acre_model *model = open_model(engine, model_directories[0]);
+    struct acre_job *jobs[N];
+    struct acre_statistics got;
+    int calls[N] = {0};
+    uint64_t n_cancelled = 0, n_expired = 0, n_done = 0;
+    for (size_t i = 0; i < N; i++) {
+        struct acre_request request = request_of(model, "The cat is old.", false);
+        request.done = count_done;
+        request.user = &calls[i];
+        request.timeout_ms = i % 3 == 1 ? 1 : 0;
+        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        if (i % 3 == 2)
+            acre_job_cancel(jobs[i]);
+    }
+    wait_done(N);
+    for (size_t i = 0; i < N; i++) {
+        int status = acre_job_result(jobs[i])->status;
+        n_done += status == 0;
+        n_cancelled += status == ACRE_ECANCELLED;
+        n_expired += status == ACRE_ETIMEOUT;
+        acre_job_close(jobs[i]);
+    }
+    acre_model_statistics(model, &got);
+    assert_true(n_cancelled > 0);
+    assert_int_equal(got.done_sentences, n_done);
+    assert_int_equal(got.cancelled_sentences, n_cancelled);
+    assert_int_equal(got.expired_sentences, n_expired);
+    assert_int_equal(n_done + n_cancelled + n_expired, N);
+    acre_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(company_changes_nothing),   cmocka_unit_test(threads_share_an_engine),
-        cmocka_unit_test(hypotheses_are_ranked),     cmocka_unit_test(whitespace_is_kept),
-        cmocka_unit_test(text_of_sentences_adds_up), cmocka_unit_test(attention_is_told),
+        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(threads_share_an_engine),
+        cmocka_unit_test(hypotheses_are_ranked),
+        cmocka_unit_test(whitespace_is_kept),
+        cmocka_unit_test(text_of_sentences_adds_up),
+        cmocka_unit_test(attention_is_told),
+        cmocka_unit_test(statistics_count_sentences),
+        cmocka_unit_test(statistics_count_everybody_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

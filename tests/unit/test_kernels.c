@@ -50,7 +50,7 @@ struct case_ {
     int32_t *sums;
 };
 
-static struct packed pack(enum kernel_type type, size_t n, size_t k, struct case_ *c)
+static struct packed pack(enum compute_type type, size_t n, size_t k, struct case_ *c)
 {
     size_t padded = kernel_padded(n);
     c->panels = calloc(padded / KERNEL_PANEL, kernel_panel_bytes(type, k));
@@ -72,7 +72,7 @@ static struct packed pack(enum kernel_type type, size_t n, size_t k, struct case
 
 static struct case_ random_case(void)
 {
-    enum kernel_type type = (enum kernel_type)(rand() % 3);
+    enum compute_type type = (enum compute_type)(rand() % 3);
     size_t m = pick(1, 40), n = pick(1, 300), k = pick(1, 300);
     struct case_ c = {.x = random_floats(m * k, 1), .w = random_floats(n * k, 1)};
     c.bias = random_floats(kernel_padded(n), 1);
@@ -81,7 +81,7 @@ static struct case_ random_case(void)
         memset(c.x, 0, k * sizeof(float));
     c.product = (struct product){.m = m,
                                  .w = pack(type, n, k, &c),
-                                 .activation = (enum kernel_activation)(rand() % 4),
+                                 .activation = (enum activation)(rand() % 4),
                                  .residual = rand() % 2 ? c.residual : NULL,
                                  .residual_stride = n,
                                  .y_stride = n};
@@ -122,7 +122,7 @@ static void linear_equals_oracle(void **state)
         float *got = multiply(tested, &c, 0, c.product.m);
         float *want = multiply(&kernels_scalar, &c, 0, c.product.m);
         assert_close(c.product.m * c.product.w.n, got, want,
-                     c.product.w.type == KERNEL_INT8 ? 2e-2f : 2e-5f);
+                     c.product.w.type == COMPUTE_INT8 ? 2e-2f : 2e-5f);
         free(got), free(want);
         free_case(&c);
     }
@@ -133,11 +133,11 @@ static void linear_equals_openblas(void **state)
 {
     (void)state;
     static const float tolerances[] = {
-        [KERNEL_F32] = 2e-5f, [KERNEL_BF16] = 5e-2f, [KERNEL_INT8] = 15e-2f};
+        [COMPUTE_F32] = 2e-5f, [COMPUTE_BF16] = 5e-2f, [COMPUTE_INT8] = 15e-2f};
     for (int round = 0; round < 200; round++) {
         struct case_ c = random_case();
         size_t m = c.product.m, n = c.product.w.n, k = c.product.w.k;
-        c.product.w.bias = NULL, c.product.residual = NULL, c.product.activation = KERNEL_NONE;
+        c.product.w.bias = NULL, c.product.residual = NULL, c.product.activation = ACTIVATION_NONE;
         float *got = multiply(tested, &c, 0, m), *want = calloc(m * n, sizeof(float));
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)m, (int)n, (int)k, 1, c.x, (int)k,
                     c.w, (int)k, 0, want, (int)n);
@@ -172,8 +172,8 @@ static void int8_products_are_exact(void **state)
         for (size_t i = 0; i < n * k; i++)
             c.w[i] = i % k == 0 ? -127.0f : (float)((int)pick(0, 254) - 127);
         free(c.panels), free(c.scales), free(c.sums);
-        c.product.w = pack(KERNEL_INT8, n, k, &c);
-        c.product.w.bias = NULL, c.product.residual = NULL, c.product.activation = KERNEL_NONE;
+        c.product.w = pack(COMPUTE_INT8, n, k, &c);
+        c.product.w.bias = NULL, c.product.residual = NULL, c.product.activation = ACTIVATION_NONE;
         float *got = multiply(tested, &c, 0, m);
         for (size_t row = 0; row < m; row++) {
             for (size_t column = 0; column < n; column++) {
@@ -301,7 +301,7 @@ static void hidden_equals_oracle(void **state)
 }
 
 /* Rows are written by the tested kernels, and must be the oracle's to the last bit. */
-static float *random_cache(enum kernel_type type, size_t n_rows, size_t n, size_t stride)
+static float *random_cache(enum compute_type type, size_t n_rows, size_t n, size_t stride)
 {
     float *cache = calloc(n_rows * stride, sizeof(*cache)), *want = calloc(stride, sizeof(*want));
     for (size_t row = 0; row < n_rows; row++) {
@@ -319,7 +319,7 @@ static void cache_rows_equal_oracle(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
-        enum kernel_type type = rand() % 2 ? KERNEL_F32 : KERNEL_BF16;
+        enum compute_type type = rand() % 2 ? COMPUTE_F32 : COMPUTE_BF16;
         size_t l = pick(1, 60), n = kernel_cache_padded(type, pick(1, 100)), n_rows = 100;
         size_t stride = 3 * kernel_cache_floats(type, n);
         float *cache = random_cache(type, n_rows, n, stride), *query = random_floats(n, 1);

@@ -90,21 +90,19 @@ static void unknown_preset_names_those_known(void **state)
 
 /* ---- Random weights -------------------------------------------------------------------------- */
 
-static float *encode(struct network *network, size_t c)
+static float *encode(const struct network *network, size_t c)
 {
-    static const int32_t ids[N_TOKENS] = {3, 1, 4, 1, 5, 9, 2}, positions[] = {0, 1, 2, 3, 4, 5, 6};
-    const size_t first[] = {0, N_TOKENS};
-    struct stream_limits limits = network_stream_limits(network);
-    const struct device_ops *ops = network->device->ops;
+    static const int32_t ids[N_TOKENS - 1] = {3, 1, 4, 1, 5, 9}; /* and the end token */
+    const struct entry entry = {.n_source = N_TOKENS - 1,
+                                .source = ids,
+                                .decoding = {.beam_size = 1, .n_hypotheses = 1, .max_length = 9}};
+    const struct workspace_limits limits = {.n_slots = 1, .max_beam = 1, .max_rows = N_TOKENS};
     struct workspace workspace;
-    struct stream *stream;
     float *hidden = malloc(N_TOKENS * c * sizeof(*hidden));
-    assert_int_equal(network_workspace_init(network, N_TOKENS, &workspace), 0);
-    assert_int_equal(ops->stream_open(network->device, &limits, &stream), 0);
-    network_encode(network, stream, &workspace, 1, first, ids, positions);
-    memcpy(hidden, workspace.hidden, N_TOKENS * c * sizeof(*hidden));
-    ops->stream_close(stream);
-    network_workspace_fini(network, &workspace);
+    assert_int_equal(workspace_open(network, &limits, &workspace), 0);
+    workspace_enter(&workspace, 1, &entry);
+    network->device->ops->read(workspace.stream, workspace.buffers[0], N_TOKENS, c, hidden);
+    workspace_close(&workspace);
     return hidden;
 }
 
@@ -114,14 +112,14 @@ static float *run(struct device *device, const struct acre_preset *preset, size_
     struct config config = config_of(preset, areas);
     struct config most = config_of(preset, ACRE_EQ9);
     struct random_weights weights;
-    struct network network;
+    struct network *network;
     struct acre_err err;
     if (random_weights_init(&weights, &most, 7, &err) != 0)
         fail_msg("%s: %s", preset->name, err.text);
-    if (network_init(&network, device, &config, weights.tensors, &err) != 0)
+    if (network_open(device, &config, weights.tensors, &network, &err) != 0)
         fail_msg("%s: %s", preset->name, err.text);
-    float *hidden = encode(&network, (size_t)preset->d_model);
-    network_fini(&network);
+    float *hidden = encode(network, (size_t)preset->d_model);
+    network_close(network);
     random_weights_fini(&weights);
     config_fini(&most), config_fini(&config);
     return hidden;
@@ -187,8 +185,8 @@ static void bench_measures_transformers(void **state)
     (void)state;
     struct acre_bench_options options = small_bench("tiny");
     struct acre_bench bench;
-    for (int type = 0; type < KERNEL_TYPES; type++) {
-        options.compute_type = kernel_type_name((enum kernel_type)type);
+    for (int type = 0; type < COMPUTE_TYPES; type++) {
+        options.compute_type = compute_type_name((enum compute_type)type);
         assert_int_equal(acre_bench_preset(&options, &bench, NULL), 0);
         assert_ptr_equal(bench.preset, find("tiny"));
         assert_string_equal(bench.compute_type, options.compute_type);

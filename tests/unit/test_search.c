@@ -12,7 +12,8 @@
 #include <string.h>
 
 #include "../support/random.h"
-#include "decode/search.h"
+#include "kernels/kernels.h" /* kernels_scalar */
+#include "search/search.h"
 
 enum { MAX_VOCAB = 30, MAX_K = MAX_BEAM, MAX_TOKENS = 14, END = 1, START = 0, N_ROUNDS = 4000 };
 
@@ -203,12 +204,17 @@ static void scan_model(const struct model *model, const struct search *search, i
     kernels_scalar.scan_logits((size_t)model->vocab_size, 0, logits, scan);
 }
 
+static float penalties[MAX_TOKENS + 2];
+
 static struct search_node *run_search(const struct model *model, struct search *search)
 {
     struct search_node *nodes = malloc(search_nodes(&model->decoding) * sizeof(*nodes));
     struct candidate best[MAX_K][2 * MAX_K];
     struct logit_scan scans[MAX_K];
-    search_init(search, &model->decoding, model->constraint, START, END, model->renormalize, nodes);
+    const struct search_model known = {model->constraint, START, END, model->renormalize};
+    search_fill_penalties(model->decoding.length_penalty, 0, search_penalties(&model->decoding),
+                          penalties);
+    search_init(search, &known, &model->decoding, nodes, penalties);
     do {
         for (int b = 0; b < search->n_live; b++) {
             search_scan(search, b, best[b], &scans[b]);

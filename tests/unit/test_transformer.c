@@ -18,23 +18,21 @@
 
 enum { N_SENTENCES = 6, MAX_LENGTH = 40 };
 
-static enum kernel_type tested_type;
+static enum compute_type tested_type;
 
-/* Sentences packed one after the other. */
+/* Sentences packed one after the other; sources have a last token that is not read, in place of
+ * which the end token is. */
 struct packed_rows {
     size_t n;
     size_t first[N_SENTENCES + 1];
-    int32_t ids[N_SENTENCES * MAX_LENGTH], positions[N_SENTENCES * MAX_LENGTH];
+    int32_t ids[N_SENTENCES * MAX_LENGTH];
 };
 
 static void append(struct packed_rows *p, size_t length, const int32_t *ids)
 {
-    size_t row = p->first[p->n];
-    for (size_t i = 0; i < length; i++, row++) {
-        p->ids[row] = ids[i];
-        p->positions[row] = (int32_t)i;
-    }
-    p->first[++p->n] = row;
+    memcpy(p->ids + p->first[p->n], ids, length * sizeof(*ids));
+    p->first[p->n + 1] = p->first[p->n] + length;
+    p->n++;
 }
 
 static struct packed_rows random_packed(int vocab_size)
@@ -58,19 +56,25 @@ static struct packed_rows one_of(const struct packed_rows *p, size_t b)
     return one;
 }
 
-static float *copy_hidden(const struct rig *rig, size_t n_rows)
+/* All sentences enter, sentence b in slot b. */
+static void enter(struct rig *rig, const struct packed_rows *p)
 {
-    size_t bytes = n_rows * (size_t)rig->config.d_model * sizeof(float);
-    float *copy = malloc(bytes);
-    memcpy(copy, rig->workspace.hidden, bytes);
-    return copy;
+    struct entry entries[N_SENTENCES];
+    for (size_t b = 0; b < p->n; b++) {
+        entries[b] = (struct entry){.slot = b,
+                                    .n_source = p->first[b + 1] - p->first[b] - 1,
+                                    .source = p->ids + p->first[b]};
+        entries[b].decoding = (struct acre_decoding){
+            .beam_size = 1, .n_hypotheses = 1, .max_length = MAX_LENGTH, .length_penalty = 1};
+    }
+    rig_clear(rig);
+    workspace_enter(&rig->workspace, p->n, entries);
 }
 
 static float *encode(struct rig *rig, const struct packed_rows *p)
 {
-    transformer_encode(rig->transformer, rig->stream, &rig->workspace, p->n, p->first, p->ids,
-                       p->positions);
-    return copy_hidden(rig, p->first[p->n]);
+    enter(rig, p);
+    return rig_read(rig, rig->workspace.buffers[0], p->first[p->n]);
 }
 
 /* The rows of sentence b in `together` are those of `alone`, to the bit. */
@@ -94,105 +98,50 @@ static double distance(size_t n, const float *a, const float *b)
 
 /* ---- Decoder runs ---------------------------------------------------------------------------- */
 
-/* Source and target sentences in pairs, with the encoder memory of the sources. */
 struct pairs {
     struct packed_rows source, target;
-    float *memories[N_SENTENCES];
 };
-
-static void store_memories(struct rig *rig, struct pairs *pairs)
-{
-    const struct packed_rows *p = &pairs->source;
-    for (size_t b = 0; b < p->n; b++) {
-        size_t floats = transformer_memory_floats(rig->transformer, p->first[b + 1] - p->first[b]);
-        pairs->memories[b] = malloc(floats * sizeof(float));
-    }
-    free(encode(rig, p));
-    transformer_store_memory(rig->transformer, rig->stream, &rig->workspace, p->n, p->first,
-                             pairs->memories);
-}
-
-static void free_memories(struct pairs *pairs)
-{
-    for (size_t b = 0; b < pairs->source.n; b++)
-        free(pairs->memories[b]);
-}
-
-static struct memory_rows group_of(const struct pairs *pairs, size_t b, size_t first_row,
-                                   size_t n_rows)
-{
-    size_t length = pairs->source.first[b + 1] - pairs->source.first[b];
-    return (struct memory_rows){pairs->memories[b], length, first_row, n_rows};
-}
 
 /* All target tokens at once. */
 static float *decode(struct rig *rig, const struct pairs *pairs)
 {
     const struct packed_rows *p = &pairs->target;
-    struct memory_rows groups[N_SENTENCES];
+    struct forced forced[N_SENTENCES];
     for (size_t b = 0; b < p->n; b++)
-        groups[b] = group_of(pairs, b, p->first[b], p->first[b + 1] - p->first[b]);
-    transformer_decode(rig->transformer, rig->stream, &rig->workspace, p->n, p->first, p->ids,
-                       p->positions, groups);
-    return copy_hidden(rig, p->first[p->n]);
+        forced[b] = (struct forced){
+            .slot = b, .n = p->first[b + 1] - p->first[b], .tokens = p->ids + p->first[b]};
+    enter(rig, &pairs->source);
+    return rig_read(rig, workspace_decode(&rig->workspace, p->n, forced), p->first[p->n]);
 }
 
-/* What one step needs, for the sentences that are longer than t. */
-struct step_input {
-    const int32_t *paths[N_SENTENCES];
-    int32_t lengths[N_SENTENCES], ids[N_SENTENCES], positions[N_SENTENCES];
-    struct memory_rows groups[N_SENTENCES];
-    size_t rows[N_SENTENCES]; /* in the packed target */
-    size_t n;
-};
-
-static struct step_input step_input(const struct pairs *pairs, const int32_t *cache_rows, size_t t)
+/* Sentence b has read token t: it goes on to the next one, or ends. */
+static void go_on(struct rig *rig, const struct packed_rows *p, size_t b, size_t t)
 {
-    const struct packed_rows *p = &pairs->target;
-    struct step_input in = {.n = 0};
-    for (size_t b = 0; b < p->n; b++) {
-        if (t >= p->first[b + 1] - p->first[b])
-            continue;
-        in.paths[in.n] = cache_rows + p->first[b];
-        in.lengths[in.n] = (int32_t)t + 1;
-        in.positions[in.n] = (int32_t)t;
-        in.rows[in.n] = p->first[b] + t;
-        in.ids[in.n] = p->ids[in.rows[in.n]];
-        in.groups[in.n] = group_of(pairs, b, in.n, 1);
-        in.n++;
-    }
-    return in;
+    struct workspace *w = &rig->workspace;
+    if (p->first[b] + t + 1 < p->first[b + 1])
+        rig->device->ops->search_force(w->stream, w->store, b, p->ids[p->first[b] + t + 1]);
+    else
+        workspace_drop(w, b);
 }
 
-/* Token by token, with the items of the sentences in random rows of the cache. */
+/* Token by token, over the cache. */
 static float *decode_by_steps(struct rig *rig, const struct pairs *pairs)
 {
-    size_t n_rows = pairs->target.first[pairs->target.n], c = (size_t)rig->config.d_model;
-    size_t *order = malloc(n_rows * sizeof(*order));
-    int32_t *cache_rows = malloc(n_rows * sizeof(*cache_rows));
-    float *cache = calloc(n_rows * transformer_cache_floats(rig->transformer), sizeof(*cache));
-    float *hidden = malloc(n_rows * c * sizeof(*hidden));
-    random_order(n_rows, order);
-    for (size_t i = 0; i < n_rows; i++)
-        cache_rows[i] = (int32_t)order[i];
+    const struct packed_rows *p = &pairs->target;
+    size_t c = (size_t)rig->config.d_model;
+    float *hidden = malloc(p->first[p->n] * c * sizeof(*hidden));
+    enter(rig, &pairs->source);
     for (size_t t = 0; t < MAX_LENGTH; t++) {
-        struct step_input in = step_input(pairs, cache_rows, t);
-        if (in.n == 0)
-            break;
-        struct decoder_step step = {
-            .rows = {.n_rows = in.n, .paths = in.paths, .lengths = in.lengths},
-            .ids = in.ids,
-            .positions = in.positions,
-            .n_sentences = in.n,
-            .groups = in.groups,
-            .cache = cache,
-            .cache_rows = n_rows,
-        };
-        transformer_step(rig->transformer, rig->stream, &rig->workspace, &step);
-        for (size_t i = 0; i < in.n; i++)
-            memcpy(hidden + in.rows[i] * c, rig->workspace.hidden + i * c, c * sizeof(*hidden));
+        const struct buffer *buffer = workspace_show_step(&rig->workspace, NULL);
+        float *rows = rig_read(rig, buffer, p->n);
+        for (size_t b = 0, row = 0; b < p->n; b++) {
+            if (t >= p->first[b + 1] - p->first[b])
+                continue;
+            memcpy(hidden + (p->first[b] + t) * c, rows + row++ * c, c * sizeof(*hidden));
+            go_on(rig, p, b, t);
+        }
+        free(rows);
     }
-    free(order), free(cache_rows), free(cache);
     return hidden;
 }
 
@@ -207,7 +156,11 @@ static struct pairs random_pairs(struct rig *rig)
 {
     struct pairs pairs = {.source = random_packed(rig->config.vocab_size),
                           .target = random_packed(rig->config.decoder_vocab_size)};
-    store_memories(rig, &pairs);
+    for (size_t i = 0; i < pairs.target.first[N_SENTENCES]; i++) /* no search goes on with it */
+        if (pairs.target.ids[i] == rig->config.end_token)
+            pairs.target.ids[i] = 5;
+    for (size_t b = 0; b < N_SENTENCES; b++) /* every search begins with it */
+        pairs.target.ids[pairs.target.first[b]] = rig->config.start_token;
     return pairs;
 }
 
@@ -220,7 +173,7 @@ static void steps_equal_whole_pass(void **state)
 {
     (void)state;
     static const double bounds[] = {
-        [KERNEL_F32] = 1e-5, [KERNEL_BF16] = 2e-2, [KERNEL_INT8] = 5e-2};
+        [COMPUTE_F32] = 1e-5, [COMPUTE_BF16] = 2e-2, [COMPUTE_INT8] = 5e-2};
     for (size_t i = 0; rig_models[i]; i++) {
         struct rig rig;
         open_model(&rig, rig_models[i]);
@@ -233,7 +186,6 @@ static void steps_equal_whole_pass(void **state)
                 fail_msg("%s: row %zu: relative difference %g", rig_models[i], row, far);
         }
         free(whole), free(steps);
-        free_memories(&pairs);
         rig_close(&rig);
     }
 }
@@ -242,12 +194,13 @@ static void steps_equal_whole_pass(void **state)
 static void types_are_near_f32(void **state)
 {
     (void)state;
-    static const double bounds[] = {[KERNEL_F32] = 0, [KERNEL_BF16] = 2e-2, [KERNEL_INT8] = 5e-2};
+    static const double bounds[] = {
+        [COMPUTE_F32] = 0, [COMPUTE_BF16] = 2e-2, [COMPUTE_INT8] = 5e-2};
     for (size_t i = 0; rig_models[i]; i++) {
         struct rig rig, exact;
         struct acre_err err;
         open_model(&rig, rig_models[i]);
-        if (rig_open(&exact, rig_models[i], KERNEL_F32, &err) != 0)
+        if (rig_open(&exact, rig_models[i], COMPUTE_F32, &err) != 0)
             fail_msg("%s", err.text);
         struct packed_rows p = random_packed(rig.config.vocab_size);
         float *got = encode(&rig, &p), *want = encode(&exact, &p);
@@ -255,7 +208,7 @@ static void types_are_near_f32(void **state)
         double bound = bounds[tested_type] * (rig.config.encoder_self.top_k > 0 ? 2 : 1);
         if (!(far <= bound))
             fail_msg("%s: relative difference %g", rig_models[i], far);
-        if (tested_type != KERNEL_F32)
+        if (tested_type != COMPUTE_F32)
             assert_true(far > 0);
         free(got), free(want);
         rig_close(&rig), rig_close(&exact);
@@ -290,16 +243,13 @@ static void decoder_sentences_are_independent(void **state)
         struct pairs pairs = random_pairs(&rig);
         float *whole = decode(&rig, &pairs), *steps = decode_by_steps(&rig, &pairs);
         for (size_t b = 0; b < pairs.source.n; b++) {
-            struct pairs one = {one_of(&pairs.source, b), one_of(&pairs.target, b), {NULL}};
-            store_memories(&rig, &one);
+            struct pairs one = {one_of(&pairs.source, b), one_of(&pairs.target, b)};
             float *whole_alone = decode(&rig, &one), *steps_alone = decode_by_steps(&rig, &one);
             assert_rows(&rig, &pairs.target, b, whole_alone, whole);
             assert_rows(&rig, &pairs.target, b, steps_alone, steps);
             free(whole_alone), free(steps_alone);
-            free_memories(&one);
         }
         free(whole), free(steps);
-        free_memories(&pairs);
         rig_close(&rig);
     }
 }
@@ -318,7 +268,6 @@ static void later_tokens_are_not_seen(void **state)
     assert_memory_equal(before, after, last * c * sizeof(float));
     assert_memory_not_equal(before + last * c, after + last * c, c * sizeof(float));
     free(before), free(after);
-    free_memories(&pairs);
     rig_close(&rig);
 }
 
@@ -453,10 +402,10 @@ int main(void)
         cmocka_unit_test(wrong_area_parameter_is_named),
     };
     int failed = 0;
-    for (int type = 0; type < KERNEL_TYPES; type++) {
-        tested_type = (enum kernel_type)type;
+    for (int type = 0; type < COMPUTE_TYPES; type++) {
+        tested_type = (enum compute_type)type;
         random_seed(6);
-        failed += cmocka_run_group_tests_name(kernel_type_name(tested_type), tests, NULL, NULL);
+        failed += cmocka_run_group_tests_name(compute_type_name(tested_type), tests, NULL, NULL);
     }
     return failed;
 }

@@ -30,14 +30,14 @@ template <> struct sum_of<int8_t> {
     typedef int32_t type;
 };
 
-GPU_CODE float activate(enum kernel_activation activation, float x)
+GPU_CODE float activate(enum activation activation, float x)
 {
     switch (activation) {
-    case KERNEL_RELU:
+    case ACTIVATION_RELU:
         return fmaxf(x, 0.0f);
-    case KERNEL_SWISH:
+    case ACTIVATION_SWISH:
         return x / (1.0f + expf(-x));
-    case KERNEL_GELU:
+    case ACTIVATION_GELU:
         return 0.5f * x * (1.0f + erff(x * 0.70710678f));
     default:
         return x;

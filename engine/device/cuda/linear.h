@@ -13,7 +13,7 @@
 
 #include "device/cuda/gpu.h"
 extern "C" {
-#include "kernels/kernels.h" /* enum kernel_activation */
+#include "tensor/compute.h" /* enum activation */
 }
 
 enum { LINEAR_ROW_BYTES = 512, LINEAR_COLUMNS = 64 };
@@ -30,7 +30,7 @@ struct linear_task {
     int n, k;              /* Np, Kp */
     int y_stride;
     enum number_type y_type; /* not int8 */
-    enum kernel_activation activation;
+    enum activation activation;
 };
 
 /* Kp of k numbers, and Np of n columns. */

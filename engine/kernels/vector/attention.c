@@ -5,7 +5,7 @@
 /* Rows of a cache lie anywhere in it, so the processor must be told what comes next. */
 enum { ROWS_AHEAD = 4, LINE_FLOATS = 16 };
 
-ALWAYS_INLINE void prefetch_row(enum kernel_type type, size_t n, const float *row)
+ALWAYS_INLINE void prefetch_row(enum compute_type type, size_t n, const float *row)
 {
     for (size_t i = 0; i < kernel_cache_floats(type, n); i += LINE_FLOATS)
         __builtin_prefetch(row + i);
@@ -27,9 +27,9 @@ ALWAYS_INLINE vf upper_numbers(vf words)
     return (vf)((vi)words >> 16 << 16);
 }
 
-void ISA(store_row)(enum kernel_type type, size_t n, const float *x, float *row)
+void ISA(store_row)(enum compute_type type, size_t n, const float *x, float *row)
 {
-    if (type == KERNEL_F32) {
+    if (type == COMPUTE_F32) {
         memcpy(row, x, n * sizeof(*x));
         return;
     }
@@ -63,20 +63,20 @@ ALWAYS_INLINE vf products_bf16(size_t n, const float *query, const float *key)
     return sum;
 }
 
-void ISA(scores_rows)(enum kernel_type type, size_t l, size_t n, const float *query,
+void ISA(scores_rows)(enum compute_type type, size_t l, size_t n, const float *query,
                       const float *cache, const int32_t *rows, size_t stride, float *scores)
 {
     for (size_t m = 0; m < l; m++) {
         const float *key = cache + (size_t)rows[m] * stride;
         if (m + ROWS_AHEAD < l)
             prefetch_row(type, n, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
-        scores[m] = lane_sum(type == KERNEL_F32 ? products_f32(n, query, key)
+        scores[m] = lane_sum(type == COMPUTE_F32 ? products_f32(n, query, key)
                                                 : products_bf16(n, query, key));
     }
 }
 
 /* `panels` panels of the output at a time, in registers; a constant at each call, even for bf16. */
-ALWAYS_INLINE void context_panels(enum kernel_type type, size_t panels, size_t l,
+ALWAYS_INLINE void context_panels(enum compute_type type, size_t panels, size_t l,
                                   const float *coverage, const float *cache, const int32_t *rows,
                                   size_t stride, float *out)
 {
@@ -89,9 +89,9 @@ ALWAYS_INLINE void context_panels(enum kernel_type type, size_t panels, size_t l
         const float *value = cache + (size_t)rows[m] * stride;
         if (m + ROWS_AHEAD < l)
             prefetch_row(type, panels * KERNEL_PAD, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
-        for (size_t v = 0; v < vectors && type == KERNEL_F32; v++)
+        for (size_t v = 0; v < vectors && type == COMPUTE_F32; v++)
             sum[v] += splat(coverage[m]) * load(value + v * LANES);
-        for (size_t v = 0; v < vectors / 2 && type == KERNEL_BF16; v++) {
+        for (size_t v = 0; v < vectors / 2 && type == COMPUTE_BF16; v++) {
             vf words = load(value + v * LANES);
             size_t at = v / PANEL_VECTORS * PAIR + v % PANEL_VECTORS;
             sum[at] += splat(coverage[m]) * lower_numbers(words);
@@ -102,10 +102,10 @@ ALWAYS_INLINE void context_panels(enum kernel_type type, size_t panels, size_t l
         store(out + v * LANES, sum[v]);
 }
 
-ALWAYS_INLINE void context_of(enum kernel_type type, size_t l, size_t n, const float *coverage,
+ALWAYS_INLINE void context_of(enum compute_type type, size_t l, size_t n, const float *coverage,
                               const float *cache, const int32_t *rows, size_t stride, float *out)
 {
-    const size_t wide = VECTOR_BYTES == 16 ? 2 : 4, narrow = type == KERNEL_F32 ? 1 : 2;
+    const size_t wide = VECTOR_BYTES == 16 ? 2 : 4, narrow = type == COMPUTE_F32 ? 1 : 2;
     size_t i = 0;
     for (; i + wide * KERNEL_PAD <= n; i += wide * KERNEL_PAD)
         context_panels(type, wide, l, coverage, cache + kernel_cache_floats(type, i), rows, stride,
@@ -115,13 +115,13 @@ ALWAYS_INLINE void context_of(enum kernel_type type, size_t l, size_t n, const f
                        stride, out + i);
 }
 
-void ISA(context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,
+void ISA(context_rows)(enum compute_type type, size_t l, size_t n, const float *coverage,
                        const float *cache, const int32_t *rows, size_t stride, float *out)
 {
-    if (type == KERNEL_F32)
-        context_of(KERNEL_F32, l, n, coverage, cache, rows, stride, out);
+    if (type == COMPUTE_F32)
+        context_of(COMPUTE_F32, l, n, coverage, cache, rows, stride, out);
     else
-        context_of(KERNEL_BF16, l, n, coverage, cache, rows, stride, out);
+        context_of(COMPUTE_BF16, l, n, coverage, cache, rows, stride, out);
 }
 
 /* y^(N/w) for w = 1..a, N = lcm(1..a), by the shortest chains (design, section 3). power[w - 1]. */

@@ -4,12 +4,12 @@
 
 #include <math.h>
 
-ALWAYS_INLINE vf activate(enum kernel_activation activation, vf x)
+ALWAYS_INLINE vf activate(enum activation activation, vf x)
 {
     switch (activation) {
-    case KERNEL_RELU:
+    case ACTIVATION_RELU:
         return vmax(x, splat(0.0f));
-    case KERNEL_SWISH:
+    case ACTIVATION_SWISH:
         return x / (1.0f + vexp(vmax(-x, splat(-87.3f))));
     default:
         return x;
@@ -40,8 +40,8 @@ struct finish {
  * bias. */
 static struct finish finish_at(const struct product *p, size_t row, size_t column)
 {
-    bool is_int8 = p->w.type == KERNEL_INT8;
-    bool begins_at_zero = is_int8 || (p->w.type == KERNEL_BF16 && HAS_TILES);
+    bool is_int8 = p->w.type == COMPUTE_INT8;
+    bool begins_at_zero = is_int8 || (p->w.type == COMPUTE_BF16 && HAS_TILES);
     struct finish finish = {.is_int8 = is_int8, .residual_stride = p->residual_stride};
     if (is_int8) {
         finish.x_scales = p->x_scales + row;
@@ -58,7 +58,7 @@ static struct finish finish_at(const struct product *p, size_t row, size_t colum
 
 /* A vector of columns in all rows; only the first `n` are there, where not all are. What does not
  * change from row to row is a constant, so that the loop has nothing but arithmetic. */
-ALWAYS_INLINE void finish_vector(const struct finish *f, enum kernel_activation activation,
+ALWAYS_INLINE void finish_vector(const struct finish *f, enum activation activation,
                                  bool is_int8, bool has_residual, size_t rows, size_t c, size_t n,
                                  const float *sums, size_t sums_stride)
 {
@@ -70,7 +70,7 @@ ALWAYS_INLINE void finish_vector(const struct finish *f, enum kernel_activation 
         vf x = load(sums + r * sums_stride + c);
         if (is_int8)
             x = __builtin_convertvector((vi)x, vf) * (f->x_scales[r] * scales);
-        x = activation == KERNEL_GELU ? gelu(x + bias) : activate(activation, x + bias);
+        x = activation == ACTIVATION_GELU ? gelu(x + bias) : activate(activation, x + bias);
         if (n >= LANES) {
             store(y + r * f->y_stride,
                   has_residual ? x + load(residual + r * f->residual_stride) : x);
@@ -84,7 +84,7 @@ ALWAYS_INLINE void finish_vector(const struct finish *f, enum kernel_activation 
     }
 }
 
-ALWAYS_INLINE void finish_vectors(const struct finish *f, enum kernel_activation activation,
+ALWAYS_INLINE void finish_vectors(const struct finish *f, enum activation activation,
                                   bool is_int8, bool has_residual, size_t rows, size_t n,
                                   const float *sums, size_t sums_stride)
 {
@@ -95,7 +95,7 @@ ALWAYS_INLINE void finish_vectors(const struct finish *f, enum kernel_activation
         finish_vector(f, activation, is_int8, has_residual, rows, c, n - c, sums, sums_stride);
 }
 
-ALWAYS_INLINE void finish_rows(const struct finish *f, enum kernel_activation activation,
+ALWAYS_INLINE void finish_rows(const struct finish *f, enum activation activation,
                                size_t rows, size_t n, const float *sums, size_t sums_stride)
 {
     if (f->is_int8 && f->residual)
@@ -114,17 +114,17 @@ void ISA(finish_tile)(const struct product *p, size_t row, size_t rows, size_t c
 {
     const struct finish finish = finish_at(p, row, column);
     switch (p->activation) {
-    case KERNEL_NONE:
-        finish_rows(&finish, KERNEL_NONE, rows, n, sums, sums_stride);
+    case ACTIVATION_NONE:
+        finish_rows(&finish, ACTIVATION_NONE, rows, n, sums, sums_stride);
         break;
-    case KERNEL_RELU:
-        finish_rows(&finish, KERNEL_RELU, rows, n, sums, sums_stride);
+    case ACTIVATION_RELU:
+        finish_rows(&finish, ACTIVATION_RELU, rows, n, sums, sums_stride);
         break;
-    case KERNEL_SWISH:
-        finish_rows(&finish, KERNEL_SWISH, rows, n, sums, sums_stride);
+    case ACTIVATION_SWISH:
+        finish_rows(&finish, ACTIVATION_SWISH, rows, n, sums, sums_stride);
         break;
-    case KERNEL_GELU:
-        finish_rows(&finish, KERNEL_GELU, rows, n, sums, sums_stride);
+    case ACTIVATION_GELU:
+        finish_rows(&finish, ACTIVATION_GELU, rows, n, sums, sums_stride);
         break;
     }
 }

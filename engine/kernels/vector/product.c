@@ -21,26 +21,26 @@ struct operand {
 };
 
 /* Whether a vector of a panel is an operand as it is. */
-ALWAYS_INLINE bool is_direct(enum kernel_type type)
+ALWAYS_INLINE bool is_direct(enum compute_type type)
 {
-    return type == KERNEL_F32 || (type == KERNEL_BF16 ? HAS_BF16_DOT : HAS_DOT);
+    return type == COMPUTE_F32 || (type == COMPUTE_BF16 ? HAS_BF16_DOT : HAS_DOT);
 }
 
 /* Registers that it takes. */
-ALWAYS_INLINE size_t units(enum kernel_type type)
+ALWAYS_INLINE size_t units(enum compute_type type)
 {
     return is_direct(type) ? 1 : 2;
 }
 
 /* Rows of the tallest tile: sums and operands of one panel fill the registers. */
-ALWAYS_INLINE size_t tile_rows(enum kernel_type type)
+ALWAYS_INLINE size_t tile_rows(enum compute_type type)
 {
     size_t rows = (REGISTERS - units(type)) / PANEL_VECTORS - units(type);
     return rows < MAX_TILE_ROWS ? rows : MAX_TILE_ROWS;
 }
 
 /* Panels of a tile of so many rows; operands of a single row need no register of their own. */
-ALWAYS_INLINE size_t tile_panels(enum kernel_type type, size_t rows)
+ALWAYS_INLINE size_t tile_panels(enum compute_type type, size_t rows)
 {
     size_t vectors = rows == 1 ? 1 : rows + units(type);
     size_t fit = (REGISTERS - units(type)) / (PANEL_VECTORS * vectors);
@@ -49,12 +49,12 @@ ALWAYS_INLINE size_t tile_panels(enum kernel_type type, size_t rows)
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE struct operand column_of(enum kernel_type type, vf packed)
+ALWAYS_INLINE struct operand column_of(enum compute_type type, vf packed)
 {
     struct operand column = {packed, packed};
     if (is_direct(type))
         return column;
-    if (type == KERNEL_BF16) {
+    if (type == COMPUTE_BF16) {
         column.even = (vf)((vi)packed << 16);
         column.odd = (vf)((vi)packed >> 16 << 16);
     } else {
@@ -65,27 +65,27 @@ ALWAYS_INLINE struct operand column_of(enum kernel_type type, vf packed)
 }
 
 /* What row `x` has for row i of a panel, in every lane. Bytes that tiles read are signed. */
-ALWAYS_INLINE struct operand item_of(enum kernel_type type, const void *x, size_t i)
+ALWAYS_INLINE struct operand item_of(enum compute_type type, const void *x, size_t i)
 {
     typedef float item __attribute__((may_alias));
     const item *items = x;
-    if (type == KERNEL_INT8 && HAS_TILES)
+    if (type == COMPUTE_INT8 && HAS_TILES)
         return (struct operand){.even = (vf)((vi)splat(items[i]) ^ (int32_t)0x80808080)};
     if (is_direct(type))
         return (struct operand){.even = splat(items[i])};
     return (struct operand){splat(items[2 * i]), splat(items[2 * i + 1])};
 }
 
-ALWAYS_INLINE vf multiply_add(enum kernel_type type, vf sum, struct operand x, struct operand w)
+ALWAYS_INLINE vf multiply_add(enum compute_type type, vf sum, struct operand x, struct operand w)
 {
     switch (type) {
-    case KERNEL_F32:
+    case COMPUTE_F32:
         return sum + x.even * w.even;
-    case KERNEL_BF16:
+    case COMPUTE_BF16:
         if (HAS_BF16_DOT)
             return dot_bf16(sum, x.even, w.even);
         return sum + x.even * w.even + x.odd * w.odd;
-    case KERNEL_INT8:
+    case COMPUTE_INT8:
         if (HAS_DOT)
             return (vf)dot_bytes((vi)sum, (vi)x.even, (vi)w.even);
         return (vf)dot_words(dot_words((vi)sum, (vi)x.even, (vi)w.even), (vi)x.odd, (vi)w.odd);
@@ -94,9 +94,9 @@ ALWAYS_INLINE vf multiply_add(enum kernel_type type, vf sum, struct operand x, s
 }
 
 /* What the sums of a vector of columns start with: the bias, or what takes the 128 back. */
-ALWAYS_INLINE vf first_sum(enum kernel_type type, const struct packed *w, size_t column)
+ALWAYS_INLINE vf first_sum(enum compute_type type, const struct packed *w, size_t column)
 {
-    if (type != KERNEL_INT8)
+    if (type != COMPUTE_INT8)
         return w->bias ? load(w->bias + column) : splat(0.0f);
     if (HAS_DOT)
         return (vf)((vi)load(w->sums + column) * -128);
@@ -117,7 +117,7 @@ ALWAYS_INLINE size_t lines_ahead(const struct ahead *ahead, size_t lines)
 }
 
 /* out[rows, panels * 16] = first sums + x · panels; rows of out are GROUP_COLUMNS apart. */
-ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const struct product *p,
+ALWAYS_INLINE void tile(enum compute_type type, size_t rows, size_t panels, const struct product *p,
                         size_t row, size_t panel, const struct ahead *ahead, float *out)
 {
     const size_t panel_bytes = kernel_panel_bytes(type, p->w.k), x_stride = p->x_stride;
@@ -160,7 +160,7 @@ ALWAYS_INLINE void tile(enum kernel_type type, size_t rows, size_t panels, const
 /* ---- Tiles over the whole product ------------------------------------------------------------ */
 
 /* One row block against a group; `rows` is a constant, so each call site is its own kernel. */
-ALWAYS_INLINE void row_block(enum kernel_type type, size_t rows, const struct product *p,
+ALWAYS_INLINE void row_block(enum compute_type type, size_t rows, const struct product *p,
                              size_t row, const struct ahead *ahead)
 {
     float sums[MAX_TILE_ROWS * GROUP_COLUMNS];
@@ -181,7 +181,7 @@ ALWAYS_INLINE void row_block(enum kernel_type type, size_t rows, const struct pr
 }
 
 /* The tallest tile is at most tile_rows() high; the taller cases are never reached. */
-ALWAYS_INLINE void row_blocks(enum kernel_type type, const struct product *p, size_t row,
+ALWAYS_INLINE void row_blocks(enum compute_type type, const struct product *p, size_t row,
                               size_t rows, const struct ahead *ahead)
 {
     switch (rows) {
@@ -209,7 +209,7 @@ ALWAYS_INLINE void row_blocks(enum kernel_type type, const struct product *p, si
 }
 
 /* Panels in the outer loop: a group of them stays in the first caches while the rows pass. */
-ALWAYS_INLINE void multiply(enum kernel_type type, const struct product *product)
+ALWAYS_INLINE void multiply(enum compute_type type, const struct product *product)
 {
     const size_t group = GROUP_COLUMNS, step = tile_rows(type);
     struct ahead ahead = {.distance = GROUP_PANELS * kernel_panel_bytes(type, product->w.k),
@@ -232,31 +232,31 @@ ALWAYS_INLINE void multiply(enum kernel_type type, const struct product *product
 
 static void multiply_f32(const struct product *product)
 {
-    multiply(KERNEL_F32, product);
+    multiply(COMPUTE_F32, product);
 }
 
 static void multiply_bf16(const struct product *product)
 {
-    multiply(KERNEL_BF16, product);
+    multiply(COMPUTE_BF16, product);
 }
 
 static void multiply_int8(const struct product *product)
 {
-    multiply(KERNEL_INT8, product);
+    multiply(COMPUTE_INT8, product);
 }
 
 /* A tile has room for many rows and takes as long for one. Sums of integers are the same either
  * way; those of floats are not, so that they must not depend on the number of rows. */
 ALWAYS_INLINE bool fills_tiles(const struct product *product)
 {
-    return product->w.type == KERNEL_BF16 ||
-           (product->w.type == KERNEL_INT8 && product->m > FEW_ROWS);
+    return product->w.type == COMPUTE_BF16 ||
+           (product->w.type == COMPUTE_INT8 && product->m > FEW_ROWS);
 }
 
 void ISA(linear)(const struct product *product)
 {
     static void (*const multiply_type[])(const struct product *) = {
-        [KERNEL_F32] = multiply_f32, [KERNEL_BF16] = multiply_bf16, [KERNEL_INT8] = multiply_int8};
+        [COMPUTE_F32] = multiply_f32, [COMPUTE_BF16] = multiply_bf16, [COMPUTE_INT8] = multiply_int8};
     if (HAS_TILES && fills_tiles(product))
         ISA(linear_tiles)(product);
     else

@@ -9,10 +9,10 @@
  * fit in bf16, or only their upper halves. */
 enum { HALVES = HAS_TILES || HAS_BF16_DOT };
 
-size_t ISA(row_bytes)(enum kernel_type type, size_t k)
+size_t ISA(row_bytes)(enum compute_type type, size_t k)
 {
     size_t int8_bytes = HAS_DOT ? 1 : 2, bf16_bytes = HALVES ? 2 : 4;
-    size_t bytes = type == KERNEL_INT8 ? int8_bytes : type == KERNEL_BF16 ? bf16_bytes : 4;
+    size_t bytes = type == COMPUTE_INT8 ? int8_bytes : type == COMPUTE_BF16 ? bf16_bytes : 4;
     return kernel_depth(type, k) * bytes;
 }
 
@@ -62,7 +62,7 @@ static float quantize_row(size_t k, const float *x, char *row)
 {
     float largest = largest_magnitude(k, x);
     float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
-    for (size_t i = 0; i < kernel_depth(KERNEL_INT8, k); i += LANES)
+    for (size_t i = 0; i < kernel_depth(COMPUTE_INT8, k); i += LANES)
         put_int8(round_to_int(load_part(x, i, k) * inverse), row, i);
     return largest / 127.0f;
 }
@@ -70,7 +70,7 @@ static float quantize_row(size_t k, const float *x, char *row)
 static void round_row(size_t k, const float *x, char *row)
 {
     typedef int16_t halves __attribute__((vector_size(2 * LANES)));
-    for (size_t i = 0; i < kernel_depth(KERNEL_BF16, k); i += LANES) {
+    for (size_t i = 0; i < kernel_depth(COMPUTE_BF16, k); i += LANES) {
         vi bits = to_bf16(load_part(x, i, k));
         if (HALVES) {
             halves upper = __builtin_convertvector(bits >> 16, halves);
@@ -81,14 +81,14 @@ static void round_row(size_t k, const float *x, char *row)
     }
 }
 
-void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+void ISA(pack_rows)(enum compute_type type, size_t m, size_t k, const float *x, size_t x_stride,
                     void *rows, float *scales)
 {
     char *row = rows;
     for (size_t i = 0; i < m; i++, x += x_stride, row += ISA(row_bytes)(type, k)) {
-        if (type == KERNEL_INT8)
+        if (type == COMPUTE_INT8)
             scales[i] = quantize_row(k, x, row);
-        else if (type == KERNEL_BF16)
+        else if (type == COMPUTE_BF16)
             round_row(k, x, row);
         else
             memcpy(row, x, k * sizeof(*x));

@@ -64,7 +64,7 @@ ALWAYS_INLINE void fetch_ahead(const struct block *b, size_t i)
 
 #define DOT(sum, x, w)                                                                             \
     do {                                                                                           \
-        if (type == KERNEL_INT8) {                                                                 \
+        if (type == COMPUTE_INT8) {                                                                 \
             tile_dot_bytes(sum, x, w);                                                             \
         } else {                                                                                   \
             tile_dot_bf16(sum, x, w);                                                              \
@@ -72,7 +72,7 @@ ALWAYS_INLINE void fetch_ahead(const struct block *b, size_t i)
     } while (0)
 
 /* Tiles 0-3 are the sums, 4 and 5 x, 6 and 7 the panels. */
-ALWAYS_INLINE void sum_block(enum kernel_type type, bool two_rows, bool two_columns,
+ALWAYS_INLINE void sum_block(enum compute_type type, bool two_rows, bool two_columns,
                              const struct block *b, float sums[][BLOCK_COLUMNS])
 {
     const size_t sums_stride = BLOCK_COLUMNS * sizeof(float);
@@ -102,7 +102,7 @@ ALWAYS_INLINE void sum_block(enum kernel_type type, bool two_rows, bool two_colu
     tile_store(3, sums[TILE_ROWS] + KERNEL_PANEL, sums_stride);
 }
 
-ALWAYS_INLINE void multiply_block(enum kernel_type type, const struct product *p, size_t row,
+ALWAYS_INLINE void multiply_block(enum compute_type type, const struct product *p, size_t row,
                                   size_t column)
 {
     float sums[BLOCK_ROWS][BLOCK_COLUMNS] __attribute__((aligned(KERNEL_ROW_BYTES)));
@@ -126,10 +126,10 @@ void ISA(linear_tiles)(const struct product *product)
     tiles_configure();
     for (size_t column = 0; column < product->w.n; column += BLOCK_COLUMNS) {
         for (size_t row = 0; row < product->m; row += BLOCK_ROWS) {
-            if (product->w.type == KERNEL_INT8)
-                multiply_block(KERNEL_INT8, product, row, column);
+            if (product->w.type == COMPUTE_INT8)
+                multiply_block(COMPUTE_INT8, product, row, column);
             else
-                multiply_block(KERNEL_BF16, product, row, column);
+                multiply_block(COMPUTE_BF16, product, row, column);
         }
     }
 }

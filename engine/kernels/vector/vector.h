@@ -9,15 +9,15 @@
 #define ISA_JOIN(name, isa) ISA_JOIN_(name, isa)
 #define ISA(name) ISA_JOIN(name, ISA_NAME) /* linear_avx2, ... */
 
-size_t ISA(row_bytes)(enum kernel_type type, size_t k);
-void ISA(pack_rows)(enum kernel_type type, size_t m, size_t k, const float *x, size_t x_stride,
+size_t ISA(row_bytes)(enum compute_type type, size_t k);
+void ISA(pack_rows)(enum compute_type type, size_t m, size_t k, const float *x, size_t x_stride,
                     void *rows, float *scales);
 void ISA(linear)(const struct product *product);
 void ISA(layer_norm)(size_t m, size_t c, const float *x, const float *gain, const float *bias,
                      float epsilon, float *y);
 void ISA(lstm_cell)(size_t c, const float *gates, const float *before, float *after, float *hidden);
-void ISA(store_row)(enum kernel_type type, size_t n, const float *x, float *row);
-void ISA(scores_rows)(enum kernel_type type, size_t l, size_t n, const float *query,
+void ISA(store_row)(enum compute_type type, size_t n, const float *x, float *row);
+void ISA(scores_rows)(enum compute_type type, size_t l, size_t n, const float *query,
                       const float *cache, const int32_t *rows, size_t stride, float *scores);
 void ISA(area_coverage)(size_t l, const struct area_rule *rule, float *scores, float *scratch);
 void ISA(plane_coverage)(size_t l, size_t seen, const struct area_rule *rule, float *planes,
@@ -26,7 +26,7 @@ void ISA(area_deviations)(size_t n, int count, const struct area_ends *sums,
                           const struct area_ends *squares, float *deviations);
 void ISA(area_hidden)(size_t m, size_t d, float share, const float *windows, const float *constants,
                       float *hidden);
-void ISA(context_rows)(enum kernel_type type, size_t l, size_t n, const float *coverage,
+void ISA(context_rows)(enum compute_type type, size_t l, size_t n, const float *coverage,
                        const float *cache, const int32_t *rows, size_t stride, float *out);
 void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_scan *scan);
 

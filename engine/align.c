@@ -1,0 +1,58 @@
+#include "align.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+/* Tokens joined with spaces. */
+static void place_tokens(const struct tokenizer *tokenizer,
+                         const struct sentence_hypothesis *hypothesis, struct acre_range *ranges)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < hypothesis->n_tokens; i++) {
+        size_t bytes = strlen(tokenizer_token(tokenizer, hypothesis->tokens[i]));
+        ranges[i] = (struct acre_range){at, bytes};
+        at += bytes + 1;
+    }
+}
+
+static int place_target(const struct tokenizer *tokenizer, const struct aligned_sentence *sentence,
+                        struct acre_range *ranges, struct acre_err *err)
+{
+    const struct sentence_hypothesis *hypothesis = sentence->hypothesis;
+    if (!sentence->is_tokens)
+        return tokenizer_target_ranges(tokenizer, hypothesis->tokens, hypothesis->n_tokens,
+                                       sentence->target + sentence->in_target.first,
+                                       sentence->in_target.n_bytes, ranges, err);
+    place_tokens(tokenizer, hypothesis, ranges);
+    return 0;
+}
+
+static struct acre_range within(struct acre_range part, struct acre_range range)
+{
+    return (struct acre_range){part.first + range.first, range.n_bytes};
+}
+
+int align_sentence(const struct tokenizer *tokenizer, const struct aligned_sentence *sentence,
+                   struct acre_alignment *alignments, struct acre_err *err)
+{
+    const struct sentence_hypothesis *hypothesis = sentence->hypothesis;
+    size_t n = hypothesis->n_tokens, n_source = sentence->n_source;
+    struct acre_range *source = mem_alloc((n_source + n) * sizeof(*source));
+    if (!source)
+        return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a sentence");
+    struct acre_range *target = source + n_source;
+    int status = tokenizer_source_ranges(tokenizer, sentence->source + sentence->in_source.first,
+                                         sentence->in_source.n_bytes, sentence->is_tokens, n_source,
+                                         source, err);
+    if (status == 0)
+        status = place_target(tokenizer, sentence, target, err);
+    for (size_t i = 0; i < n && status == 0; i++) {
+        struct acre_range from = source[hypothesis->alignment[i]];
+        alignments[i] = (struct acre_alignment){.source = within(sentence->in_source, from),
+                                                .target = within(sentence->in_target, target[i])};
+    }
+    mem_free(source);
+    return status;
+}

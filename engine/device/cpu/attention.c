@@ -1,0 +1,247 @@
+/* The CPU backend's attention, by the scores identity of area attention: the products are those of
+ * regular attention (queries with packed keys, coverage with packed values), and between them every
+ * score row is replaced by the coverage of its items. Sums are float32; keys and values are that,
+ * too, or bfloat16, which halves what attention reads.
+ */
+#include "device/cpu/attention.h"
+
+#include <string.h>
+
+#include "device/cpu/area_keys.h"
+#include "device/cpu/area_steps.h"
+#include "device/cpu/areas.h"
+
+static void attend_head(struct stream *stream, const struct attention *attention,
+                        const struct head_queries *queries, const struct head_memory *memory,
+                        float *context, size_t context_stride)
+{
+    size_t d = attention->head_width, length = memory->length, lp = kernel_padded(length);
+    if (!cpu_is_plain(attention)) {
+        cpu_areas_attend(stream, attention, queries, memory, context, context_stride);
+        return;
+    }
+    cpu_fetch_half(memory, 0);
+    cpu_attention_product(stream, attention->type, queries->n, length, d, queries->query,
+                          queries->stride, memory->keys, stream->scores, lp);
+    for (size_t row = 0; row < queries->n; row++) {
+        float *scores = stream->scores + row * lp;
+        size_t l = seen_by(queries, row, length);
+        stream->kernels->area_coverage(l, &attention->area, scores, stream->area);
+        memset(scores + l, 0, (lp - l) * sizeof(float));
+        cpu_add_item_weights(queries, row, l, scores);
+    }
+    cpu_fetch_half(memory, 1);
+    cpu_attention_product(stream, attention->type, queries->n, d, length, stream->scores, lp,
+                          memory->values, context, context_stride);
+}
+
+static size_t query_block(size_t n_rows, size_t row)
+{
+    return n_rows - row < CPU_QUERY_BLOCK ? n_rows - row : CPU_QUERY_BLOCK;
+}
+
+static void attend_sentence(struct stream *stream, const struct attention *attention, bool causal,
+                            size_t length, const float *qkv, float *context)
+{
+    size_t d = attention->head_width, c = attention->n_heads * d;
+    float *keys = stream->areas.keys, *values = stream->areas.values;
+    struct head_memory memory = {.keys = keys, .values = values, .length = length};
+    for (size_t offset = 0; offset < c; offset += d) {
+        struct head_rows rows = {qkv + c + offset, qkv + 2 * c + offset, 3 * c, 3 * c};
+        cpu_areas_pack(stream, attention, length, &rows, keys, values);
+        for (size_t row = 0; row < length; row += CPU_QUERY_BLOCK) {
+            struct head_queries queries = {
+                .n = query_block(length, row),
+                .query = qkv + row * 3 * c + offset,
+                .stride = 3 * c,
+                .for_keys_stride = 3 * c,
+                .causal = causal,
+                .seen = row + 1,
+            };
+            queries.for_keys = cpu_area_key_query(stream, attention->key, queries.n, queries.query,
+                                                  &queries.for_keys_stride);
+            attend_head(stream, attention, &queries, &memory, context + row * c + offset, c);
+        }
+    }
+}
+
+void cpu_attend(struct stream *stream, const struct attention *attention, bool causal,
+                size_t n_sentences, const size_t *first, const float *qkv, float *context)
+{
+    size_t c = attention->n_heads * attention->head_width;
+    for (size_t b = 0; b < n_sentences; b++)
+        attend_sentence(stream, attention, causal, first[b + 1] - first[b], qkv + first[b] * 3 * c,
+                        context + first[b] * c);
+}
+
+/* A cache row is the keys of all heads, then the values, each head padded with zeros. */
+size_t cpu_cache_row_floats(const struct attention *attention)
+{
+    if (!cpu_is_plain(attention))
+        return cpu_areas_cache_row_floats(attention);
+    return 2 * attention->n_heads * kernel_cache_floats(attention->type, attention->head_width);
+}
+
+/* x[d] with zeros after it up to dp. */
+static const float *padded(size_t d, size_t dp, const float *x, float *scratch)
+{
+    if (d == dp)
+        return x;
+    memcpy(scratch, x, d * sizeof(*x));
+    memset(scratch + d, 0, (dp - d) * sizeof(*x));
+    return scratch;
+}
+
+/* Keys and values of all heads stand one behind the other, in qkv as in the row. */
+static void store_step(struct stream *stream, const struct attention *attention,
+                       const float *keys_values, float *row)
+{
+    size_t d = attention->head_width, dp = kernel_cache_padded(attention->type, d);
+    for (size_t h = 0; h < 2 * attention->n_heads; h++)
+        stream->kernels->store_row(attention->type, dp,
+                                   padded(d, dp, keys_values + h * d, stream->query),
+                                   row + h * kernel_cache_floats(attention->type, d));
+}
+
+/* What a head reads for row r, if there is such a row: its items' keys and values, `stride` floats
+ * apart. */
+static inline __attribute__((always_inline)) void fetch_items(const struct step_rows *rows,
+                                                              size_t r, const float *keys,
+                                                              const float *values, size_t stride,
+                                                              size_t n_floats)
+{
+    int32_t length = r < rows->n_rows ? rows->lengths[r] : 0;
+    for (int32_t i = 0; i < length; i++) {
+        size_t offset = (size_t)rows->paths[r][i] * stride;
+        cpu_fetch(keys + offset, n_floats);
+        cpu_fetch(values + offset, n_floats);
+    }
+}
+
+static void attend_step_row(struct stream *stream, const struct attention *attention,
+                            const struct step_rows *rows, size_t r, float *cache, const float *qkv,
+                            float *context)
+{
+    enum compute_type type = attention->type;
+    const int32_t *path = rows->paths[r];
+    size_t length = (size_t)rows->lengths[r];
+    size_t d = attention->head_width, dp = kernel_cache_padded(type, d);
+    size_t slice = kernel_cache_floats(type, d), stride = cpu_cache_row_floats(attention);
+    const float *values = cache + attention->n_heads * slice;
+    store_step(stream, attention, qkv + attention->n_heads * d,
+               cache + (size_t)path[length - 1] * stride);
+    for (size_t h = 0; h < attention->n_heads; h++, cache += slice, values += slice) {
+        const float *query = padded(d, dp, qkv + h * d, stream->query);
+        fetch_items(rows, r + 1, cache, values, stride, slice);
+        float *out = d == dp ? context + h * d : stream->query + dp;
+        stream->kernels->scores_rows(type, length, dp, query, cache, path, stride, stream->scores);
+        stream->kernels->area_coverage(length, &attention->area, stream->scores, stream->area);
+        stream->kernels->context_rows(type, length, dp, stream->scores, values, path, stride, out);
+        if (d < dp)
+            memcpy(context + h * d, out, d * sizeof(float));
+    }
+}
+
+void cpu_attend_step(struct stream *stream, const struct attention *attention,
+                     const struct step_rows *rows, float *cache, const float *qkv, float *context)
+{
+    size_t c = attention->n_heads * attention->head_width;
+    for (size_t r = 0; r < rows->n_rows; r++) {
+        size_t length = (size_t)rows->lengths[r];
+        if (cpu_is_plain(attention))
+            attend_step_row(stream, attention, rows, r, cache, qkv + r * 3 * c, context + r * c);
+        else
+            cpu_areas_attend_step(stream, attention, rows->paths[r], length, cache, qkv + r * 3 * c,
+                                  context + r * c);
+    }
+}
+
+/* Per head: keys, then values. */
+static size_t head_floats(const struct attention *attention, size_t length)
+{
+    return cpu_areas_key_floats(attention, length) + cpu_areas_value_floats(attention, length);
+}
+
+size_t cpu_memory_floats(const struct attention *attention, size_t length)
+{
+    return attention->n_heads * head_floats(attention, length);
+}
+
+void cpu_store_memory(struct stream *stream, const struct attention *attention, size_t length,
+                      const float *keys, size_t key_stride, const float *values,
+                      size_t value_stride, float *memory)
+{
+    size_t d = attention->head_width, c = attention->n_heads * d;
+    for (size_t offset = 0; offset < c; offset += d, memory += head_floats(attention, length)) {
+        struct head_rows rows = {keys + offset, values + offset, key_stride, value_stride};
+        cpu_areas_pack(stream, attention, length, &rows, memory,
+                       memory + cpu_areas_key_floats(attention, length));
+    }
+}
+
+static struct head_memory head_of(const struct attention *attention, size_t head, size_t length,
+                                  const float *memory)
+{
+    const float *keys = memory + head * head_floats(attention, length);
+    return (struct head_memory){
+        .keys = keys,
+        .values = keys + cpu_areas_key_floats(attention, length),
+        .length = length,
+    };
+}
+
+/* After a sentence's last head the first one of the next sentence is read, if there is one. */
+static void set_next(const struct attention *attention, size_t head, const struct memory_rows *next,
+                     struct head_memory *memory)
+{
+    bool is_last = head + 1 == attention->n_heads;
+    size_t n_floats = head_floats(attention, memory->length);
+    if (is_last && !next)
+        return;
+    memory->next = is_last ? next->memory : memory->keys + n_floats;
+    memory->n_next = is_last ? head_floats(attention, next->length) : n_floats;
+}
+
+/* All heads of n queries of one sentence, from row `row` on; query[R,C]. */
+static void attend_rows(struct stream *stream, const struct attention *attention, size_t row,
+                        size_t n, const struct memory_rows *rows, const struct memory_rows *next,
+                        const float *query, float *context)
+{
+    size_t d = attention->head_width, c = attention->n_heads * d, stride = d;
+    query += row * c;
+    context += row * c;
+    const float *for_keys =
+        cpu_area_key_query(stream, attention->key, n * attention->n_heads, query, &stride);
+    for (size_t h = 0; h < attention->n_heads; h++) {
+        struct head_memory memory = head_of(attention, h, rows->length, rows->memory);
+        set_next(attention, h, next, &memory);
+        struct head_queries queries = {.n = n,
+                                       .query = query + h * d,
+                                       .for_keys = for_keys + h * d,
+                                       .stride = c,
+                                       .for_keys_stride = c,
+                                       .item_stride = rows->length};
+        if (rows->item_weights)
+            queries.item_weights = rows->item_weights + (row - rows->first_row) * rows->length;
+        attend_head(stream, attention, &queries, &memory, context + h * d, c);
+    }
+}
+
+void cpu_attend_memory(struct stream *stream, const struct attention *attention, size_t n_sentences,
+                       const struct memory_rows *rows, const float *query, float *context)
+{
+    for (size_t b = 0; b < n_sentences; b++) {
+        size_t end = rows[b].first_row + rows[b].n_rows;
+        const struct memory_rows *next = b + 1 < n_sentences ? &rows[b + 1] : NULL;
+        for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK)
+            attend_rows(stream, attention, row, query_block(end, row), &rows[b], next, query,
+                        context);
+    }
+}
+
+void cpu_memory_weights(struct stream *stream, const struct attention *attention, size_t head,
+                        size_t length, const float *memory, const float *query, float *weights)
+{
+    struct head_memory one = head_of(attention, head, length, memory);
+    cpu_areas_weights(stream, attention, &one, query, weights);
+}

@@ -1,0 +1,196 @@
+/* The CPU backend's weights: quantised and packed once, when a model is loaded. */
+#include "device/cpu/weights.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+void cpu_weight_close(struct weight *weight)
+{
+    if (!weight)
+        return;
+    arena_close(&weight->arena);
+    mem_free(weight);
+}
+
+void cpu_weights_order(struct device *device, struct weight *const *weights, size_t n)
+{
+    (void)device;
+    for (size_t i = 0; i < n; i++)
+        weights[i]->next = weights[(i + 1) % n];
+}
+
+static void place_weight(struct weight *weight)
+{
+    struct packed *packed = &weight->packed;
+    struct arena *arena = &weight->arena;
+    size_t padded = kernel_padded(packed->n);
+    bool is_int8 = packed->type == COMPUTE_INT8;
+    packed->panels =
+        arena_take(arena, padded / KERNEL_PANEL, kernel_panel_bytes(packed->type, packed->k));
+    packed->bias = arena_take(arena, padded, sizeof(float));
+    packed->scales = is_int8 ? arena_take(arena, padded, sizeof(float)) : NULL;
+    packed->sums = is_int8 ? arena_take(arena, padded, sizeof(int32_t)) : NULL;
+}
+
+static void scale_row(size_t n, float scale, float *row)
+{
+    for (size_t i = 0; i < n && scale != 1.0f; i++)
+        row[i] *= scale;
+}
+
+static size_t part_columns(const struct weight_part *part)
+{
+    return part->n_columns > 0 ? part->n_columns : part->weight.shape[1];
+}
+
+/* rows[n,k], of the columns that are meant. */
+static void read_rows(const struct weight_part *part, size_t first, size_t n, size_t k, float *rows)
+{
+    size_t columns = part->weight.shape[1];
+    if (k == columns)
+        tensor_read(&part->weight, first * k, n * k, rows);
+    else
+        for (size_t row = 0; row < n; row++)
+            tensor_read(&part->weight, (first + row) * columns + part->first_column, k,
+                        rows + row * k);
+}
+
+/* Some rows of a tensor at a time, so that the float32 copy of a large matrix never exists.
+ * `first` is the part's first column in the joined weight. */
+static void pack_part(const struct weight_part *part, struct weight *weight, size_t first,
+                      float *rows)
+{
+    const struct packed *packed = &weight->packed;
+    size_t n = part->weight.shape[0], k = packed->k;
+    char *panels = (char *)(uintptr_t)packed->panels; /* ours: packed is how kernels see it */
+    for (size_t row = 0; row < n; row++) {
+        size_t column = first + row, in_block = row % KERNEL_PANEL;
+        size_t left = n - row < KERNEL_PANEL ? n - row : KERNEL_PANEL;
+        if (in_block == 0) {
+            read_rows(part, row, left, k, rows);
+            scale_row(left * k, part->scale, rows);
+        }
+        char *panel = panels + column / KERNEL_PANEL * kernel_panel_bytes(packed->type, k);
+        float *scale = packed->scales ? (float *)packed->scales + column : NULL;
+        int32_t *sum = packed->sums ? (int32_t *)packed->sums + column : NULL;
+        kernels_pack_column(packed->type, k, rows + in_block * k, column % KERNEL_PANEL, panel,
+                            scale, sum);
+    }
+    if (part->bias.data) {
+        tensor_read(&part->bias, 0, n, (float *)packed->bias + first);
+        scale_row(n, part->scale, (float *)packed->bias + first);
+    }
+}
+
+int cpu_weight_open(struct device *device, enum compute_type type, const struct weight_part *parts,
+                    size_t n_parts, struct weight **out)
+{
+    (void)device;
+    struct weight *weight = mem_calloc(1, sizeof(*weight));
+    if (!weight)
+        return ACRE_ENOMEM;
+    weight->packed.type = type;
+    weight->packed.k = part_columns(&parts[0]);
+    for (size_t i = 0; i < n_parts; i++)
+        weight->packed.n += parts[i].weight.shape[0];
+    float *rows = mem_alloc(KERNEL_PANEL * weight->packed.k * sizeof(*rows));
+    place_weight(weight);
+    if (!rows || arena_open(&weight->arena) != 0) {
+        mem_free(rows);
+        cpu_weight_close(weight);
+        return ACRE_ENOMEM;
+    }
+    place_weight(weight);
+    for (size_t i = 0, first = 0; i < n_parts; first += parts[i].weight.shape[0], i++)
+        pack_part(&parts[i], weight, first, rows);
+    mem_free(rows);
+    *out = weight;
+    return 0;
+}
+
+void cpu_norm_close(struct norm *norm)
+{
+    if (norm)
+        mem_free(norm->gain);
+    mem_free(norm);
+}
+
+int cpu_norm_open(struct device *device, const struct tensor *gain, const struct tensor *bias,
+                  struct norm **out)
+{
+    (void)device;
+    struct norm *norm = mem_calloc(1, sizeof(*norm));
+    if (!norm)
+        return ACRE_ENOMEM;
+    norm->c = tensor_count(gain);
+    norm->gain = mem_alloc(2 * norm->c * sizeof(float));
+    if (!norm->gain) {
+        cpu_norm_close(norm);
+        return ACRE_ENOMEM;
+    }
+    norm->bias = norm->gain + norm->c;
+    tensor_read(gain, 0, norm->c, norm->gain);
+    tensor_read(bias, 0, norm->c, norm->bias);
+    *out = norm;
+    return 0;
+}
+
+/* The table stays in the mapped file. */
+static ptrdiff_t table_bytes(const struct embedding *embedding)
+{
+    return (ptrdiff_t)(tensor_count(&embedding->table) * dtype_bytes(embedding->table.dtype));
+}
+
+void cpu_embedding_close(struct embedding *embedding)
+{
+    if (!embedding)
+        return;
+    mem_note(-table_bytes(embedding));
+    mem_free(embedding->positions);
+    mem_free(embedding);
+}
+
+/* Column c of the sines has the angle position / 10000^(2c / C), and so has the cosine C/2 on. From
+ * position to position the two are turned: a call of sin() for each would be a tenth of the time in
+ * which a server gets ready. */
+static void fill_positions(size_t n_positions, size_t c, float *out)
+{
+    size_t n_sines = (c + 1) / 2;
+    for (size_t i = 0; i < n_sines; i++) {
+        double frequency = pow(10000.0, -2.0 * (double)i / (double)c);
+        double turn_sine = sin(frequency), turn_cosine = cos(frequency), sine = 0.0, cosine = 1.0;
+        for (float *row = out; row < out + n_positions * c; row += c) {
+            row[i] = (float)sine;
+            if (n_sines + i < c)
+                row[n_sines + i] = (float)cosine;
+            double turned = sine * turn_cosine + cosine * turn_sine;
+            cosine = cosine * turn_cosine - sine * turn_sine;
+            sine = turned;
+        }
+    }
+}
+
+int cpu_embedding_open(struct device *device, const struct tensor *table, float scale,
+                       size_t n_positions, struct embedding **out)
+{
+    (void)device;
+    size_t c = table->shape[1];
+    struct embedding *embedding = mem_calloc(1, sizeof(*embedding));
+    if (!embedding)
+        return ACRE_ENOMEM;
+    embedding->table = *table;
+    embedding->scale = scale;
+    mem_note(table_bytes(embedding));
+    if (n_positions > 0)
+        embedding->positions = mem_alloc(n_positions * c * sizeof(float));
+    if (n_positions > 0 && !embedding->positions) {
+        cpu_embedding_close(embedding);
+        return ACRE_ENOMEM;
+    }
+    if (n_positions > 0)
+        fill_positions(n_positions, c, embedding->positions);
+    *out = embedding;
+    return 0;
+}

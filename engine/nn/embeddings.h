@@ -1,0 +1,21 @@
+/* embeddings.h - embeddings and output layer, which every network has. Private to nn/. */
+#ifndef NN_EMBEDDINGS_H
+#define NN_EMBEDDINGS_H
+
+#include "device/device.h"
+#include "model/config.h"
+#include "model/safetensors.h"
+
+struct embeddings {
+    struct embedding *source, *target; /* the same pointer if shared */
+    struct weight *output;             /* [V,C] with final_logits_bias */
+};
+
+/* n_positions: of the position table that embeddings are added to; 0: none is. embeddings_fini()
+ * frees what is there either way. */
+int embeddings_bind(struct embeddings *embeddings, struct device *device,
+                    const struct config *config, const struct safetensors *weights,
+                    size_t n_positions, struct acre_err *err);
+void embeddings_fini(struct embeddings *embeddings, struct device *device);
+
+#endif

@@ -1,0 +1,20 @@
+/* compute.h - what products are computed in, and what follows them. */
+#ifndef TENSOR_COMPUTE_H
+#define TENSOR_COMPUTE_H
+
+#include <stdbool.h>
+
+enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_SWISH, ACTIVATION_GELU };
+
+/* What the operands of a product are made of. bf16: both are rounded to bfloat16, products and sums
+ * are float32. int8: weights are integers of up to 127 times a scale per column, rows of x likewise
+ * with a scale per row; sums are exact. */
+enum compute_type { COMPUTE_F32, COMPUTE_BF16, COMPUTE_INT8 };
+enum { COMPUTE_TYPES = COMPUTE_INT8 + 1 };
+
+const char *compute_type_name(enum compute_type type); /* "f32", "bf16", "int8" */
+
+/* False if no type is called so. */
+bool compute_type_parse(const char *name, enum compute_type *type);
+
+#endif

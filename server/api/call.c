@@ -1,0 +1,229 @@
+/* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), choose(),
+ * translate_start() ... on_translated() -> the dialect's render() -> reply.
+ *
+ * Failure modes: anything wrong with the request is refused before it is queued. on_give_up() ends
+ * a call at its deadline, when its client left, or when the server stops; while a thread of the
+ * pool reads the body, which goes with the request, that waits until it has read it. */
+#include "api/call.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/reply.h"
+#include "serve/languages.h"
+
+enum { SMALL_BODY_BYTES = 16384 }; /* read by the loop itself, in a tenth of a millisecond */
+
+static void free_call(struct call *call)
+{
+    translate_close(call->translate);
+    fields_fini(&call->fields);
+    free(call->request.texts);
+    free(call);
+}
+
+static void end_with_error(struct call *call, struct srv_error *error)
+{
+    call->dialect->word(call, error);
+    reply_error(call->http, error);
+    free_call(call);
+}
+
+/* ---- Choosing a model ------------------------------------------------------------------------ */
+
+static int must_match(const char *field, const char *wanted, const char *has,
+                      const struct acre_model_info *info, struct srv_error *error)
+{
+    if (!wanted || strcasecmp(wanted, has) == 0)
+        return 0;
+    return error_field(error, "model_mismatch", field,
+                       "expected %s as in model %.100s, found %.60s", has, info->name, wanted);
+}
+
+static int choose_by_name(struct call *call, struct acre_model **model, struct srv_error *error)
+{
+    const struct srv_translate *request = &call->request;
+    const struct acre_model_info *info;
+    char names[256];
+
+    *model = models_find_name(&call->server->models, request->model_name);
+    if (!*model) {
+        models_list_names(&call->server->models, names, sizeof(names));
+        return error_reply(error, call->name ? 404 : 400, "unknown_model",
+                           "model: expected one of %s, found %.100s", names, request->model_name);
+    }
+    info = acre_model_info(*model);
+    if (request->source && strcasecmp(request->source, "auto") == 0)
+        call->request.source = NULL; /* the model tells */
+    if (must_match("source", request->source, info->source, info, error) != 0 ||
+        must_match("target", request->target, info->target, info, error) != 0)
+        return -1;
+    return must_match("level", request->level, info->level, info, error);
+}
+
+/* There is no detection, and an assumed language would be a lie to clients that show it. */
+static int refuse_auto(const struct models *models, struct srv_error *error)
+{
+    char sources[128];
+
+    models_list_sources(models, sources, sizeof(sources));
+    return error_reply(error, 400, "detection_not_supported",
+                       "auto is not supported: this server does not detect languages; give the "
+                       "source language (%s)",
+                       sources);
+}
+
+static int choose_by_pair(struct call *call, struct acre_model **model, struct srv_error *error)
+{
+    const struct srv_translate *request = &call->request;
+    const char *source = request->source, *target = request->target;
+    enum models_match match;
+
+    if (strcasecmp(source, "auto") == 0)
+        return refuse_auto(&call->server->models, error);
+    match = models_find_pair(&call->server->models, source, target, request->level, model);
+    if (match == MODELS_NO_SOURCE || match == MODELS_NO_TARGET)
+        return error_field(error, "language_not_supported",
+                           match == MODELS_NO_SOURCE ? "source" : "target",
+                           "expected a language of this server, found %.60s",
+                           match == MODELS_NO_SOURCE ? source : target);
+    if (match == MODELS_NO_LEVEL)
+        return error_reply(error, 400, "level_not_available",
+                           "level %s is not available from %s (%.10s) to %s (%.10s)",
+                           request->level, languages_name(source), source, languages_name(target),
+                           target);
+    if (match == MODELS_NO_PAIR)
+        return error_reply(error, 400, "pair_not_available",
+                           "%s (%.10s) is not available as a target language from %s (%.10s)",
+                           languages_name(target), target, languages_name(source), source);
+    return 0;
+}
+
+/* How long a translation may be is the model's to say. */
+static int choose(struct call *call, struct acre_model **model, struct srv_error *error)
+{
+    int max_length;
+
+    if ((call->request.model_name ? choose_by_name(call, model, error)
+                                  : choose_by_pair(call, model, error)) != 0)
+        return -1;
+    max_length = acre_model_info(*model)->decoding.max_length;
+    return fields_int(&call->fields, "max_length", 1, max_length, &call->request.max_length, error);
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static void on_translated(void *user)
+{
+    struct call *call = user;
+    struct srv_error error;
+
+    if (translate_error(call->translate, &error) != 0) {
+        end_with_error(call, &error);
+        return;
+    }
+    reply_json(call->http, 200, call->dialect->render(call));
+    free_call(call);
+}
+
+static void give_up(struct call *call, enum http_give_up why)
+{
+    struct srv_error error;
+
+    if (why == HTTP_DEADLINE)
+        error_reply(&error, 504, "deadline_exceeded",
+                    "The translation was not finished within %llu ms",
+                    (unsigned long long)call->request.timeout_ms);
+    else if (why == HTTP_SHUTDOWN)
+        error_from_engine(&error, ACRE_ECLOSED, NULL);
+    else
+        error_from_engine(&error, ACRE_ECANCELLED, NULL); /* to nobody */
+    end_with_error(call, &error);
+}
+
+static void on_give_up(void *user, enum http_give_up why)
+{
+    struct call *call = user;
+
+    if (!call->is_reading) {
+        give_up(call, why);
+        return;
+    }
+    call->is_given_up = true;
+    call->why = why;
+}
+
+static int start(struct call *call, struct srv_error *error)
+{
+    struct acre_model *model;
+
+    if (call->dialect->parse(call, error) != 0 || choose(call, &model, error) != 0)
+        return -1;
+    http_set_deadline(call->http, call->request.timeout_ms);
+    return translate_start(call->server->translator, &call->request, model, on_translated, call,
+                           &call->translate, error);
+}
+
+/* Any thread. */
+static void read_fields(struct call *call)
+{
+    call->rc = fields_read(&call->fields, call->http, call->dialect->fields, &call->error);
+}
+
+static void go_on(struct call *call)
+{
+    if (call->rc == 0)
+        call->rc = start(call, &call->error);
+    if (call->rc != 0)
+        end_with_error(call, &call->error);
+}
+
+/* Pool thread. */
+static void read_in_pool(uv_work_t *work)
+{
+    read_fields(work->data);
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+
+    (void)status;
+    call->is_reading = false;
+    call->server->n_reading--;
+    if (call->is_given_up)
+        give_up(call, call->why);
+    else
+        go_on(call);
+}
+
+void call_start(struct server *server, struct http_request *request, const char *name,
+                const struct dialect *dialect)
+{
+    struct call *call = calloc(1, sizeof(*call));
+    struct srv_error error;
+    size_t body_bytes;
+
+    if (!call) {
+        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        reply_error(request, &error);
+        return;
+    }
+    call->server = server;
+    call->http = request;
+    call->dialect = dialect;
+    call->name = name;
+    call->reading.data = call;
+    call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
+    http_await(request, call->request.timeout_ms, on_give_up, call);
+    http_body(request, &body_bytes);
+    if (body_bytes <= SMALL_BODY_BYTES) {
+        read_fields(call);
+        go_on(call);
+        return;
+    }
+    call->is_reading = true;
+    server->n_reading++;
+    uv_queue_work(server->loop, &call->reading, read_in_pool, on_read);
+}

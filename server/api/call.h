@@ -1,0 +1,50 @@
+/* call.h - the life of a translation call, the same in every dialect; and what a dialect is.
+ *
+ * call_start() awaits the request, reads its fields (a large body in a thread of the pool), lets
+ * the dialect parse them into one struct srv_translate, chooses the model, starts the translation,
+ * and replies with what the dialect renders, or with an error in its words. A dialect is a table of
+ * what is its own; nothing outside of its file knows its words. Loop thread, but for reading.
+ */
+#ifndef SERVER_API_CALL_H
+#define SERVER_API_CALL_H
+
+#include "api/fields.h"
+#include "serve/server.h"
+
+struct dialect;
+
+struct call {
+    struct server *server;
+    struct http_request *http;
+    const struct dialect *dialect;
+    const char *name;             /* of the model, in the path; or NULL. Lives with the request */
+    struct fields fields;         /* owns the strings of `request` */
+    struct srv_translate request; /* `texts` owned */
+    struct translate *translate;  /* owned, once started */
+
+    /* What a dialect's parse() leaves for its render(). */
+    bool is_array; /* the texts came as one, so the reply has arrays */
+    bool wants_scores;
+    int n_alternatives;
+
+    uv_work_t reading;
+    bool is_reading;
+    bool is_given_up; /* meanwhile, and why: */
+    enum http_give_up why;
+    int rc; /* of reading, and then of starting */
+    struct srv_error error;
+};
+
+struct dialect {
+    const char *const *fields; /* the names of all, NULL at the end */
+    int (*parse)(struct call *call, struct srv_error *error);
+    json_t *(*render)(const struct call *call); /* NULL: no memory */
+    /* Puts an error into the dialect's own words; most are "field: expected this, found that". */
+    void (*word)(const struct call *call, struct srv_error *error);
+};
+
+/* Replies, now or later. `name` is the model's, or NULL. */
+void call_start(struct server *server, struct http_request *request, const char *name,
+                const struct dialect *dialect);
+
+#endif

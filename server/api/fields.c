@@ -1,0 +1,268 @@
+#include "api/fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/form.h"
+#include "common/options.h" /* one meaning of "a number" everywhere */
+#include "common/unicode.h"
+
+/* ---- Forms ----------------------------------------------------------------------------------- */
+
+static bool says(const char *content_type, const char *type)
+{
+    size_t n = strcspn(content_type, "; \t");
+
+    return n == strlen(type) && strncasecmp(content_type, type, n) == 0;
+}
+
+/* A body of any other type is none of a form's. NULL, or what is wrong. */
+static const char *read_form_body(struct form *form, const struct http_request *request)
+{
+    const char *content_type = http_header(request, "Content-Type");
+    size_t bytes;
+    const char *body = http_body(request, &bytes);
+
+    if (bytes == 0 || !content_type)
+        return NULL;
+    if (says(content_type, "application/x-www-form-urlencoded"))
+        form_add_urlencoded(form, body, bytes);
+    else if (says(content_type, "multipart/form-data"))
+        return form_add_multipart(form, content_type, body, bytes);
+    return NULL;
+}
+
+static size_t crlf_to_lf(char *text, size_t bytes)
+{
+    size_t out = 0;
+
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '\r' && i + 1 < bytes && text[i + 1] == '\n')
+            continue;
+        text[out++] = text[i] == '\r' ? '\n' : text[i];
+    }
+    text[out] = '\0';
+    return out;
+}
+
+static int form_to_object(struct form *form, json_t *object, struct srv_error *error)
+{
+    for (size_t i = 0; i < form->n_entries; i++) {
+        struct form_entry *e = &form->entries[i];
+        size_t bytes = crlf_to_lf(e->value, e->value_bytes);
+
+        unicode_scrub(e->key);
+        if (unicode_valid_bytes(e->value, bytes) != bytes || memchr(e->value, '\0', bytes))
+            return error_field(error, "invalid_parameter", e->key,
+                               "expected UTF-8 text, found other bytes");
+        if (json_object_set_new(object, e->key, json_stringn(e->value, bytes)) != 0)
+            return error_from_engine(error, ACRE_ENOMEM, NULL);
+    }
+    return 0;
+}
+
+static int read_form(struct fields *fields, const struct http_request *request,
+                     struct srv_error *error)
+{
+    struct form form = {.n_entries = 0};
+    const char *query = http_query(request), *wrong;
+    int rc;
+
+    form_add_urlencoded(&form, query, strlen(query));
+    wrong = read_form_body(&form, request);
+    fields->object = json_object();
+    if (form.no_memory || !fields->object)
+        rc = error_from_engine(error, ACRE_ENOMEM, NULL);
+    else if (form.has_too_many)
+        rc = error_reply(error, 400, "bad_form", "expected at most %d different fields, found more",
+                         FORM_MAX_KEYS);
+    else if (wrong)
+        rc = error_reply(error, 400, "bad_form", "%s", wrong);
+    else
+        rc = form_to_object(&form, fields->object, error);
+    form_fini(&form);
+    if (rc != 0)
+        fields_fini(fields);
+    return rc;
+}
+
+static int read_json(struct fields *fields, const struct http_request *request,
+                     struct srv_error *error)
+{
+    size_t bytes;
+    const char *body = http_body(request, &bytes);
+    json_error_t why;
+
+    fields->object = json_loadb(body, bytes, JSON_DECODE_ANY, &why);
+    if (!fields->object && json_error_code(&why) == json_error_out_of_memory)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    if (!fields->object)
+        return error_reply(error, 400, "invalid_json",
+                           "expected JSON, found something else in line %d, column %d: %s",
+                           why.line, why.column, why.text);
+    if (json_is_object(fields->object))
+        return 0;
+    fields_fini(fields);
+    return error_field(error, "invalid_json", "body", "expected an object, found something else");
+}
+
+/* application/json or anything+json, with or without parameters. */
+static bool says_json(const char *content_type)
+{
+    size_t n = content_type ? strcspn(content_type, "; \t") : 0;
+
+    return (n == 16 && strncasecmp(content_type, "application/json", n) == 0) ||
+           (n > 5 && strncasecmp(content_type + n - 5, "+json", 5) == 0);
+}
+
+/* What nobody reads is not kept: a body of many small values takes fifty times its size. */
+static void drop_unknown(struct fields *fields, const char *const *names)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(fields->object, next, key, value)
+    {
+        const char *const *name = names;
+
+        while (*name && strcmp(*name, key) != 0)
+            name++;
+        if (!*name)
+            json_object_del(fields->object, key);
+    }
+}
+
+int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
+                struct srv_error *error)
+{
+    int rc;
+
+    fields->object = NULL;
+    fields->is_json = says_json(http_header(request, "Content-Type"));
+    rc = fields->is_json ? read_json(fields, request, error) : read_form(fields, request, error);
+    if (rc == 0)
+        drop_unknown(fields, names);
+    return rc;
+}
+
+void fields_fini(struct fields *fields)
+{
+    json_decref(fields->object);
+    fields->object = NULL;
+}
+
+/* ---- Typed fields ---------------------------------------------------------------------------- */
+
+json_t *fields_find(const struct fields *fields, const char *name)
+{
+    json_t *value = json_object_get(fields->object, name);
+
+    return json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ? NULL
+                                                                                            : value;
+}
+
+static void describe(const json_t *value, char *text, size_t text_bytes)
+{
+    char *dump;
+
+    if (json_is_object(value) || json_is_array(value)) {
+        snprintf(text, text_bytes, "%s", json_is_object(value) ? "an object" : "an array");
+        return;
+    }
+    if (json_is_string(value)) {
+        snprintf(text, text_bytes, "\"%.60s\"", json_string_value(value));
+        return;
+    }
+    dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    snprintf(text, text_bytes, "%s", dump ? dump : "something else");
+    free(dump);
+}
+
+int fields_refuse(struct srv_error *error, const char *name, const char *expected,
+                  const json_t *found)
+{
+    char text[128];
+
+    describe(found, text, sizeof(text));
+    return error_field(error, "invalid_parameter", name, "expected %s, found %s", expected, text);
+}
+
+int fields_text(const struct fields *fields, const char *name, const char **value,
+                struct srv_error *error)
+{
+    const json_t *found = fields_find(fields, name);
+
+    if (!found)
+        return 0;
+    if (!json_is_string(found))
+        return fields_refuse(error, name, "a string", found);
+    *value = json_string_value(found);
+    return 0;
+}
+
+/* A form has no numbers: their digits are read by the rules of the options. */
+static bool number_of(const struct fields *fields, const json_t *found, enum option_type type,
+                      double *value)
+{
+    if (type == OPTION_INT ? json_is_integer(found) : json_is_number(found)) {
+        *value = json_number_value(found);
+        return true;
+    }
+    return !fields->is_json && json_is_string(found) &&
+           options_number(json_string_value(found), type, value);
+}
+
+int fields_int(const struct fields *fields, const char *name, int64_t min, int64_t max, int *value,
+               struct srv_error *error)
+{
+    const json_t *found = fields_find(fields, name);
+    char expected[80];
+    double number;
+
+    if (!found)
+        return 0;
+    snprintf(expected, sizeof(expected), "an integer from %lld to %lld", (long long)min,
+             (long long)max);
+    if (!number_of(fields, found, OPTION_INT, &number) || number < (double)min ||
+        number > (double)max || number != (double)(int64_t)number)
+        return fields_refuse(error, name, expected, found);
+    *value = (int)number;
+    return 0;
+}
+
+int fields_real(const struct fields *fields, const char *name, double min, double max,
+                double *value, struct srv_error *error)
+{
+    const json_t *found = fields_find(fields, name);
+    char expected[80];
+    double number;
+
+    if (!found)
+        return 0;
+    snprintf(expected, sizeof(expected), "a number from %g to %g", min, max);
+    if (!number_of(fields, found, OPTION_REAL, &number) || !(number >= min && number <= max))
+        return fields_refuse(error, name, expected, found);
+    *value = number;
+    return 0;
+}
+
+int fields_flag(const struct fields *fields, const char *name, bool *value, struct srv_error *error)
+{
+    const json_t *found = fields_find(fields, name);
+    const char *text;
+
+    if (!found)
+        return 0;
+    text = fields->is_json ? NULL : json_string_value(found);
+    if (json_is_true(found) || (text && (strcmp(text, "true") == 0 || strcmp(text, "1") == 0)))
+        *value = true;
+    else if (json_is_false(found) ||
+             (text && (strcmp(text, "false") == 0 || strcmp(text, "0") == 0)))
+        *value = false;
+    else
+        return fields_refuse(error, name, "true or false", found);
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* fields.h - the parameters of a request, whichever way they came.
+ *
+ * A JSON body gives its members, numbers and booleans as such. Any other request gives its query
+ * string and its urlencoded or multipart body merged, all values strings: the query wins, and the
+ * first of a repeated key. CRLF becomes LF in those, as browsers send it for a newline. Urlencoded
+ * bodies are read as Flask reads them; multipart bodies strictly (form.h).
+ * Reading may take long for a large body, and may be done by any thread; the rest on the loop's.
+ */
+#ifndef SERVER_API_FIELDS_H
+#define SERVER_API_FIELDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "http/http.h"
+
+struct fields {
+    json_t *object; /* owned; strings handed out live as long */
+    bool is_json;
+};
+
+/* Reads a request that is complete. Fields that are not among `names`, which NULL ends, are left
+ * out. */
+int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
+                struct srv_error *error);
+void fields_fini(struct fields *fields);
+
+/* NULL if the field is absent, null or an empty string: forms send those for what is not given. */
+json_t *fields_find(const struct fields *fields, const char *name);
+
+/* These leave *value alone if the field is not there, and refuse a wrong type or range. */
+int fields_text(const struct fields *fields, const char *name, const char **value,
+                struct srv_error *error);
+int fields_int(const struct fields *fields, const char *name, int64_t min, int64_t max, int *value,
+               struct srv_error *error);
+int fields_real(const struct fields *fields, const char *name, double min, double max,
+                double *value, struct srv_error *error);
+int fields_flag(const struct fields *fields, const char *name, bool *value,
+                struct srv_error *error);
+
+/* Refuses a field: "q[2]", "expected a string, found null". */
+int fields_refuse(struct srv_error *error, const char *name, const char *expected,
+                  const json_t *found);
+
+#endif

@@ -1,0 +1,248 @@
+/* Happy path: each pair or part is cut out, decoded, and added. Failure modes: too many keys or
+ * values, or no memory: a flag is set and the rest is left out; a multipart body that is not one is
+ * told apart from a form without fields. */
+#include "api/form.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void form_fini(struct form *form)
+{
+    for (size_t i = 0; i < form->n_entries; i++) {
+        free(form->entries[i].key);
+        free(form->entries[i].value);
+    }
+    form->n_entries = 0;
+}
+
+static char *copy(const char *text, size_t bytes)
+{
+    char *out = malloc(bytes + 1);
+
+    if (out) {
+        memcpy(out, text, bytes);
+        out[bytes] = '\0';
+    }
+    return out;
+}
+
+static bool has_key(const struct form *form, const char *key)
+{
+    for (size_t i = 0; i < form->n_entries; i++)
+        if (strcmp(form->entries[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Takes both; NULL is no memory. A key with a NUL byte is none that anybody asks for. */
+static void add(struct form *form, char *key, size_t key_bytes, char *value, size_t value_bytes)
+{
+    struct form_entry *entry = &form->entries[form->n_entries];
+
+    if (!key || !value) {
+        form->no_memory = true;
+    } else if (strlen(key) == key_bytes && !has_key(form, key)) {
+        if (form->n_entries < FORM_MAX_KEYS) {
+            *entry = (struct form_entry){key, value, value_bytes};
+            form->n_entries++;
+            return;
+        }
+        form->has_too_many = true;
+    }
+    free(key);
+    free(value);
+}
+
+/* Whether one more value may be added. */
+static bool may_add(struct form *form)
+{
+    if (++form->n_values > FORM_MAX_VALUES)
+        form->has_too_many = true;
+    return !form->has_too_many && !form->no_memory;
+}
+
+/* ---- Urlencoded ------------------------------------------------------------------------------ */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A copy in which "+" is a blank and "%XX" a byte. */
+static char *decode(const char *text, size_t bytes, size_t *out_bytes)
+{
+    char *out = malloc(bytes + 1);
+
+    *out_bytes = 0;
+    for (size_t i = 0; out && i < bytes; i++) {
+        int high = text[i] == '%' && i + 2 < bytes ? hex_digit(text[i + 1]) : -1;
+        int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+
+        if (low >= 0)
+            i += 2;
+        out[(*out_bytes)++] = low >= 0 ? (char)(high << 4 | low) : text[i] == '+' ? ' ' : text[i];
+    }
+    if (out)
+        out[*out_bytes] = '\0';
+    return out;
+}
+
+static void add_pair(struct form *form, const char *pair, size_t bytes)
+{
+    const char *equals = memchr(pair, '=', bytes);
+    const size_t key_bytes = equals ? (size_t)(equals - pair) : bytes;
+    size_t decoded_key, decoded_value = 0;
+    char *key = decode(pair, key_bytes, &decoded_key);
+    char *value = equals ? decode(equals + 1, bytes - key_bytes - 1, &decoded_value) : copy("", 0);
+
+    add(form, key, decoded_key, value, decoded_value);
+}
+
+void form_add_urlencoded(struct form *form, const char *text, size_t bytes)
+{
+    const char *end = text + bytes, *next;
+
+    for (const char *pair = text; pair < end; pair = next + 1) {
+        next = memchr(pair, '&', (size_t)(end - pair));
+        next = next ? next : end;
+        if (next == pair)
+            continue;
+        if (!may_add(form))
+            return;
+        add_pair(form, pair, (size_t)(next - pair));
+    }
+}
+
+/* ---- Multipart ------------------------------------------------------------------------------- */
+
+/* The value of a parameter of a header, e.g. of "; name=x" or "; NAME=\"x y\"", in which a
+ * backslash takes the next character as it is. NULL if there is none; else owned. */
+static char *find_parameter(const char *header, size_t bytes, const char *name, size_t *out_bytes)
+{
+    const size_t name_bytes = strlen(name);
+    const char *at = memchr(header, ';', bytes), *end = header + bytes;
+
+    while (at) {
+        bool is_it, is_quoted;
+        char *value, *out;
+
+        at++;
+        while (at < end && (*at == ' ' || *at == '\t'))
+            at++;
+        is_it = (size_t)(end - at) > name_bytes && strncasecmp(at, name, name_bytes) == 0 &&
+                at[name_bytes] == '=';
+        while (at < end && *at != '=' && *at != ';')
+            at++;
+        if (at < end && *at == '=')
+            at++;
+        is_quoted = at < end && *at == '"';
+        at += is_quoted;
+        value = out = is_it ? malloc((size_t)(end - at) + 1) : NULL;
+        while (at < end && *at != (is_quoted ? '"' : ';')) {
+            if (is_quoted && *at == '\\' && at + 1 < end)
+                at++;
+            if (out)
+                *out++ = *at;
+            at++;
+        }
+        if (value) {
+            *out = '\0';
+            *out_bytes = (size_t)(out - value);
+            return value;
+        }
+        at = at < end ? memchr(at, ';', (size_t)(end - at)) : NULL;
+    }
+    return NULL;
+}
+
+/* A part's headers: "Content-Disposition: form-data; name=..." among them. NULL if it is not. */
+static char *find_name(const char *headers, size_t bytes, size_t *name_bytes)
+{
+    static const char disposition[] = "content-disposition:";
+    const char *end = headers + bytes, *next;
+
+    for (const char *line = headers; line < end; line = next + 2) {
+        next = memmem(line, (size_t)(end - line), "\r\n", 2);
+        next = next ? next : end;
+        if ((size_t)(next - line) >= sizeof(disposition) &&
+            strncasecmp(line, disposition, sizeof(disposition) - 1) == 0)
+            return find_parameter(line, (size_t)(next - line), "name", name_bytes);
+    }
+    return NULL;
+}
+
+/* One part, between two boundaries. False: it is none of a form. */
+static bool add_part(struct form *form, const char *part, size_t bytes)
+{
+    const char *blank = memmem(part, bytes, "\r\n\r\n", 4);
+    size_t key_bytes = 0, value_bytes;
+    char *key;
+
+    if (!blank)
+        return false;
+    key = find_name(part, (size_t)(blank - part), &key_bytes);
+    if (!key)
+        return false;
+    value_bytes = bytes - (size_t)(blank - part) - 4;
+    add(form, key, key_bytes, copy(blank + 4, value_bytes), value_bytes);
+    return true;
+}
+
+/* "--boundary CRLF part CRLF --boundary CRLF part ... CRLF --boundary--" */
+static bool add_parts(struct form *form, const char *delimiter, size_t delimiter_bytes,
+                      const char *body, size_t bytes)
+{
+    const char *end = body + bytes, *at, *next;
+
+    if (bytes + 2 >= delimiter_bytes && memcmp(body, delimiter + 2, delimiter_bytes - 2) == 0) {
+        at = body + delimiter_bytes - 2; /* no CRLF before the first */
+    } else {
+        at = memmem(body, bytes, delimiter, delimiter_bytes);
+        at = at ? at + delimiter_bytes : NULL;
+    }
+    while (at && end - at >= 2 && memcmp(at, "\r\n", 2) == 0) {
+        next = memmem(at, (size_t)(end - at), delimiter, delimiter_bytes);
+        if (!next)
+            return false;
+        if (!may_add(form))
+            return true;
+        if (!add_part(form, at, (size_t)(next - at)))
+            return false;
+        at = next + delimiter_bytes;
+    }
+    return at && end - at >= 2 && memcmp(at, "--", 2) == 0;
+}
+
+const char *form_add_multipart(struct form *form, const char *content_type, const char *body,
+                               size_t bytes)
+{
+    size_t boundary_bytes = 0, delimiter_bytes;
+    char *boundary =
+        find_parameter(content_type, strlen(content_type), "boundary", &boundary_bytes);
+    char *delimiter;
+    bool is_good;
+
+    if (!boundary || boundary_bytes < 1 || boundary_bytes > 70) { /* RFC 2046, 5.1.1 */
+        free(boundary);
+        return "Content-Type: expected multipart/form-data; boundary=TEXT, of 1 to 70 characters, "
+               "found something else";
+    }
+    delimiter_bytes = boundary_bytes + 4;
+    delimiter = malloc(delimiter_bytes);
+    if (delimiter) {
+        memcpy(delimiter, "\r\n--", 4);
+        memcpy(delimiter + 4, boundary, boundary_bytes);
+    }
+    form->no_memory = form->no_memory || !delimiter;
+    is_good = !delimiter || add_parts(form, delimiter, delimiter_bytes, body, bytes);
+    free(delimiter);
+    free(boundary);
+    return is_good && (form->n_values > 0 || form->no_memory)
+               ? NULL
+               : "multipart/form-data: expected parts that have names and end with the boundary, "
+                 "found something else";
+}

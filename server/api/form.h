@@ -1,0 +1,34 @@
+/* form.h - the values of a form: of a query string, an urlencoded body, a multipart body.
+ *
+ * All values are bytes with a terminator; the first of a repeated key stands. Urlencoded text is
+ * read as Flask reads it; a multipart body as RFC 7578 writes it, to the letter. The time taken
+ * grows with the bytes alone. No state, any thread.
+ */
+#ifndef SERVER_API_FORM_H
+#define SERVER_API_FORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { FORM_MAX_KEYS = 64, FORM_MAX_VALUES = 1024 /* repeated ones too */ };
+
+struct form {
+    struct form_entry {
+        char *key, *value; /* owned */
+        size_t value_bytes;
+    } entries[FORM_MAX_KEYS];
+    size_t n_entries;
+    size_t n_values; /* ever added */
+    bool has_too_many;
+    bool no_memory;
+};
+
+void form_fini(struct form *form);
+
+void form_add_urlencoded(struct form *form, const char *text, size_t bytes);
+
+/* NULL, or what is wrong with the body or its Content-Type; static text. */
+const char *form_add_multipart(struct form *form, const char *content_type, const char *body,
+                               size_t bytes);
+
+#endif

@@ -1,0 +1,328 @@
+/* LibreTranslate's calls: POST /translate, POST /translate/NAME, GET /languages; and what of them
+ * is LibreTranslate's own: fields, texts of errors, the shape of a reply. `level`, `model` and the
+ * decoding fields are additions. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/call.h"
+#include "serve/languages.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "common/unicode.h"
+
+/* ---- Parsing --------------------------------------------------------------------------------- */
+
+static const char *const field_names[] = {
+    "q",      "source",     "target",    "format",         "alternatives",
+    "level",  "model",      "beam_size", "max_length",     "timeout_ms",
+    "scores", "alignments", "stream",    "length_penalty", NULL,
+};
+
+/* Strings that must be there. */
+static int parse_required(const struct fields *fields, const char *name, bool is_required,
+                          const char **value, struct srv_error *error)
+{
+    if (fields_text(fields, name, value, error) != 0)
+        return -1;
+    if (!*value && is_required)
+        return error_field(error, "missing_parameter", name, "expected a value, found none");
+    return 0;
+}
+
+static int parse_text(const struct server *server, const json_t *value, const char *name,
+                      struct srv_text *text, struct srv_error *error)
+{
+    size_t n_chars;
+
+    if (!json_is_string(value))
+        return fields_refuse(error, name, "a string", value);
+    text->data = json_string_value(value);
+    text->bytes = json_string_length(value);
+    n_chars = unicode_chars(text->data, text->bytes);
+    if (n_chars > (size_t)server->settings->max_text_chars)
+        return error_reply(error, 400, "text_too_long",
+                           "Invalid request: request (%zu) exceeds text limit (%lld)", n_chars,
+                           (long long)server->settings->max_text_chars);
+    return 0;
+}
+
+static int parse_texts(struct call *call, struct srv_error *error)
+{
+    const json_t *q = fields_find(&call->fields, "q");
+    const size_t limit = (size_t)call->server->settings->max_texts;
+    struct srv_translate *request = &call->request;
+    char name[32];
+
+    call->is_array = json_is_array(q);
+    if (!q || (call->is_array && json_array_size(q) == 0))
+        return error_field(error, "missing_parameter", "q", "expected a text, found none");
+    if (!call->is_array && !json_is_string(q))
+        return fields_refuse(error, "q", "a string or an array of strings", q);
+    request->n_texts = call->is_array ? json_array_size(q) : 1;
+    if (request->n_texts > limit)
+        return error_reply(error, 400, "too_many_texts",
+                           "Invalid request: request (%zu) exceeds text limit (%zu)",
+                           request->n_texts, limit);
+    request->texts = calloc(request->n_texts, sizeof(request->texts[0]));
+    if (!request->texts)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    if (!call->is_array)
+        return parse_text(call->server, q, "q", &request->texts[0], error);
+    for (size_t i = 0; i < request->n_texts; i++) {
+        snprintf(name, sizeof(name), "q[%zu]", i);
+        if (parse_text(call->server, json_array_get(q, i), name, &request->texts[i], error) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* As LibreTranslate: a number or its digits, negative is 0. */
+static int parse_alternatives(struct call *call, struct srv_error *error)
+{
+    const json_t *found = fields_find(&call->fields, "alternatives");
+    const int64_t limit = call->server->settings->max_beam_size - 1;
+    double n = 0;
+
+    if (json_is_string(found)) {
+        if (!options_number(json_string_value(found), OPTION_INT, &n))
+            n = NAN;
+    } else if (found) {
+        n = json_is_number(found) ? json_number_value(found) : NAN;
+    }
+    if (isnan(n) || n != floor(n))
+        return error_reply(error, 400, "invalid_parameter",
+                           "Invalid request: alternatives parameter is not a number");
+    if (n > (double)limit)
+        return error_reply(error, 400, "invalid_parameter",
+                           "Invalid request: alternatives parameter must be <= %lld",
+                           (long long)limit);
+    call->n_alternatives = n < 0 ? 0 : (int)n;
+    call->request.n_hypotheses = call->n_alternatives + 1;
+    return 0;
+}
+
+static int parse_format(const struct fields *fields, struct srv_error *error)
+{
+    const char *format = NULL;
+
+    if (fields_text(fields, "format", &format, error) != 0)
+        return -1;
+    if (format && strcmp(format, "text") != 0)
+        return error_reply(error, 400, "format_not_supported", "%.60s format is not supported",
+                           format);
+    return 0;
+}
+
+/* The decoding fields, which are additions to LibreTranslate's call. */
+static int parse_decoding(struct call *call, struct srv_error *error)
+{
+    const struct fields *fields = &call->fields;
+    const struct settings *settings = call->server->settings;
+    struct srv_translate *request = &call->request;
+    double length_penalty = NAN;
+    int timeout_ms = (int)settings->request_timeout_ms;
+
+    if (fields_int(fields, "beam_size", 1, settings->max_beam_size, &request->beam_size, error) ||
+        fields_real(fields, "length_penalty", -10, 10, &length_penalty, error) ||
+        fields_int(fields, "timeout_ms", 1, INT32_MAX, &timeout_ms, error))
+        return -1;
+    if (request->beam_size && request->beam_size < request->n_hypotheses)
+        return error_field(error, "invalid_parameter", "beam_size",
+                           "expected more than alternatives (%d), found %d", call->n_alternatives,
+                           request->beam_size);
+    request->has_length_penalty = !isnan(length_penalty);
+    request->length_penalty = request->has_length_penalty ? (float)length_penalty : 0;
+    if (timeout_ms > settings->request_timeout_ms)
+        timeout_ms = (int)settings->request_timeout_ms;
+    request->timeout_ms = (uint64_t)timeout_ms;
+    return 0;
+}
+
+static int parse_level(struct call *call, struct srv_error *error)
+{
+    const char **level = &call->request.level;
+
+    if (fields_text(&call->fields, "level", level, error) != 0)
+        return -1;
+    if (*level && strcasecmp(*level, "token") != 0 && strcasecmp(*level, "char") != 0)
+        return fields_refuse(error, "level", "\"token\" or \"char\"",
+                             fields_find(&call->fields, "level"));
+    return 0;
+}
+
+static int parse_flags(struct call *call, struct srv_error *error)
+{
+    static const char *const refused[] = {"alignments", "stream"};
+
+    if (fields_flag(&call->fields, "scores", &call->wants_scores, error) != 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        bool is_set = false;
+
+        if (fields_flag(&call->fields, refused[i], &is_set, error) != 0)
+            return -1;
+        if (is_set)
+            return error_reply(error, 400, "not_supported",
+                               "Invalid request: %s is not supported by this server", refused[i]);
+    }
+    return 0;
+}
+
+/* In LibreTranslate's order, so that a request with two faults gets the same answer. */
+static int parse(struct call *call, struct srv_error *error)
+{
+    const struct fields *fields = &call->fields;
+    struct srv_translate *request = &call->request;
+    bool needs_pair;
+
+    if (fields_text(fields, "model", &request->model_name, error) != 0)
+        return -1;
+    if (call->name)
+        request->model_name = call->name;
+    needs_pair = !request->model_name;
+    if (parse_texts(call, error) != 0 ||
+        parse_required(fields, "source", needs_pair, &request->source, error) != 0 ||
+        parse_required(fields, "target", needs_pair, &request->target, error) != 0)
+        return -1;
+    if (parse_alternatives(call, error) != 0 || parse_format(fields, error) != 0 ||
+        parse_decoding(call, error) != 0 || parse_level(call, error) != 0)
+        return -1;
+    return parse_flags(call, error);
+}
+
+/* ---- Rendering ------------------------------------------------------------------------------- */
+
+static json_t *render_text(const struct call *call, size_t i)
+{
+    const struct acre_result *result = translate_result(call->translate, i);
+
+    if (result)
+        return json_string(result->hypotheses[0].text);
+    return json_stringn(call->request.texts[i].data, call->request.texts[i].bytes);
+}
+
+static json_t *render_alternatives(const struct call *call, size_t i)
+{
+    const struct acre_result *result = translate_result(call->translate, i);
+    json_t *list = json_array();
+
+    for (size_t h = 1; result && h < result->n_hypotheses; h++)
+        list = json_list_append(list, json_string(result->hypotheses[h].text));
+    return list;
+}
+
+/* A blank text is certainly itself: the logarithm of its probability is 0. */
+static json_t *render_score(const struct call *call, size_t i)
+{
+    const struct acre_result *result = translate_result(call->translate, i);
+
+    return json_real(result ? result->hypotheses[0].normalized_score : 0);
+}
+
+typedef json_t *render_fn(const struct call *call, size_t i);
+
+/* Sets one member: of every text as an array, or of the only text. NULL in `body` is no memory. */
+static int render_each(const struct call *call, json_t *body, const char *key, render_fn *render,
+                       bool as_array)
+{
+    json_t *list;
+
+    if (!as_array)
+        return json_object_set_new(body, key, render(call, 0));
+    list = json_array();
+    for (size_t i = 0; i < call->request.n_texts; i++)
+        list = json_list_append(list, render(call, i));
+    return json_object_set_new(body, key, list);
+}
+
+static json_t *render(const struct call *call)
+{
+    json_t *body = json_object();
+    int rc = render_each(call, body, "translatedText", render_text, call->is_array);
+
+    if (rc == 0 && call->n_alternatives > 0)
+        rc = render_each(call, body, "alternatives", render_alternatives, call->is_array);
+    if (rc == 0 && call->wants_scores)
+        rc = render_each(call, body, "scores", render_score, true);
+    if (rc == 0)
+        return body;
+    json_decref(body);
+    return NULL;
+}
+
+/* ---- Its words ------------------------------------------------------------------------------- */
+
+static void word(const struct call *call, struct srv_error *error)
+{
+    const struct srv_translate *request = &call->request;
+
+    if (strcmp(error->code, "missing_parameter") == 0)
+        snprintf(error->text, sizeof(error->text), "Invalid request: missing %s parameter",
+                 error->field);
+    else if (strcmp(error->code, "language_not_supported") == 0)
+        snprintf(error->text, sizeof(error->text), "%.60s is not supported",
+                 strcmp(error->field, "source") == 0 ? request->source : request->target);
+    else if (strcmp(error->code, "invalid_json") == 0)
+        snprintf(error->text, sizeof(error->text), "%s",
+                 error->field[0] ? "Invalid JSON format"
+                                 : "The browser (or proxy) sent a request that this server could "
+                                   "not understand.");
+    else if (error->field[0] || strcmp(error->code, "bad_form") == 0 ||
+             strcmp(error->code, "request_too_large") == 0)
+        error_name_field(error, "Invalid request: ");
+}
+
+/* ---- The calls ------------------------------------------------------------------------------- */
+
+static const struct dialect dialect = {
+    .fields = field_names,
+    .parse = parse,
+    .render = render,
+    .word = word,
+};
+
+void api_libre_translate(struct server *server, struct http_request *request, const char *rest)
+{
+    call_start(server, request, rest, &dialect);
+}
+
+/* The targets of a source language, each once, in the order of the models. */
+static json_t *list_targets(const struct models *models, const char *source)
+{
+    json_t *targets = json_array();
+
+    for (size_t i = 0; i < models->n_items; i++) {
+        const struct acre_model_info *info = acre_model_info(models->items[i]);
+        bool is_new = strcasecmp(info->source, source) == 0;
+
+        for (size_t t = 0; t < json_array_size(targets); t++)
+            if (strcmp(json_string_value(json_array_get(targets, t)), info->target) == 0)
+                is_new = false;
+        if (is_new)
+            targets = json_list_append(targets, json_string(info->target));
+    }
+    return targets;
+}
+
+void api_libre_languages(struct server *server, struct http_request *request, const char *rest)
+{
+    const struct models *models = &server->models;
+    json_t *list = json_array();
+
+    (void)rest;
+    for (size_t i = 0; i < models->n_items; i++) {
+        const char *source = acre_model_info(models->items[i])->source;
+        bool is_new = source[0] != '\0';
+
+        for (size_t before = 0; before < i; before++)
+            if (strcasecmp(acre_model_info(models->items[before])->source, source) == 0)
+                is_new = false;
+        if (is_new)
+            list = json_list_append(list, json_pack("{s:s, s:s, s:o}", "code", source, "name",
+                                                    languages_name(source), "targets",
+                                                    list_targets(models, source)));
+    }
+    reply_json(request, 200, list);
+}

@@ -1,0 +1,104 @@
+/* GET /metrics: what the server counts, as Prometheus reads it (text format 0.0.4).
+ *
+ * Happy path: each family is printed whole into one text. Failure mode: no memory for the text is
+ * a 503, as everywhere. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/reply.h"
+#include "api/routes.h"
+
+static void head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void print_gauge(FILE *out, const char *name, const char *help, double value)
+{
+    head(out, name, "gauge", help);
+    fprintf(out, "%s %.17g\n", name, value);
+}
+
+static void print_labels(FILE *out, const struct stats_route *route)
+{
+    fprintf(out, "{route=\"%s\",method=\"%s\",dialect=\"%s\"", route->path, route->method,
+            route->dialect);
+}
+
+static void print_replies(FILE *out, const struct server *server)
+{
+    static const char name[] = "acre_http_replies_total";
+
+    head(out, name, "counter", "Replies by route, dialect and status.");
+    for (size_t r = 0; r < server->n_routes; r++)
+        for (size_t i = 0; i < STATS_STATUSES && server->routes[r].replies[i].status; i++) {
+            fprintf(out, "%s", name);
+            print_labels(out, &server->routes[r]);
+            fprintf(out, ",status=\"%d\"} %llu\n", server->routes[r].replies[i].status,
+                    (unsigned long long)server->routes[r].replies[i].n);
+        }
+}
+
+static void print_times_of(FILE *out, const char *name, const struct stats_route *route)
+{
+    for (size_t i = 0; i <= STATS_BUCKETS; i++) {
+        fprintf(out, "%s_bucket", name);
+        print_labels(out, route);
+        if (i < STATS_BUCKETS)
+            fprintf(out, ",le=\"%g\"} %llu\n", stats_bounds[i],
+                    (unsigned long long)route->n_within[i]);
+        else
+            fprintf(out, ",le=\"+Inf\"} %llu\n", (unsigned long long)route->n_replies);
+    }
+    fprintf(out, "%s_sum", name);
+    print_labels(out, route);
+    fprintf(out, "} %.9g\n%s_count", route->seconds, name);
+    print_labels(out, route);
+    fprintf(out, "} %llu\n", (unsigned long long)route->n_replies);
+}
+
+static void print_times(FILE *out, const struct server *server)
+{
+    static const char name[] = "acre_http_request_duration_seconds";
+
+    head(out, name, "histogram", "From the end of a request's headers to its reply.");
+    for (size_t r = 0; r < server->n_routes; r++)
+        if (server->routes[r].n_replies > 0)
+            print_times_of(out, name, &server->routes[r]);
+}
+
+static void print_all(FILE *out, const struct server *server)
+{
+    print_replies(out, server);
+    print_times(out, server);
+    print_gauge(out, "acre_http_connections", "Open connections.",
+                (double)http_connections(server->http));
+    print_gauge(out, "acre_http_requests_active", "Requests that are not replied to yet.",
+                (double)http_active(server->http));
+    print_gauge(out, "acre_http_body_bytes", "Bodies of those, in memory.",
+                (double)http_bodies_bytes(server->http));
+    print_gauge(out, "acre_loop_lag_seconds", "How late the event loop comes to its timers.",
+                1e-3 * (double)http_lag_ms(server->http));
+    print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",
+                (double)acre_engine_queued_tokens(server->engine));
+    print_gauge(out, "acre_models", "Models that are loaded.", (double)server->models.n_items);
+}
+
+void api_metrics(struct server *server, struct http_request *request, const char *rest)
+{
+    struct http_reply reply = {.status = 200, .content_type = "text/plain; version=0.0.4"};
+    FILE *out = open_memstream(&reply.body, &reply.body_bytes);
+    struct srv_error error;
+
+    (void)rest;
+    if (out) {
+        print_all(out, server);
+        if (fclose(out) == 0) {
+            http_reply(request, &reply);
+            return;
+        }
+        free(reply.body); /* UNTESTED: no memory */
+    }
+    error_from_engine(&error, ACRE_ENOMEM, NULL);
+    reply_error(request, &error);
+}

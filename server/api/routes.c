@@ -1,0 +1,113 @@
+#include "api/routes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/reply.h"
+
+/* A path ending in '*' matches anything there but nothing. HEAD is answered where GET is, OPTIONS
+ * everywhere; lines of one path stand together. A new dialect adds its lines here. */
+static const struct route {
+    const char *path, *method;
+    route_fn *handler;
+    const char *dialect;
+} routes[] = {
+    {"/translate", "POST", api_libre_translate, "libretranslate"},
+    {"/translate/*", "POST", api_libre_translate, "libretranslate"},
+    {"/languages", "GET", api_libre_languages, "libretranslate"},
+    {"/models", "GET", api_status_models, "acre"},
+    {"/metrics", "GET", api_metrics, "acre"},
+    {"/health", "GET", api_status_health, "acre"},
+    {"/health/live", "GET", api_status_live, "acre"},
+    {"/health/ready", "GET", api_status_ready, "acre"},
+};
+enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
+
+int routes_open(struct server *server, struct acre_err *err)
+{
+    server->routes = calloc(N_ROUTES + 1, sizeof(server->routes[0]));
+    if (!server->routes)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    server->n_routes = N_ROUTES + 1;
+    for (size_t i = 0; i < N_ROUTES; i++) {
+        server->routes[i].path = routes[i].path;
+        server->routes[i].method = routes[i].method;
+        server->routes[i].dialect = routes[i].dialect;
+    }
+    server->routes[N_ROUTES].path = server->routes[N_ROUTES].method = "none";
+    server->routes[N_ROUTES].dialect = "none";
+    return 0;
+}
+
+void routes_close(struct server *server)
+{
+    free(server->routes);
+}
+
+void routes_count(void *user, void *label, int status, double seconds)
+{
+    struct server *server = user;
+
+    stats_count(label ? label : &server->routes[N_ROUTES], status, seconds);
+}
+
+static bool path_matches(const char *pattern, const char *path, const char **rest)
+{
+    size_t n = strlen(pattern) - 1;
+
+    *rest = NULL;
+    if (pattern[n] != '*')
+        return strcmp(pattern, path) == 0;
+    if (strncmp(pattern, path, n) != 0 || !path[n])
+        return false;
+    *rest = path + n;
+    return true;
+}
+
+/* The Allow header of a path: its methods in alphabetical order. */
+static const char *allowed(bool get, bool post)
+{
+    if (get && post)
+        return "GET, HEAD, OPTIONS, POST";
+    return get ? "GET, HEAD, OPTIONS" : "OPTIONS, POST";
+}
+
+static void refuse(struct http_request *request, bool get, bool post)
+{
+    struct srv_error error;
+
+    if (!get && !post) {
+        error_reply(&error, 404, "not_found", "No such path: %.100s", http_path(request));
+        reply_error(request, &error);
+    } else if (strcmp(http_method(request), "OPTIONS") == 0) {
+        reply_options(request, allowed(get, post));
+    } else {
+        reply_method_not_allowed(request, allowed(get, post));
+    }
+}
+
+void routes_handle(struct http_request *request, void *user)
+{
+    struct server *server = user;
+    const char *method = http_method(request), *rest;
+    bool get = false, post = false;
+
+    if (strcmp(http_path(request), "*") == 0) { /* the server as a whole; only OPTIONS has it */
+        reply_options(request, allowed(true, true));
+        return;
+    }
+    if (strcmp(method, "HEAD") == 0)
+        method = "GET"; /* whose reply goes without its body */
+    for (size_t i = 0; i < N_ROUTES; i++) {
+        if (!path_matches(routes[i].path, http_path(request), &rest))
+            continue;
+        if (strcmp(routes[i].method, method) == 0) {
+            http_set_label(request, &server->routes[i]);
+            routes[i].handler(server, request, rest);
+            return;
+        }
+        get = get || strcmp(routes[i].method, "GET") == 0;
+        post = post || strcmp(routes[i].method, "POST") == 0;
+    }
+    refuse(request, get, post);
+}

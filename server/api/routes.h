@@ -1,0 +1,32 @@
+/* routes.h - the one table of paths and methods, and the handlers in it.
+ *
+ * Handlers, of dialects and of the server itself, are declared here and listed in routes.c.
+ * Loop thread only.
+ */
+#ifndef SERVER_API_ROUTES_H
+#define SERVER_API_ROUTES_H
+
+#include "http/http.h"
+#include "serve/server.h"
+
+/* Replies, or awaits. `rest` is what a path ending in "/" + anything has there, else NULL. */
+typedef void route_fn(struct server *server, struct http_request *request, const char *rest);
+
+/* Makes server->routes. */
+int routes_open(struct server *server, struct acre_err *err);
+void routes_close(struct server *server);
+
+/* The handler of every request, and who counts its reply; `user` is the struct server. */
+void routes_handle(struct http_request *request, void *user);
+http_replied_fn routes_count;
+
+/* libre.c: LibreTranslate's calls. */
+route_fn api_libre_translate, api_libre_languages;
+
+/* status.c: what this server is and how it is. */
+route_fn api_status_models, api_status_health, api_status_live, api_status_ready;
+
+/* metrics.c: what the server counts. */
+route_fn api_metrics;
+
+#endif

@@ -1,0 +1,35 @@
+/* args.h - command lines: parsed and documented from option tables.
+ *
+ * "--key value", "--key=value" and, for one-letter keys, "-k value"; "--" ends the options and "-"
+ * is a positional argument. Every command has --help. Main thread only.
+ */
+#ifndef SERVER_CLI_ARGS_H
+#define SERVER_CLI_ARGS_H
+
+#include "common/options.h"
+
+/* Exit statuses of the acre command. */
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct args_command {
+    const char *name;     /* "translate" */
+    const char *synopsis; /* "--model DIR [INPUT] [options]" */
+    const char *about;    /* paragraphs of help, each line ends with a newline */
+    const struct option *options;
+    const struct option *positionals; /* texts, in order, all optional here */
+};
+
+/* What parsing led to: carry on, or leave with an exit status. */
+enum args_outcome { ARGS_GO, ARGS_HELP_SHOWN, ARGS_WRONG };
+
+/* Fills `base` (defaults first) from argv, which starts with the command's name. Help goes to
+ * stdout, an error to stderr. */
+enum args_outcome args_parse(const struct args_command *command, void *base, int argc, char **argv);
+
+/* Prints "acre: ..." on stderr; returns EXIT_USAGE. */
+int args_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, returning EXIT_FAILED. */
+int args_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,311 @@
+/* acre inspect: what a model directory holds, and what the model attends to. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/args.h"
+#include "picture/attention_html.h"
+#include "picture/attention_picture.h"
+#include "picture/attention_svg.h"
+#include "cli/cmd.h"
+#include "cli/decode.h"
+#include "common/draft.h"
+#include "common/error.h"
+#include "serve/models.h"
+#include "common/json.h"
+#include "cli/result_json.h"
+#include "common/unicode.h"
+
+struct inspect_args {
+    struct decode_args decode;
+    struct option_list attention; /* a list, so that it may be of any length */
+    char output[OPTION_TEXT_BYTES];
+};
+
+static const struct option options[] = {
+    {.key = "json",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct inspect_args, decode.json),
+     .initial = "false",
+     .help = "print one JSON object"},
+    {.key = "threads",
+     .type = OPTION_INT,
+     .offset = offsetof(struct inspect_args, decode.threads),
+     .min = 1,
+     .max = ACRE_MAX_THREADS,
+     .initial = "1",
+     .value = "N",
+     .help = "worker threads whose memory is told (default: 1)"},
+    {.key = "batch_size",
+     .type = OPTION_INT,
+     .offset = offsetof(struct inspect_args, decode.batch_size),
+     .min = 1,
+     .max = ACRE_MAX_BATCH_SIZE,
+     .initial = "32",
+     .value = "N",
+     .help = "sentences that each decodes together (default: 32)"},
+    {.key = "max_beam_size",
+     .type = OPTION_INT,
+     .offset = offsetof(struct inspect_args, decode.max_beam_size),
+     .min = 1,
+     .max = ACRE_MAX_BEAM_SIZE,
+     .initial = "8",
+     .value = "N",
+     .help = "with at most so large a beam (default: 8)"},
+    {.key = "attention",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct inspect_args, attention),
+     .value = "TEXT",
+     .help = "show what each output token attends to when TEXT is translated"},
+    {.key = "o",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct inspect_args, output),
+     .initial = "",
+     .value = "FILE",
+     .help = "file for --attention: .html, .svg or .json (default: HTML to standard output)"},
+    {.key = NULL},
+};
+
+static const struct option positionals[] = {
+    {.key = "DIR",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct inspect_args, decode.model),
+     .initial = "",
+     .help = "model directory (required)"},
+    {.key = NULL},
+};
+
+static const struct args_command command = {
+    .name = "inspect",
+    .synopsis = "DIR [--json | --attention TEXT [-o FILE]] [options]",
+    .about =
+        "Loads a model and prints what it is, and how much memory acre serve takes for it with\n"
+        "so many threads, batches and beams: the weights, and what it works in at most. The\n"
+        "latter is reserved at once, but takes memory only as far as it has been used.\n"
+        "\n"
+        "With --attention, draws what it attends to: for each decoder layer and head, each output\n"
+        "token against the ranges of the input, with their weights. The JSON is what acre\n"
+        "translate --json --attention prints.\n",
+    .options = options,
+    .positionals = positionals,
+};
+
+static void print_memory(const struct acre_model_info *info, const struct decode_args *args)
+{
+    const double mib = 1 << 20;
+
+    printf("weights in memory  %.1f MiB\n", (double)info->packed_bytes / mib);
+    printf("working memory     at most %.1f MiB (threads %d, batch size %d, beams up to %d)\n",
+           (double)info->working_bytes / mib, (int)args->threads, (int)args->batch_size,
+           (int)args->max_beam_size);
+}
+
+static void print_table(const struct acre_model_info *info)
+{
+    const struct acre_decoding *d = &info->decoding;
+
+    printf("name               %s\n", info->name);
+    printf("languages          %s -> %s\n", info->source, info->target);
+    printf("level              %s\n", info->level);
+    printf("model type         %s\n", info->model_type);
+    printf("compute type       %s\n", info->compute_type);
+    printf("parameters         %" PRIu64 "\n", info->parameters);
+    printf("width              %d\n", info->d_model);
+    printf("layers             %d encoder, %d decoder\n", info->encoder_layers,
+           info->decoder_layers);
+    printf("attention heads    %d\n", info->attention_heads);
+    printf("vocabulary         %d\n", info->vocab_size);
+    printf("max area width     %d%s\n", info->max_area_width,
+           info->max_area_width == 1 ? " (regular attention)" : "");
+    printf("max source tokens  %d\n", info->max_source_tokens);
+    printf("beam size          %d\n", d->beam_size);
+    printf("length             %d to %d tokens, penalty %g\n", d->min_length, d->max_length,
+           (double)d->length_penalty);
+}
+
+static int print(const struct acre_model_info *info, const struct decode_args *args)
+{
+    json_t *object;
+    int rc = 0;
+
+    if (args->json) {
+        object = models_describe(info);
+        rc = object ? json_dumpf(object, stdout, JSON_FLAGS) : -1;
+        putchar('\n');
+        json_decref(object);
+    } else {
+        print_table(info);
+        print_memory(info, args);
+    }
+    if (rc != 0 || fflush(stdout) != 0)
+        return args_failed("standard output: expected to be writable, found an error");
+    return EXIT_DONE;
+}
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* What is to be shown, in one of the formats. */
+struct show {
+    const struct acre_model_info *model;
+    const struct acre_job *job;
+    FILE *out;
+};
+
+static int show_json(const struct show *show, struct acre_err *err)
+{
+    json_t *root = result_json(show->job, true, err);
+
+    if (!root)
+        return err->code;
+    json_dumpf(root, show->out, JSON_FLAGS); /* a failure is the stream's as well */
+    putc('\n', show->out);
+    json_decref(root);
+    return 0;
+}
+
+static int show_html(const struct show *show, struct acre_err *err)
+{
+    struct attention_picture picture;
+
+    if (attention_picture_open(&picture, show->model, show->job, err) != 0)
+        return err->code;
+    attention_html_write(&picture, show->out);
+    attention_picture_close(&picture);
+    return 0;
+}
+
+static int show_svg(const struct show *show, struct acre_err *err)
+{
+    struct attention_picture picture;
+    int rc;
+
+    if (attention_picture_open(&picture, show->model, show->job, err) != 0)
+        return err->code;
+    rc = attention_svg_write(&picture, show->out);
+    attention_picture_close(&picture);
+    return rc == 0 ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
+}
+
+typedef int show_fn(const struct show *show, struct acre_err *err);
+
+/* By the ending of a file's name; NULL if it is none of ours. */
+static show_fn *find_format(const char *path)
+{
+    static const struct {
+        const char *ending;
+        show_fn *show;
+    } formats[] = {{".html", show_html}, {".svg", show_svg}, {".json", show_json}};
+    const size_t bytes = strlen(path);
+
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        const size_t ending = strlen(formats[i].ending);
+
+        if (bytes > ending && strcmp(path + bytes - ending, formats[i].ending) == 0)
+            return formats[i].show;
+    }
+    return NULL;
+}
+
+static int check_text(const struct option_list *attention)
+{
+    const char *text = attention->items[0];
+    const size_t bytes = strlen(text), valid = unicode_valid_bytes(text, bytes);
+
+    if (attention->n_items > 1)
+        return args_wrong("--attention: expected once, found %zu times", attention->n_items);
+    if (valid < bytes)
+        return args_wrong("--attention: expected UTF-8, found byte 0x%02x",
+                          (unsigned char)text[valid]);
+    if (unicode_is_blank(text, bytes))
+        return args_wrong("--attention: expected a text, found none");
+    return 0;
+}
+
+static int check_attention(const struct inspect_args *args)
+{
+    if (args->attention.n_items == 0)
+        return args->output[0] ? args_wrong("-o: expected together with --attention, found alone")
+                               : 0;
+    if (args->decode.json)
+        return args_wrong("--json: expected without --attention (-o FILE.json), found with it");
+    if (args->output[0] && !find_format(args->output))
+        return args_wrong("-o: expected a file that ends in .html, .svg or .json, found \"%s\"",
+                          args->output);
+    if (!args->output[0] && isatty(STDOUT_FILENO))
+        return args_wrong("-o: expected a file, as standard output is a terminal, found none");
+    return check_text(&args->attention);
+}
+
+static int write_attention(const struct inspect_args *args, struct show *show, struct acre_err *err)
+{
+    const struct acre_result *result = acre_job_result(show->job);
+    struct draft draft;
+
+    if (result->status != 0)
+        return error_set(err, result->status, "--attention: %s", result->err.text);
+    if (result->n_sentences == 0)
+        return error_set(err, ACRE_EINPUT,
+                         "--attention: expected something to translate, "
+                         "found none");
+    if (draft_open(&draft, args->output, err) != 0)
+        return err->code;
+    show->out = draft.file;
+    if ((args->output[0] ? find_format(args->output) : show_html)(show, err) != 0) {
+        draft_drop(&draft);
+        return err->code;
+    }
+    return draft_keep(&draft, err);
+}
+
+static int show_attention(const struct inspect_args *args, const struct decode *decode)
+{
+    const char *text = args->attention.items[0];
+    const struct acre_request request = {.model = decode->model,
+                                         .text = text,
+                                         .text_bytes = strlen(text),
+                                         .decoding = decode->decoding};
+    struct acre_err err = {.code = 0};
+    struct acre_job *job;
+    struct show show = {.model = acre_model_info(decode->model)};
+    int rc;
+
+    if (acre_translate(decode->engine, &request, &job, &err) != 0)
+        return args_failed("--attention: %s", err.text);
+    show.job = job;
+    rc = write_attention(args, &show, &err);
+    acre_job_close(job);
+    return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    struct inspect_args args;
+    struct decode decode;
+    int rc;
+
+    decode_init(&args.decode);
+    args.attention.n_items = 0;
+    strcpy(args.decode.device, "cpu");
+    strcpy(args.decode.compute_type, "auto");
+    switch (args_parse(&command, &args, argc, argv)) {
+    case ARGS_GO:
+        break;
+    case ARGS_HELP_SHOWN:
+        return EXIT_DONE;
+    case ARGS_WRONG:
+        return EXIT_USAGE;
+    }
+    if (!args.decode.model[0])
+        return args_wrong("DIR: expected a model directory, found none");
+    rc = check_attention(&args);
+    if (rc != 0)
+        return rc;
+    rc = decode_open(&decode, &args.decode, 0);
+    if (rc == 0 && args.attention.n_items > 0)
+        rc = show_attention(&args, &decode);
+    else if (rc == 0)
+        rc = print(acre_model_info(decode.model), &args.decode);
+    decode_close(&decode);
+    return rc;
+}

@@ -1,0 +1,380 @@
+/* acre serve: reads the configuration, loads the models, runs the loop until it is told to stop.
+ *
+ * Happy path: settings -> socket -> engine -> models -> loop. SIGTERM or SIGINT: no new
+ * connections, /health/ready says draining, everything accepted is finished, then the loop ends.
+ * Failure modes: anything wrong before the loop ends the command with one message; a second signal
+ * or drain_timeout_s cancels what is unfinished, and the loop ends when those replies are out. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "cli/args.h"
+#include "cli/cmd.h"
+#include "common/error.h"
+#include "http/listener.h"
+#include "common/log.h"
+#include "api/routes.h"
+
+struct serve_args {
+    char config[OPTION_TEXT_BYTES];
+    char listen[OPTION_TEXT_BYTES];
+    char models[OPTION_TEXT_BYTES];
+    struct option_list set;
+    bool check_config;
+    bool help_config;
+};
+
+static const struct option options[] = {
+    {.key = "config",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct serve_args, config),
+     .initial = "",
+     .value = "FILE",
+     .help = "configuration in JSON (see conf/acre.json)"},
+    {.key = "listen",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct serve_args, listen),
+     .value = "HOST:PORT",
+     .help = "address to serve on (default: 127.0.0.1:5000); port 0 picks a free one",
+     .valid = listener_valid,
+     .expected = LISTENER_EXPECTED},
+    {.key = "models",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct serve_args, models),
+     .initial = "",
+     .value = "DIR",
+     .help = "folder of model directories (default: models)"},
+    {.key = "set",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct serve_args, set),
+     .value = "KEY=VALUE",
+     .help = "set one key of the configuration; may be repeated"},
+    {.key = "check_config",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct serve_args, check_config),
+     .initial = "false",
+     .help = "check configuration, address and models, and exit"},
+    {.key = "help_config",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct serve_args, help_config),
+     .initial = "false",
+     .help = "explain every key of the configuration and exit"},
+    {.key = NULL},
+};
+
+static const struct args_command command = {
+    .name = "serve",
+    .synopsis = "[--config FILE] [--listen HOST:PORT] [--models DIR] [--set KEY=VALUE]...",
+    .about =
+        "Serves models over HTTP (POST /translate as LibreTranslate). Command-line options win\n"
+        "over the configuration file. SIGTERM finishes what was accepted, then exits with 0; a\n"
+        "second one exits at once.\n",
+    .options = options,
+};
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+/* Defaults, then the file, then --set in order, then --listen and --models. */
+static int read_settings(struct settings *settings, const struct serve_args *args)
+{
+    struct acre_err err;
+
+    options_init(settings_table, settings);
+    if (args->config[0] && options_load(settings_table, settings, args->config, &err) != 0)
+        return args_failed("%s", err.text);
+    for (size_t i = 0; i < args->set.n_items; i++)
+        if (settings_assign(settings, args->set.items[i], &err) != 0)
+            return args_wrong("%s", err.text);
+    if (args->listen[0])
+        strcpy(settings->listen, args->listen);
+    if (args->models[0])
+        strcpy(settings->models, args->models);
+    return 0;
+}
+
+/* What is not a connection has 64, those that the kernel holds when draining starts the rest. */
+enum { OTHER_DESCRIPTORS = 64 + LISTENER_BACKLOG };
+
+static void raise_descriptor_limit(struct settings *settings)
+{
+    const rlim_t wanted = (rlim_t)settings->max_connections + OTHER_DESCRIPTORS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur >= wanted)
+        return;
+    settings->max_connections = limit.rlim_cur > 2 * OTHER_DESCRIPTORS
+                                    ? (int64_t)limit.rlim_cur - OTHER_DESCRIPTORS
+                                    : (int64_t)limit.rlim_cur / 2;
+    log_warning("max_connections lowered to %lld: this process may open %llu files",
+                (long long)settings->max_connections, (unsigned long long)limit.rlim_cur);
+}
+
+/* ---- Draining -------------------------------------------------------------------------------- */
+
+/* When nothing is unfinished for QUIET_TICKS, requests that were still on the wire have come too.
+ */
+enum { TICK_MS = 50, QUIET_TICKS = 4, FLUSH_TICKS = 20 };
+
+/* Whatever else would end the process without draining. */
+static const struct {
+    int number;
+    const char *name;
+    bool stops;
+} signals[] = {
+    {SIGTERM, "SIGTERM", true}, {SIGINT, "SIGINT", true},    {SIGQUIT, "SIGQUIT", true},
+    {SIGHUP, "SIGHUP", false},  {SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "SIGUSR2", false},
+};
+enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
+
+struct serve {
+    struct server server;
+    struct listener listener;
+    uv_loop_t loop;
+    uv_signal_t signals[N_SIGNALS];
+    uv_timer_t drain_timer;
+    uint64_t drain_until_ms;
+    unsigned quiet_ticks; /* in a row, without unfinished requests */
+    unsigned flush_ticks; /* since unfinished requests were cancelled */
+    bool is_cancelled;
+};
+
+static void cancel_rest(struct serve *serve)
+{
+    size_t n;
+
+    if (serve->is_cancelled)
+        return;
+    serve->is_cancelled = true;
+    n = http_give_up_all(serve->server.http);
+    log_warning("cancelled %zu unfinished requests", n);
+}
+
+static void on_drain_tick(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+
+    serve->quiet_ticks = http_active(serve->server.http) == 0 ? serve->quiet_ticks + 1 : 0;
+    if (!serve->is_cancelled && uv_now(&serve->loop) >= serve->drain_until_ms)
+        cancel_rest(serve);
+    if (serve->is_cancelled) {
+        http_give_up_all(serve->server.http); /* those that came since */
+        serve->flush_ticks++;
+    }
+    if (serve->quiet_ticks >= QUIET_TICKS || serve->flush_ticks >= FLUSH_TICKS)
+        uv_stop(&serve->loop);
+}
+
+static void drain(struct serve *serve, const char *name)
+{
+    if (http_is_draining(serve->server.http)) {
+        log_info("%s again: stopping now", name);
+        cancel_rest(serve);
+        return;
+    }
+    log_info("%s: draining %zu requests", name, http_active(serve->server.http));
+    uv_update_time(&serve->loop);
+    serve->drain_until_ms =
+        uv_now(&serve->loop) + (uint64_t)serve->server.settings->drain_timeout_s * 1000;
+    http_drain(serve->server.http);
+    uv_timer_start(&serve->drain_timer, on_drain_tick, TICK_MS, TICK_MS);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        if (signals[i].number != number)
+            continue;
+        if (signals[i].stops)
+            drain(handle->data, signals[i].name);
+        else
+            log_warning("%s: ignored; this server does not reload", signals[i].name);
+    }
+}
+
+/* ---- Building the server, running it, taking it down ----------------------------------------- */
+
+static struct acre_options engine_options(const struct settings *s)
+{
+    return (struct acre_options){
+        .device = s->device,
+        .compute_type = s->compute_type,
+        .n_threads = (int)s->threads,
+        .batch_size = (int)s->batch_size,
+        .max_beam_size = (int)s->max_beam_size,
+        .max_queued_tokens = (size_t)s->max_queued_tokens,
+    };
+}
+
+static int open_engine(struct server *server, acre_log_fn *log, struct acre_err *err)
+{
+    struct acre_options chosen = engine_options(server->settings);
+
+    chosen.log = log;
+    if (acre_engine_open(&chosen, &server->engine, err) != 0)
+        return error_prefix(err, "engine: ");
+    return models_load(&server->models, server->engine, server->settings->models,
+                       strcmp(server->settings->bad_models, "skip") == 0, err);
+}
+
+/* All that starting needs but the port, which a running server may hold. */
+static int check_config(const struct settings *settings)
+{
+    struct server server = {.settings = settings};
+    struct acre_err err;
+    int rc = listener_check(settings->listen, &err);
+
+    if (rc == 0)
+        rc = open_engine(&server, NULL, &err);
+    acre_engine_close(server.engine);
+    models_fini(&server.models);
+    return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
+}
+
+static int open_http(struct serve *serve, struct acre_err *err)
+{
+    const struct settings *s = serve->server.settings;
+    const struct http_options http_options = {
+        .listener = &serve->listener,
+        .max_body_bytes = (size_t)s->max_body_bytes,
+        .max_bodies_bytes = (size_t)(s->max_bodies_bytes < s->max_body_bytes ? s->max_body_bytes
+                                                                             : s->max_bodies_bytes),
+        .max_connections = (unsigned)s->max_connections,
+        .max_connections_per_address = (unsigned)s->max_connections_per_address,
+        .idle_timeout_s = (unsigned)s->idle_timeout_s,
+        .read_timeout_s = (unsigned)s->read_timeout_s,
+        .send_timeout_s = (unsigned)s->send_timeout_s,
+        .cors_origin = s->cors_origin,
+        .handler = routes_handle,
+        .replied = routes_count,
+        .user = &serve->server,
+    };
+
+    return http_open(&serve->loop, &http_options, &serve->server.http, err);
+}
+
+static void start_signals(struct serve *serve)
+{
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        uv_signal_init(&serve->loop, &serve->signals[i]);
+        serve->signals[i].data = serve;
+        uv_signal_start(&serve->signals[i], on_signal, signals[i].number);
+    }
+    uv_timer_init(&serve->loop, &serve->drain_timer);
+    serve->drain_timer.data = serve;
+}
+
+/* Runs until the drain is over; the engine is closed between the last reply and the last memory. */
+static void run_and_close(struct serve *serve)
+{
+    struct server *server = &serve->server;
+
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+    http_give_up_all(server->http);
+    while (server->n_reading > 0) /* they reply when their body is read */
+        uv_run(&serve->loop, UV_RUN_ONCE);
+    http_close(server->http);
+    translator_settle(server->translator);
+    acre_engine_close(server->engine);
+    server->engine = NULL;
+    translator_close(server->translator);
+    for (size_t i = 0; i < N_SIGNALS; i++)
+        uv_close((uv_handle_t *)&serve->signals[i], NULL);
+    uv_close((uv_handle_t *)&serve->drain_timer, NULL);
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+    http_free(server->http);
+    translator_free(server->translator);
+}
+
+static void say_ready(const struct serve *serve, uint64_t start_ns)
+{
+    char text[LISTENER_SOCKETS * (LISTENER_NAME_BYTES + 16)] = "", name[LISTENER_NAME_BYTES];
+    const struct server *server = &serve->server;
+
+    for (size_t i = 0; i < serve->listener.n_fds; i++) {
+        listener_name(&serve->listener, i, name);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%shttp://%s",
+                 i > 0 ? " and " : "", name);
+    }
+    log_info("serving %zu models on %s with %d threads", server->models.n_items,
+             acre_engine_backend(server->engine), acre_engine_threads(server->engine));
+    log_info("listening on %s, ready in %llu ms", text,
+             (unsigned long long)((uv_hrtime() - start_ns) / 1000000));
+}
+
+static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err)
+{
+    struct server *server = &serve->server;
+
+    if (routes_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
+        translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
+                        &server->translator, err) != 0)
+        return err->code;
+    if (listener_listen(&serve->listener, err) != 0 || open_http(serve, err) != 0) {
+        translator_settle(server->translator);
+        translator_close(server->translator);
+        uv_run(&serve->loop, UV_RUN_DEFAULT);
+        translator_free(server->translator);
+        return err->code;
+    }
+    start_signals(serve);
+    say_ready(serve, start_ns);
+    run_and_close(serve);
+    log_info("stopped");
+    return 0;
+}
+
+static int run_server(struct settings *settings)
+{
+    const uint64_t start_ns = uv_hrtime();
+    struct serve serve = {.server = {.settings = settings}};
+    struct acre_err err = {.code = 0};
+    int rc;
+
+    signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit(settings);
+    if (listener_open(settings->listen, &serve.listener, &err) != 0)
+        return args_failed("%s", err.text);
+    if (uv_loop_init(&serve.loop) != 0) {
+        listener_close(&serve.listener);
+        return args_failed("the event loop cannot be set up");
+    }
+    serve.server.loop = &serve.loop;
+    rc = serve_on(&serve, start_ns, &err);
+    listener_close(&serve.listener);
+    routes_close(&serve.server);
+    acre_engine_close(serve.server.engine);
+    models_fini(&serve.server.models);
+    uv_loop_close(&serve.loop);
+    return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct serve_args args = {.set = {.n_items = 0}};
+    struct settings settings;
+    int rc;
+
+    switch (args_parse(&command, &args, argc, argv)) {
+    case ARGS_GO:
+        break;
+    case ARGS_HELP_SHOWN:
+        return EXIT_DONE;
+    case ARGS_WRONG:
+        return EXIT_USAGE;
+    }
+    if (args.help_config) {
+        settings_print_help();
+        return EXIT_DONE;
+    }
+    rc = read_settings(&settings, &args);
+    if (rc != 0)
+        return rc;
+    return args.check_config ? check_config(&settings) : run_server(&settings);
+}

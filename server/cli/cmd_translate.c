@@ -1,0 +1,366 @@
+/* acre translate: one line in, one line out, in the same order.
+ *
+ * Happy path: the main thread reads lines and submits each into a ring of slots; worker threads
+ * mark slots done; the writer thread prints the oldest slot as soon as it is done. The ring bounds
+ * memory: reading waits while it is full. Failure modes: the first bad line, failed translation or
+ * failed write ends the run with status 1; the lines before it are still printed, those after it
+ * are not. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/args.h"
+#include "cli/cmd.h"
+#include "cli/decode.h"
+#include "common/error.h"
+#include "cli/lines.h"
+#include "common/json.h"
+#include "cli/result_json.h"
+
+struct translate_args {
+    struct decode_args decode;
+    char input[OPTION_TEXT_BYTES];
+    bool attention;
+};
+
+static const struct option options[] = {
+    DECODE_OPTIONS(struct translate_args),
+    {.key = "attention",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct translate_args, attention),
+     .initial = "false",
+     .help = "with --json: what each target token attended to"},
+    {.key = NULL},
+};
+
+static const struct option positionals[] = {
+    {.key = "INPUT",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct translate_args, input),
+     .initial = "",
+     .help = "file to translate (default: standard input)"},
+    {.key = NULL},
+};
+
+static const struct args_command command = {
+    .name = "translate",
+    .synopsis = "--model DIR [INPUT] [options]",
+    .about =
+        "Translates UTF-8 text to standard output: one line in, one line out, same order. An\n"
+        "empty line gives an empty line. With --json each line becomes one object:\n"
+        "{\"hypotheses\":[{\"text\":...,\"tokens\":[...],\"score\":S,\"normalized_score\":N}]}, "
+        "best first.\n"
+        "With --attention too, it has \"attention\": per sentence "
+        "{\"source\":[...],\"target\":[...],\n"
+        "\"layers\":[{\"heads\":[{\"tokens\":[...]}]}]}, and in tokens one list per target token, "
+        "end\n"
+        "token included: the ranges of source tokens the decoder attended to, heaviest first, as\n"
+        "{\"first\":INDEX,\"width\":TOKENS,\"weight\":X}; weights below 0.01 are left out.\n"
+        "A line that is not UTF-8, has a NUL byte or does not fill a model's grid ends the run\n"
+        "with status 1: lines before it are translated, it and those after it are not.\n",
+    .options = options,
+    .positionals = positionals,
+};
+
+enum { LINES_PER_WORKER_BATCH = 8 };
+
+struct ring;
+
+struct slot {
+    struct ring *ring;
+    char *line; /* owned */
+    size_t line_bytes;
+    struct acre_job *job; /* owned; NULL for an empty line */
+    bool is_done;
+};
+
+/* Slots [n_written, n_submitted) are in flight. All below is protected by `lock`. */
+struct ring {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct slot *slots; /* owned, [n_slots] */
+    size_t n_slots;
+    size_t n_submitted, n_written;
+    bool is_at_end;      /* nothing more will be submitted */
+    bool has_failed;     /* the writer stopped at an error */
+    struct acre_err err; /* the writer's */
+    bool as_json, has_attention;
+    const char *input_name;
+    bool shows_progress;
+};
+
+/* Worker thread. */
+static void on_done(void *user)
+{
+    struct slot *slot = user;
+    struct ring *ring = slot->ring;
+
+    pthread_mutex_lock(&ring->lock);
+    slot->is_done = true;
+    pthread_cond_broadcast(&ring->changed);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static int write_json(const struct ring *ring, const struct slot *slot, struct acre_err *err)
+{
+    json_t *root = result_json(slot->job, ring->has_attention, err);
+    int rc;
+
+    if (!root)
+        return err->code;
+    rc = json_dumpf(root, stdout, JSON_FLAGS);
+    json_decref(root);
+    if (rc != 0)
+        return error_set(err, ACRE_EIO, "the result cannot be written as JSON");
+    putchar('\n');
+    return 0;
+}
+
+/* A hypothesis with a newline in it would break one line in, one line out. */
+static void write_text(const struct acre_result *result)
+{
+    const char *text = result && result->n_hypotheses > 0 ? result->hypotheses[0].text : "";
+
+    for (; *text; text++)
+        putchar(*text == '\n' || *text == '\r' ? ' ' : *text);
+    putchar('\n');
+}
+
+static int write_slot(const struct ring *ring, const struct slot *slot, size_t line,
+                      struct acre_err *err)
+{
+    const struct acre_result *result = slot->job ? acre_job_result(slot->job) : NULL;
+
+    if (result && result->status != 0)
+        return error_set(err, result->status, "%s: line %zu: %s", ring->input_name, line,
+                         result->err.text);
+    if (!ring->as_json)
+        write_text(result);
+    else if (write_json(ring, slot, err) != 0)
+        return error_prefix(err, "%s: line %zu: ", ring->input_name, line);
+    if (ferror(stdout))
+        return error_set(err, ACRE_EIO, "standard output: expected to be writable, found an error");
+    return 0;
+}
+
+static void free_slot(struct slot *slot)
+{
+    acre_job_close(slot->job);
+    free(slot->line);
+    *slot = (struct slot){.ring = slot->ring};
+}
+
+static void show_progress(const struct ring *ring, size_t n, bool is_last)
+{
+    if (ring->shows_progress && (n % 100 == 0 || is_last))
+        fprintf(stderr, "\r%zu lines%s", n, is_last ? "\n" : "");
+}
+
+/* The writer waits for the oldest slot; it flushes before it has to wait. */
+static bool wait_for_oldest(struct ring *ring)
+{
+    for (;;) {
+        const struct slot *slot = &ring->slots[ring->n_written % ring->n_slots];
+
+        if (ring->n_written == ring->n_submitted && ring->is_at_end)
+            return false;
+        if (ring->n_written < ring->n_submitted && slot->is_done)
+            return true;
+        pthread_mutex_unlock(&ring->lock);
+        fflush(stdout);
+        pthread_mutex_lock(&ring->lock);
+        slot = &ring->slots[ring->n_written % ring->n_slots];
+        if (ring->n_written < ring->n_submitted ? !slot->is_done : !ring->is_at_end)
+            pthread_cond_wait(&ring->changed, &ring->lock);
+    }
+}
+
+static void *write_all(void *user)
+{
+    struct ring *ring = user;
+    int rc = 0;
+
+    pthread_mutex_lock(&ring->lock);
+    while (wait_for_oldest(ring)) {
+        struct slot *slot = &ring->slots[ring->n_written % ring->n_slots];
+
+        pthread_mutex_unlock(&ring->lock);
+        if (rc == 0)
+            rc = write_slot(ring, slot, ring->n_written + 1, &ring->err);
+        show_progress(ring, ring->n_written + 1, false);
+        pthread_mutex_lock(&ring->lock);
+        free_slot(slot);
+        ring->n_written++;
+        if (rc != 0)
+            ring->has_failed = true;
+        pthread_cond_broadcast(&ring->changed);
+    }
+    pthread_mutex_unlock(&ring->lock);
+    show_progress(ring, ring->n_written, true);
+    return NULL;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Waits for a free slot; NULL if the writer has failed. */
+static struct slot *wait_for_room(struct ring *ring)
+{
+    bool has_failed;
+
+    pthread_mutex_lock(&ring->lock);
+    while (ring->n_submitted - ring->n_written == ring->n_slots && !ring->has_failed)
+        pthread_cond_wait(&ring->changed, &ring->lock);
+    has_failed = ring->has_failed;
+    pthread_mutex_unlock(&ring->lock);
+    return has_failed ? NULL : &ring->slots[ring->n_submitted % ring->n_slots];
+}
+
+static void publish(struct ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->n_submitted++;
+    pthread_cond_broadcast(&ring->changed);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* Waits until one more slot is written; false if none is in flight. */
+static bool wait_for_progress(struct ring *ring)
+{
+    size_t before;
+    bool can_wait;
+
+    pthread_mutex_lock(&ring->lock);
+    before = ring->n_written;
+    can_wait = before < ring->n_submitted;
+    while (can_wait && ring->n_written == before)
+        pthread_cond_wait(&ring->changed, &ring->lock);
+    pthread_mutex_unlock(&ring->lock);
+    return can_wait;
+}
+
+static int submit(struct ring *ring, struct slot *slot, const struct decode *decode, bool is_tokens,
+                  struct acre_err *err)
+{
+    const struct acre_request request = {
+        .model = decode->model,
+        .text = slot->line,
+        .text_bytes = slot->line_bytes,
+        .is_tokens = is_tokens,
+        .decoding = decode->decoding,
+        .done = on_done,
+        .user = slot,
+    };
+    int rc;
+
+    slot->is_done = slot->line_bytes == 0;
+    if (slot->is_done)
+        return 0;
+    do
+        rc = acre_submit(decode->engine, &request, &slot->job, err);
+    while (rc == ACRE_EBUSY && wait_for_progress(ring));
+    return rc;
+}
+
+static int read_all(struct ring *ring, struct lines *lines, const struct decode *decode,
+                    bool is_tokens, struct acre_err *err)
+{
+    struct slot *slot;
+    int rc;
+
+    while ((slot = wait_for_room(ring))) {
+        rc = lines_next(lines, &slot->line, &slot->line_bytes, err);
+        if (rc <= 0)
+            return rc;
+        rc = submit(ring, slot, decode, is_tokens, err);
+        if (rc != 0) {
+            slot->job = NULL;
+            free_slot(slot);
+            return error_prefix(err, "%s: line %zu: ", lines->name, lines->n_lines);
+        }
+        publish(ring);
+    }
+    return 0; /* the writer tells what is wrong */
+}
+
+static int open_ring(struct ring *ring, const struct decode *decode,
+                     const struct translate_args *args)
+{
+    *ring = (struct ring){.as_json = args->decode.json,
+                          .has_attention = args->attention,
+                          .shows_progress = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
+    ring->n_slots = (size_t)LINES_PER_WORKER_BATCH * (size_t)args->decode.batch_size *
+                    (size_t)acre_engine_threads(decode->engine);
+    ring->slots = calloc(ring->n_slots, sizeof(ring->slots[0]));
+    if (!ring->slots)
+        return ACRE_ENOMEM;
+    for (size_t i = 0; i < ring->n_slots; i++)
+        ring->slots[i].ring = ring;
+    pthread_mutex_init(&ring->lock, NULL);
+    pthread_cond_init(&ring->changed, NULL);
+    return 0;
+}
+
+static int translate_lines(struct lines *lines, const struct decode *decode,
+                           const struct translate_args *args)
+{
+    struct acre_err err = {.code = 0};
+    struct ring ring;
+    pthread_t writer;
+    int rc;
+
+    if (open_ring(&ring, decode, args) != 0)
+        return args_failed("out of memory");
+    ring.input_name = lines->name;
+    if (pthread_create(&writer, NULL, write_all, &ring) != 0) {
+        free(ring.slots);
+        return args_failed("a thread cannot be started");
+    }
+    rc = read_all(&ring, lines, decode, args->decode.tokens, &err);
+    pthread_mutex_lock(&ring.lock);
+    ring.is_at_end = true;
+    pthread_cond_broadcast(&ring.changed);
+    pthread_mutex_unlock(&ring.lock);
+    pthread_join(writer, NULL);
+    free(ring.slots);
+    if (ring.has_failed)
+        return args_failed("%s", ring.err.text);
+    if (fflush(stdout) != 0)
+        return args_failed("standard output: expected to be writable, found an error");
+    if (rc != 0)
+        return args_failed("%s; the %zu lines before it are translated", err.text, ring.n_written);
+    return EXIT_DONE;
+}
+
+int cmd_translate(int argc, char **argv)
+{
+    struct acre_err err = {.code = 0};
+    struct translate_args args;
+    struct decode decode;
+    struct lines lines;
+    int rc;
+
+    decode_init(&args.decode);
+    switch (args_parse(&command, &args, argc, argv)) {
+    case ARGS_GO:
+        break;
+    case ARGS_HELP_SHOWN:
+        return EXIT_DONE;
+    case ARGS_WRONG:
+        return EXIT_USAGE;
+    }
+    if (args.attention && !args.decode.json)
+        return args_wrong("--attention: expected together with --json, found alone");
+    if (lines_open(&lines, args.input, &err) != 0)
+        return args_failed("%s", err.text);
+    rc = decode_open(&decode, &args.decode, 0);
+    if (rc == 0)
+        rc = translate_lines(&lines, &decode, &args);
+    decode_close(&decode);
+    lines_close(&lines);
+    return rc;
+}

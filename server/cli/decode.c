@@ -1,0 +1,110 @@
+#include "cli/decode.h"
+
+#include <limits.h>
+#include <math.h>
+#include <time.h>
+
+#include "cli/args.h"
+
+void decode_init(struct decode_args *args)
+{
+    *args = (struct decode_args){.beam_size = DECODE_UNSET,
+                                 .num_hypotheses = DECODE_UNSET,
+                                 .min_length = DECODE_UNSET,
+                                 .max_length = DECODE_UNSET,
+                                 .length_penalty = NAN};
+}
+
+double decode_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* What can be wrong without knowing the model. */
+static int check(const struct decode_args *args)
+{
+    if (!args->model[0])
+        return args_wrong("--model: expected a model directory, found none");
+    if (args->beam_size != DECODE_UNSET && args->num_hypotheses > args->beam_size)
+        return args_wrong("--num-hypotheses: expected at most --beam-size (%d), found %d",
+                          (int)args->beam_size, (int)args->num_hypotheses);
+    if (args->max_length != DECODE_UNSET && args->min_length > args->max_length)
+        return args_wrong("--min-length: expected at most --max-length (%d), found %d",
+                          (int)args->max_length, (int)args->min_length);
+    return 0;
+}
+
+static int pick(int64_t given, int standard)
+{
+    return given == DECODE_UNSET ? standard : (int)given;
+}
+
+/* The model's decoding with what was given over it. */
+static int set_decoding(struct decode *decode, const struct decode_args *args)
+{
+    const int longest = acre_model_info(decode->model)->max_source_tokens; /* targets too */
+    struct acre_decoding *d = &decode->decoding;
+
+    *d = acre_model_info(decode->model)->decoding;
+    d->beam_size = pick(args->beam_size, d->beam_size);
+    d->n_hypotheses = pick(args->num_hypotheses, 1);
+    d->min_length = pick(args->min_length, d->min_length);
+    d->max_length = pick(args->max_length, d->max_length);
+    if (args->max_beam_size > 0 && d->beam_size > args->max_beam_size)
+        d->beam_size = (int)args->max_beam_size; /* as the server does */
+    if (!isnan(args->length_penalty))
+        d->length_penalty = (float)args->length_penalty;
+    if (d->max_length > longest)
+        return args_wrong("--max-length: expected at most %d for this model, found %d", longest,
+                          d->max_length);
+    if (d->n_hypotheses > d->beam_size)
+        return args_wrong("--num-hypotheses: expected at most the model's beam size (%d), found %d",
+                          d->beam_size, d->n_hypotheses);
+    if (args->max_length == DECODE_UNSET && d->min_length > d->max_length)
+        return args_wrong("--min-length: expected at most the model's max_length (%d), found %d",
+                          d->max_length, d->min_length);
+    if (d->min_length > d->max_length)
+        d->min_length = d->max_length;
+    return 0;
+}
+
+static int max_beam_size(const struct decode_args *args)
+{
+    if (args->max_beam_size > 0)
+        return (int)args->max_beam_size;
+    return args->beam_size > 0 ? (int)args->beam_size : 16;
+}
+
+int decode_open(struct decode *decode, const struct decode_args *args, size_t max_queued_tokens)
+{
+    const struct acre_options options = {
+        .device = args->device,
+        .compute_type = args->compute_type,
+        .n_threads = (int)args->threads,
+        .batch_size = (int)args->batch_size,
+        .max_beam_size = max_beam_size(args),
+        .max_queued_tokens = max_queued_tokens,
+    };
+    const double start = decode_seconds();
+    struct acre_err err = {.code = 0};
+    int rc = check(args);
+
+    *decode = (struct decode){.engine = NULL};
+    if (rc != 0)
+        return rc;
+    if (acre_engine_open(&options, &decode->engine, &err) != 0)
+        return args_failed("engine: %s", err.text);
+    if (acre_model_open(decode->engine, args->model, &decode->model, &err) != 0)
+        return args_failed("%s", err.text);
+    decode->load_seconds = decode_seconds() - start;
+    return set_decoding(decode, args);
+}
+
+void decode_close(struct decode *decode)
+{
+    acre_engine_close(decode->engine);
+    decode->engine = NULL;
+}

@@ -1,0 +1,78 @@
+#include "common/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int error_set(struct acre_err *err, int code, const char *format, ...)
+{
+    va_list args;
+
+    if (!err)
+        return code;
+    err->code = code;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    return code;
+}
+
+int error_prefix(struct acre_err *err, const char *format, ...)
+{
+    char text[sizeof(err->text)];
+    size_t used, rest;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    used = strlen(text);
+    rest = strnlen(err->text, sizeof(err->text) - 1 - used);
+    memmove(err->text + used, err->text, rest);
+    err->text[used + rest] = '\0';
+    memcpy(err->text, text, used);
+    return err->code;
+}
+
+int error_reply(struct srv_error *error, int status, const char *code, const char *format, ...)
+{
+    va_list args;
+
+    *error = (struct srv_error){.status = status, .code = code};
+    va_start(args, format);
+    vsnprintf(error->text, sizeof(error->text), format, args);
+    va_end(args);
+    return -1;
+}
+
+int error_field(struct srv_error *error, const char *code, const char *field, const char *format,
+                ...)
+{
+    va_list args;
+
+    *error = (struct srv_error){.status = 400, .code = code};
+    snprintf(error->field, sizeof(error->field), "%s", field);
+    va_start(args, format);
+    vsnprintf(error->text, sizeof(error->text), format, args);
+    va_end(args);
+    return -1;
+}
+
+void error_name_field(struct srv_error *error, const char *before)
+{
+    char text[sizeof(error->text)];
+
+    memcpy(text, error->text, sizeof(text));
+    snprintf(error->text, sizeof(error->text), "%s%s%s%.400s", before, error->field,
+             error->field[0] ? ": " : "", text);
+}
+
+int error_from_engine(struct srv_error *error, int status, const struct acre_err *err)
+{
+    const char *text = err && err->text[0] ? err->text : acre_status_text(status);
+
+    error_reply(error, acre_status_http(status), acre_status_name(status), "%s", text);
+    if (error->status == 429)
+        error->retry_after_s = 1;
+    return -1;
+}

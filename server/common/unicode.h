@@ -1,0 +1,23 @@
+/* unicode.h - the little the server must know about UTF-8: is it valid, how long, is it blank.
+ *
+ * Valid as in RFC 3629: no surrogates, no overlong forms, nothing above U+10FFFF. No state.
+ */
+#ifndef SERVER_COMMON_UNICODE_H
+#define SERVER_COMMON_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the longest valid prefix; `bytes` if all of it is valid. */
+size_t unicode_valid_bytes(const char *text, size_t bytes);
+
+/* Characters (code points) in valid UTF-8. */
+size_t unicode_chars(const char *text, size_t bytes);
+
+/* Whether valid UTF-8 has nothing but white space in it; true for no text. */
+bool unicode_is_blank(const char *text, size_t bytes);
+
+/* Replaces whatever is not valid UTF-8 by '?'. */
+void unicode_scrub(char *text);
+
+#endif

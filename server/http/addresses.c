@@ -1,0 +1,100 @@
+#include "http/addresses.h"
+
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { N_BUCKETS = 4096 };
+
+struct address {
+    uint64_t key;
+    size_t n_connections;
+    struct address *next; /* in its bucket */
+};
+
+struct addresses {
+    uint64_t seed; /* so that nobody can choose addresses of one bucket */
+    struct address *buckets[N_BUCKETS];
+};
+
+struct addresses *addresses_open(void)
+{
+    struct addresses *addresses = calloc(1, sizeof(*addresses));
+
+    if (addresses && getrandom(&addresses->seed, sizeof(addresses->seed), 0) < 0)
+        addresses->seed = (uintptr_t)addresses;
+    return addresses;
+}
+
+void addresses_close(struct addresses *addresses)
+{
+    free(addresses);
+}
+
+/* An IPv4 address stands in the low half, also one that came mapped into IPv6. */
+static int key_of(const struct sockaddr *peer, uint64_t *key)
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)peer;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)peer;
+
+    *key = 0;
+    if (peer->sa_family == AF_INET)
+        memcpy(key, &v4->sin_addr, 4);
+    else if (peer->sa_family != AF_INET6)
+        return -1;
+    else if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        memcpy(key, v6->sin6_addr.s6_addr + 12, 4);
+    else
+        memcpy(key, v6->sin6_addr.s6_addr, 8);
+    return 0;
+}
+
+static struct address **bucket_of(struct addresses *addresses, uint64_t key)
+{
+    uint64_t mixed = (key ^ addresses->seed) * 0x9e3779b97f4a7c15u;
+
+    return &addresses->buckets[(mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u >> 52];
+}
+
+struct address *addresses_enter(struct addresses *addresses, const struct sockaddr *peer)
+{
+    struct address **bucket, *address;
+    uint64_t key;
+
+    if (key_of(peer, &key) != 0)
+        return NULL;
+    bucket = bucket_of(addresses, key);
+    for (address = *bucket; address; address = address->next)
+        if (address->key == key)
+            break;
+    if (!address) {
+        address = calloc(1, sizeof(*address));
+        if (!address)
+            return NULL;
+        address->key = key;
+        address->next = *bucket;
+        *bucket = address;
+    }
+    address->n_connections++;
+    return address;
+}
+
+void addresses_leave(struct addresses *addresses, struct address *address)
+{
+    struct address **link;
+
+    if (!address || --address->n_connections > 0)
+        return;
+    link = bucket_of(addresses, address->key);
+    while (*link != address)
+        link = &(*link)->next;
+    *link = address->next;
+    free(address);
+}
+
+size_t address_connections(const struct address *address)
+{
+    return address ? address->n_connections : 0;
+}

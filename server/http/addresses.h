@@ -1,0 +1,23 @@
+/* addresses.h - how many connections each client address has.
+ *
+ * An IPv6 address counts by its first 64 bits, which is what one client is given. Loop thread only.
+ */
+#ifndef SERVER_HTTP_ADDRESSES_H
+#define SERVER_HTTP_ADDRESSES_H
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+struct addresses;
+struct address;
+
+struct addresses *addresses_open(void); /* NULL: no memory */
+void addresses_close(struct addresses *addresses);
+
+/* Counts a connection from there; NULL: no memory, or `peer` is no internet address. */
+struct address *addresses_enter(struct addresses *addresses, const struct sockaddr *peer);
+void addresses_leave(struct addresses *addresses, struct address *address); /* may be NULL */
+
+size_t address_connections(const struct address *address); /* 0 of NULL */
+
+#endif

@@ -1,0 +1,119 @@
+/* connection.h - one client's connection, and what all of a server's connections share.
+ *
+ * connection.c moves a connection through its phases; http.c decides who gets a place, how long a
+ * phase may last, and who leaves for others. Loop thread; only for these two files.
+ * Invariants: a connection in PHASE_REPLYING has a request that its handler has; no other phase is
+ * left waiting for anybody but the client. A closed connection's memory lives until libuv has
+ * closed its handles.
+ */
+#ifndef SERVER_HTTP_CONNECTION_H
+#define SERVER_HTTP_CONNECTION_H
+
+#include "http/addresses.h"
+#include "http/request.h"
+
+enum {
+    READ_BYTES = 32768, /* most that one connection is read, and parsed, in a turn of the loop */
+    REQUESTS_PER_TURN = 8,
+    RESERVED_PLACES = 32, /* beyond max_connections, while others are asked to leave */
+    SLOW_MS = 1000,       /* what a request may take before it may have to leave for others */
+    DROP_FACTOR = 8       /* a body too large is read, for its 413, up to so many times the limit */
+};
+
+enum phase {
+    PHASE_IDLE, /* between requests, or before the first */
+    PHASE_HEAD,
+    PHASE_BODY,
+    PHASE_REPLYING, /* the handler has the request */
+    PHASE_SENDING,
+    PHASE_LINGERING /* our side is shut; reading what still comes, so that the reply arrives */
+};
+
+struct connection {
+    struct http *http;
+    struct connection *next, **previous_link;        /* of all connections */
+    struct connection *next_ready, **previous_ready; /* in http->ready; previous NULL: not there */
+    struct address *address;                         /* NULL: not counted */
+    int fd;
+    uv_poll_t poll;
+    uv_timer_t deadline; /* while a request is awaited */
+    int events;          /* what `poll` watches */
+    int n_handles;       /* open ones of libuv */
+
+    enum phase phase;
+    uint64_t since_ms; /* when the phase began */
+    size_t n_requests; /* replied to */
+    bool is_closed;
+    bool has_left;    /* the client shut its side */
+    bool has_unread;  /* it sent more while it waits for a reply */
+    bool keeps_alive; /* after this reply, as the client wants it */
+    bool is_complete; /* the request is here, to be handed over */
+    bool is_active;   /* counted in http->n_active */
+
+    llhttp_t parser;
+    struct http_request *request;
+    size_t wire_bytes;                /* of this request */
+    size_t line_bytes;                /* of this line of its head */
+    size_t body_bytes;                /* of its body, kept or dropped */
+    size_t announced_bytes;           /* most that its body can have */
+    bool has_line;                    /* its request line is complete */
+    char *pending;                    /* owned: received, not parsed yet; or NULL */
+    size_t pending_at, pending_bytes; /* what is left of it: from, and how much */
+
+    char *head; /* owned: of the reply */
+    size_t head_bytes, sent_bytes;
+    struct http_reply reply;
+    size_t discarded_bytes; /* while lingering */
+};
+
+struct http {
+    struct http_options options;
+    uv_loop_t *loop;
+    uv_poll_t accepting[LISTENER_SOCKETS]; /* one for each socket of the listener */
+    size_t n_accepting;
+    uv_timer_t sweep_timer;
+    uv_idle_t turn; /* runs while connections are ready */
+    int n_handles;
+    struct connection *connections; /* latest first */
+    size_t n_connections;
+    struct connection *ready, **ready_end; /* have bytes to parse, in turn */
+    struct addresses *addresses;           /* owned */
+    char *cors;                            /* owned: header lines of every reply */
+    size_t n_active;
+    size_t bodies_bytes, bodies_peak_bytes; /* the peak since memory was last given back */
+    size_t n_evicted;                       /* since the last line in the log about them */
+    uint64_t swept_ns;                      /* when sweep_timer last fired */
+    uint64_t complained_ms;                 /* when the log last said that descriptors are short */
+    bool is_accepting;
+    bool is_draining;
+    char scratch[READ_BYTES];
+};
+
+/* Takes `fd`, which does not block. NULL: no memory; fd is closed. */
+struct connection *connection_open(struct http *http, int fd, const struct sockaddr *peer);
+
+/* Closes at once. Not in PHASE_REPLYING, unless nobody will reply. */
+void connection_close(struct connection *connection);
+
+/* Replies without a handler, and closes when the client has the reply. Not in PHASE_REPLYING. */
+void connection_refuse(struct connection *connection, int status, const char *code,
+                       const char *text);
+
+/* Tells the handler that has its request to give up, if it awaits. Whether it did. */
+bool connection_give_up(struct connection *connection, enum http_give_up why);
+
+/* Bytes of the reply that the client has not taken. */
+size_t connection_unsent(const struct connection *connection);
+
+/* ---- http.c ---------------------------------------------------------------------------------- */
+
+/* More connections than places: replies ask clients to leave. */
+bool http_is_full(const struct http *http);
+
+/* A place is free. */
+void http_on_closed(struct http *http);
+
+/* Whether a body may take so many bytes more; slow requests of others leave for it. */
+bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes);
+
+#endif

@@ -1,0 +1,413 @@
+/* Who gets a place. Happy path: the listener is readable -> accept_all() -> connection_open().
+ *
+ * Failure modes: max_connections are open: RESERVED_PLACES more are let in, replies ask clients to
+ * leave, and those leave that idle or are slow, first of the address that has most connections;
+ * where nobody can leave, new ones wait in the kernel's queue. No descriptors: accepting pauses,
+ * until a connection closes or the next sweep. Clocks: sweep() looks at every connection once a
+ * second; they run from the beginning of a phase, so that trickling bytes do not stop them. */
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "http/connection.h"
+#include "common/error.h"
+#include "common/log.h"
+
+enum {
+    SWEEP_MS = 1000,
+    ACCEPTS_PER_TURN = 64,
+    KEPT_MS = 100,    /* how long a connection that was served idles before it leaves for others */
+    LINGER_MS = 2000, /* for a client to take its last reply */
+    SEND_BYTES_PER_MS = 16,
+    COMPLAIN_MS = 10000,
+    TRIM_BYTES = 4 << 20
+};
+
+/* ---- Who leaves ------------------------------------------------------------------------------ */
+
+bool http_is_full(const struct http *http)
+{
+    return http->n_connections > http->options.max_connections;
+}
+
+static bool has_unread(const struct connection *c)
+{
+    char byte;
+
+    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* 0: it stays. Else it may leave for others, first those with the highest rank: who has what he
+ * came for, who asks nothing, who asks slowly. */
+static int rank_of(const struct connection *c, uint64_t now)
+{
+    const uint64_t age_ms = now - c->since_ms;
+
+    switch (c->phase) {
+    case PHASE_LINGERING:
+        return 3;
+    case PHASE_IDLE:
+        return age_ms >= (c->n_requests ? KEPT_MS : SLOW_MS) && !c->pending && !has_unread(c) ? 2
+                                                                                              : 0;
+    case PHASE_REPLYING:
+        return 0;
+    default:
+        return age_ms >= SLOW_MS && !c->pending ? 1 : 0;
+    }
+}
+
+static bool leaves_before(const struct connection *a, int rank, const struct connection *b,
+                          int rank_of_b)
+{
+    const size_t of_a = address_connections(a->address), of_b = address_connections(b->address);
+
+    if (rank != rank_of_b)
+        return rank > rank_of_b;
+    if (of_a != of_b)
+        return of_a > of_b;
+    return a->since_ms <= b->since_ms; /* the list has the latest first */
+}
+
+/* The one to leave, of `address` if that is given; NULL: nobody. */
+static struct connection *find_leaving(const struct http *http, const struct address *address)
+{
+    const uint64_t now = uv_now(http->loop);
+    struct connection *found = NULL;
+    int best = 0;
+
+    for (struct connection *c = http->connections; c; c = c->next) {
+        int rank = address && c->address != address ? 0 : rank_of(c, now);
+
+        if (rank > 0 && (!found || leaves_before(c, rank, found, best))) {
+            found = c;
+            best = rank;
+        }
+    }
+    return found;
+}
+
+static void evict(struct connection *c)
+{
+    c->http->n_evicted++;
+    if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY)
+        connection_refuse(c, 408, "request_too_slow",
+                          "This server is full, and the request was not complete in time");
+    connection_close(c);
+}
+
+static bool make_place(struct http *http, const struct address *address)
+{
+    struct connection *leaving = find_leaving(http, address);
+
+    if (leaving)
+        evict(leaving);
+    return leaving != NULL;
+}
+
+bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes)
+{
+    const size_t most = http->options.max_bodies_bytes;
+    const uint64_t now = uv_now(http->loop);
+
+    for (struct connection *c = http->connections, *next; c; c = next) {
+        next = c->next;
+        if (http->bodies_bytes + bytes <= most)
+            return true;
+        if (c != asking && c->phase == PHASE_BODY && rank_of(c, now) > 0)
+            evict(c);
+    }
+    return http->bodies_bytes + bytes <= most;
+}
+
+/* ---- Accepting ------------------------------------------------------------------------------- */
+
+static void on_client(uv_poll_t *poll, int status, int events);
+
+static void start_accepting(struct http *http)
+{
+    if (http->is_accepting || http->is_draining)
+        return;
+    http->is_accepting = true;
+    for (size_t i = 0; i < http->n_accepting; i++)
+        uv_poll_start(&http->accepting[i], UV_READABLE, on_client);
+}
+
+static void stop_accepting(struct http *http)
+{
+    http->is_accepting = false;
+    for (size_t i = 0; i < http->n_accepting; i++)
+        uv_poll_stop(&http->accepting[i]);
+}
+
+void http_on_closed(struct http *http)
+{
+    start_accepting(http);
+}
+
+/* Mostly that descriptors or memory are short. */
+static void complain(struct http *http)
+{
+    const uint64_t now = uv_now(http->loop);
+
+    if (http->complained_ms && now - http->complained_ms < COMPLAIN_MS)
+        return;
+    http->complained_ms = now;
+    log_warning("no connection can be accepted with %zu open: %s", http->n_connections,
+                strerror(errno));
+}
+
+/* A connection beyond its address's share, if none of the others of that address can leave. */
+static void check_share(struct http *http, struct connection *c)
+{
+    const unsigned most = http->options.max_connections_per_address;
+
+    if (most && address_connections(c->address) > most && !make_place(http, c->address))
+        connection_refuse(c, 503, "too_many_connections",
+                          "Too many connections from this address are open");
+}
+
+/* Whether there may be more to accept. */
+static bool accept_one(struct http *http, int listening_fd)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t peer_bytes = sizeof(peer);
+    int fd =
+        accept4(listening_fd, (struct sockaddr *)&peer, &peer_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct connection *c;
+
+    if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return false;
+    if (fd < 0 && (errno == ECONNABORTED || errno == EINTR || errno == EPROTO || errno == EPERM))
+        return true; /* that one is gone already */
+    if (fd < 0) {
+        complain(http);
+        if (!http->is_draining)
+            stop_accepting(http);
+        return false;
+    }
+    c = connection_open(http, fd, (struct sockaddr *)&peer);
+    if (c)
+        check_share(http, c);
+    if (http_is_full(http) && !http->is_draining)
+        make_place(http, NULL);
+    return true;
+}
+
+static void on_client(uv_poll_t *poll, int status, int events)
+{
+    struct http *http = poll->data;
+    const size_t most = (size_t)http->options.max_connections + RESERVED_PLACES;
+    const int fd = http->options.listener->fds[poll - http->accepting];
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        if (http->n_connections >= most && !make_place(http, NULL)) {
+            stop_accepting(http);
+            return;
+        }
+        if (!accept_one(http, fd))
+            return;
+    }
+}
+
+/* ---- Clocks ---------------------------------------------------------------------------------- */
+
+/* How long a phase may last; 0: as long as it likes. */
+static uint64_t limit_ms(const struct connection *c)
+{
+    const struct http_options *o = &c->http->options;
+
+    switch (c->phase) {
+    case PHASE_IDLE:
+    case PHASE_HEAD:
+        return o->idle_timeout_s * 1000;
+    case PHASE_BODY:
+        return o->read_timeout_s * 1000;
+    case PHASE_SENDING:
+        return o->send_timeout_s * 1000 + connection_unsent(c) / SEND_BYTES_PER_MS;
+    case PHASE_LINGERING:
+        return LINGER_MS;
+    case PHASE_REPLYING:
+        break;
+    }
+    return 0;
+}
+
+static void end_phase(struct connection *c)
+{
+    if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY)
+        connection_refuse(c, 408, "request_too_slow", "The request was not complete in time");
+    else
+        connection_close(c);
+}
+
+static void tell_of_evicted(struct http *http)
+{
+    if (http->n_evicted)
+        log_warning("closed %zu idle or slow connections: every place or all memory was taken",
+                    http->n_evicted);
+    http->n_evicted = 0;
+}
+
+/* The allocator keeps what a burst of large requests took; give it back when that is over. */
+static void trim(struct http *http)
+{
+    if (http->bodies_peak_bytes < TRIM_BYTES || http->bodies_bytes > http->bodies_peak_bytes / 2)
+        return;
+    malloc_trim(0);
+    http->bodies_peak_bytes = http->bodies_bytes;
+}
+
+static void sweep(uv_timer_t *timer)
+{
+    struct http *http = timer->data;
+    const uint64_t now = uv_now(http->loop);
+
+    http->swept_ns = uv_hrtime();
+    for (struct connection *c = http->connections, *next; c; c = next) {
+        const uint64_t limit = limit_ms(c);
+
+        next = c->next;
+        if (limit && now - c->since_ms > limit)
+            end_phase(c);
+    }
+    while (http_is_full(http) && make_place(http, NULL))
+        continue;
+    tell_of_evicted(http);
+    trim(http);
+    start_accepting(http);
+}
+
+uint64_t http_lag_ms(const struct http *http)
+{
+    const uint64_t passed_ms = (uv_hrtime() - http->swept_ns) / 1000000;
+
+    return passed_ms > SWEEP_MS ? passed_ms - SWEEP_MS : 0;
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static char *make_cors(const char *origin)
+{
+    static const char lines[] = "Access-Control-Allow-Credentials: true\r\n"
+                                "Access-Control-Allow-Headers: Authorization, Content-Type\r\n"
+                                "Access-Control-Allow-Methods: GET, POST\r\n"
+                                "Access-Control-Expose-Headers: Authorization\r\n"
+                                "Access-Control-Max-Age: 1728000\r\n";
+    char *text;
+
+    if (!origin[0])
+        return strdup("");
+    return asprintf(&text, "Access-Control-Allow-Origin: %s\r\n%s", origin, lines) < 0 ? NULL
+                                                                                       : text;
+}
+
+static int watch_listener(struct http *http)
+{
+    const struct listener *listener = http->options.listener;
+
+    for (size_t i = 0; i < listener->n_fds; i++) {
+        if (uv_poll_init(http->loop, &http->accepting[i], listener->fds[i]) != 0)
+            return -1;
+        http->accepting[i].data = http;
+        http->n_accepting++;
+    }
+    return 0;
+}
+
+int http_open(uv_loop_t *loop, const struct http_options *options, struct http **out,
+              struct acre_err *err)
+{
+    struct http *http = calloc(1, sizeof(*http));
+
+    if (!http)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    http->options = *options;
+    http->loop = loop;
+    http->ready_end = &http->ready;
+    http->addresses = addresses_open();
+    http->cors = make_cors(options->cors_origin);
+    if (!http->addresses || !http->cors) {
+        http_free(http);
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    }
+    if (watch_listener(http) != 0) {
+        http_free(http);
+        return error_set(err, ACRE_EIO, "the HTTP server cannot start: %s", strerror(errno));
+    }
+    uv_timer_init(loop, &http->sweep_timer);
+    uv_idle_init(loop, &http->turn);
+    http->sweep_timer.data = http->turn.data = http;
+    http->swept_ns = uv_hrtime();
+    uv_timer_start(&http->sweep_timer, sweep, SWEEP_MS, SWEEP_MS);
+    start_accepting(http);
+    *out = http;
+    return 0;
+}
+
+/* Places do not count here: a connection the kernel has accepted is not to be lost. */
+void http_drain(struct http *http)
+{
+    if (http->is_draining)
+        return;
+    http->is_draining = true;
+    for (size_t i = 0; i < http->n_accepting; i++) {
+        while (accept_one(http, http->options.listener->fds[i]))
+            continue;
+        uv_close((uv_handle_t *)&http->accepting[i], NULL);
+    }
+    listener_close(http->options.listener);
+}
+
+bool http_is_draining(const struct http *http)
+{
+    return http->is_draining;
+}
+
+size_t http_active(const struct http *http)
+{
+    return http->n_active;
+}
+
+size_t http_connections(const struct http *http)
+{
+    return http->n_connections;
+}
+
+size_t http_bodies_bytes(const struct http *http)
+{
+    return http->bodies_bytes;
+}
+
+size_t http_give_up_all(struct http *http)
+{
+    size_t n = 0;
+
+    for (struct connection *c = http->connections, *next; c; c = next) {
+        next = c->next;
+        n += connection_give_up(c, HTTP_SHUTDOWN);
+    }
+    return n;
+}
+
+void http_close(struct http *http)
+{
+    http_drain(http);
+    uv_close((uv_handle_t *)&http->sweep_timer, NULL);
+    uv_close((uv_handle_t *)&http->turn, NULL);
+    while (http->connections)
+        connection_close(http->connections);
+}
+
+void http_free(struct http *http)
+{
+    if (!http)
+        return;
+    addresses_close(http->addresses);
+    free(http->cors);
+    free(http);
+}

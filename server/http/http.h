@@ -1,0 +1,104 @@
+/* http.h - HTTP/1.1 on the event loop: llhttp reads requests from sockets that libuv watches.
+ *
+ * Each request is read whole (or refused), then given to the one handler, which either replies
+ * before it returns or calls http_await() and replies later. Everything here runs on the loop
+ * thread; nothing here is thread-safe, but that the body of a request that is awaited may be read
+ * by another thread until the reply.
+ * Invariants: one reply per request, in the order of requests; an awaited request has a deadline;
+ * whoever called http_await() replies exactly once, also after it was told to give up.
+ */
+#ifndef SERVER_HTTP_HTTP_H
+#define SERVER_HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "acre.h"
+#include "http/listener.h"
+
+struct http;
+struct http_request;
+
+typedef void http_handler_fn(struct http_request *request, void *user);
+
+/* A reply goes out. `label` is what http_set_label() set, or NULL where no handler was reached. */
+typedef void http_replied_fn(void *user, void *label, int status, double seconds);
+
+struct http_options {
+    struct listener *listener; /* listening; its sockets are closed when draining starts */
+    size_t max_body_bytes;
+    size_t max_bodies_bytes;  /* of all requests together, until they are replied to */
+    unsigned max_connections; /* beyond it those that idle, then those that are slow are closed */
+    unsigned max_connections_per_address; /* 0: as many as max_connections */
+    unsigned idle_timeout_s;              /* until the headers of a request are complete */
+    unsigned read_timeout_s;              /* from there until its body is */
+    unsigned send_timeout_s;              /* for a client to take its reply */
+    const char *cors_origin; /* "" for no CORS headers; borrowed for the server's life */
+    http_handler_fn *handler;
+    http_replied_fn *replied;
+    void *user;
+};
+
+int http_open(uv_loop_t *loop, const struct http_options *options, struct http **http,
+              struct acre_err *err);
+
+/* Accepts whatever has already connected, then no more; replies ask clients to disconnect. */
+void http_drain(struct http *http);
+bool http_is_draining(const struct http *http);
+
+/* Requests whose headers are complete and whose reply is not sent yet. */
+size_t http_active(const struct http *http);
+
+/* Open connections; bytes of the bodies of requests that are not replied to. */
+size_t http_connections(const struct http *http);
+size_t http_bodies_bytes(const struct http *http);
+
+/* How much later than due the loop comes round to its timers, now: 0 in a healthy one. */
+uint64_t http_lag_ms(const struct http *http);
+
+/* Tells every awaited request to give up. Returns how many there were. */
+size_t http_give_up_all(struct http *http);
+
+/* Closes every connection. No request may be awaited. Run the loop to its end, then http_free(). */
+void http_close(struct http *http);
+void http_free(struct http *http);
+
+/* ---- The request, until it is replied to ----------------------------------------------------- */
+
+const char *http_method(const struct http_request *request);
+const char *http_path(const struct http_request *request);  /* decoded, without the query */
+const char *http_query(const struct http_request *request); /* as it came; "" if there is none */
+const char *http_header(const struct http_request *request, const char *name); /* or NULL */
+const char *http_body(const struct http_request *request, size_t *bytes);      /* not terminated */
+
+/* What the reply is counted under. */
+void http_set_label(struct http_request *request, void *label);
+
+/* ---- The reply ------------------------------------------------------------------------------- */
+
+struct http_reply {
+    int status;
+    char *body; /* owned, from malloc; taken by http_reply() */
+    size_t body_bytes;
+    const char *content_type; /* NULL if there is no body */
+    const char *allow;        /* Allow header, or NULL */
+    int retry_after_s;        /* Retry-After header, or 0 */
+};
+
+/* Replies; the request is gone when this returns. To HEAD the body is left out. */
+void http_reply(struct http_request *request, const struct http_reply *reply);
+
+enum http_give_up { HTTP_DEADLINE, HTTP_LEFT, HTTP_SHUTDOWN };
+typedef void http_give_up_fn(void *user, enum http_give_up why);
+
+/* Says, inside the handler, that the reply comes later. `give_up` is called at most once, from the
+ * loop, and means that the reply is due now: nobody waits for the result any more. */
+void http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *give_up,
+                void *user);
+
+/* Moves the deadline: `timeout_ms` after http_await(). */
+void http_set_deadline(struct http_request *request, uint64_t timeout_ms);
+
+#endif

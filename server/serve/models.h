@@ -1,0 +1,49 @@
+/* models.h - the models a server has loaded, and which of them answers a request.
+ *
+ * Loaded at start in the order of their names, constant afterwards; loop thread. The engine owns
+ * the models, this only lists them. Language codes and levels compare without case.
+ */
+#ifndef SERVER_SERVE_MODELS_H
+#define SERVER_SERVE_MODELS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "acre.h"
+
+struct models {
+    struct acre_model **items; /* owned array, sorted by name */
+    size_t n_items;
+};
+
+/* Loads `folder` if it is a model directory, else every model directory in it. With `skips_bad`
+ * those that cannot be loaded are left out, with a line in the log, unless none can. */
+int models_load(struct models *models, struct acre_engine *engine, const char *folder,
+                bool skips_bad, struct acre_err *err);
+void models_fini(struct models *models);
+
+/* NULL if there is none. */
+struct acre_model *models_find_name(const struct models *models, const char *name);
+
+enum models_match {
+    MODELS_FOUND,
+    MODELS_NO_SOURCE, /* no model translates from or to `source` */
+    MODELS_NO_TARGET, /* likewise `target` */
+    MODELS_NO_PAIR,
+    MODELS_NO_LEVEL /* the pair exists on another level */
+};
+
+/* The model of a pair. `level` NULL is "token" if the pair has it, else what there is. */
+enum models_match models_find_pair(const struct models *models, const char *source,
+                                   const char *target, const char *level,
+                                   struct acre_model **model);
+
+/* Lists for error texts: "en-de-token, en-fr-token" and "en, sv". */
+void models_list_names(const struct models *models, char *text, size_t text_bytes);
+void models_list_sources(const struct models *models, char *text, size_t text_bytes);
+
+/* What GET /models tells about one model. NULL without memory. The caller owns it. */
+json_t *models_describe(const struct acre_model_info *info);
+
+#endif

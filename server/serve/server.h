@@ -1,0 +1,28 @@
+/* server.h - what a request's handler can reach: the parts of one running server.
+ *
+ * Built by cmd_serve.c before the loop runs, torn down after it. Everything belongs to the loop
+ * thread, except that the engine may be called from any.
+ */
+#ifndef SERVER_SERVE_SERVER_H
+#define SERVER_SERVE_SERVER_H
+
+#include "acre.h"
+#include "http/http.h"
+#include "serve/models.h"
+#include "serve/settings.h"
+#include "serve/stats.h"
+#include "serve/translate.h"
+
+struct server {
+    const struct settings *settings;
+    uv_loop_t *loop;
+    size_t n_reading; /* calls whose body a thread of the pool reads */
+    struct acre_engine *engine;
+    struct models models;
+    struct translator *translator;
+    struct http *http;
+    struct stats_route *routes; /* as in the table of routes; the last counts what has no route */
+    size_t n_routes;
+};
+
+#endif

@@ -1,0 +1,132 @@
+#include "serve/settings.h"
+
+#include <string.h>
+
+#include "common/error.h"
+#include "http/listener.h" /* listener_valid(): what an address looks like */
+
+#define INT(field, low, high, standard, text)                                                      \
+    {                                                                                              \
+        .key = #field, .type = OPTION_INT, .offset = offsetof(struct settings, field), .min = low, \
+        .max = high, .initial = standard, .help = text                                             \
+    }
+#define TEXT(field, standard, check, accepts, text)                                                \
+    {                                                                                              \
+        .key = #field, .type = OPTION_TEXT, .offset = offsetof(struct settings, field),            \
+        .initial = standard, .valid = check, .expected = accepts, .help = text                     \
+    }
+
+static bool is_filled(const char *text)
+{
+    return text[0] != '\0';
+}
+
+static bool is_fail_or_skip(const char *text)
+{
+    return strcmp(text, "fail") == 0 || strcmp(text, "skip") == 0;
+}
+
+static bool is_header_text(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
+            return false;
+    return true;
+}
+
+const struct option settings_table[] = {
+    TEXT(listen, "127.0.0.1:5000", listener_valid, LISTENER_EXPECTED,
+         "address to serve on; 0.0.0.0 or [::] is every address, port 0 picks a free port"),
+    TEXT(models, "models", is_filled, "a folder",
+         "folder of model directories; every subfolder with a config.json is served"),
+    TEXT(bad_models, "fail", is_fail_or_skip, "\"fail\" or \"skip\"",
+         "what a model that cannot be loaded means: fail, the server does not start; skip, it "
+         "serves the others and says so in its log"),
+    TEXT(device, "auto", settings_valid_device, SETTINGS_DEVICE_EXPECTED,
+         "where to compute: auto, cpu, cuda or cuda:N"),
+    TEXT(compute_type, "auto", settings_valid_compute_type, SETTINGS_COMPUTE_TYPE_EXPECTED,
+         "what is computed in: f32, bf16, f16 or int8; auto = what a model was evaluated in"),
+    INT(threads, 0, ACRE_MAX_THREADS, "0",
+        "worker threads; 0 = as many as the CPUs the process may use"),
+    INT(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",
+        "most sentences one worker decodes together; fewer may answer sooner under load"),
+    INT(max_beam_size, 1, ACRE_MAX_BEAM_SIZE, "8", "largest beam_size a request may ask for"),
+    INT(max_body_bytes, 1024, 1073741824, "1048576", "largest request body; beyond it 413"),
+    INT(max_bodies_bytes, 1024, 1e12, "67108864",
+        "bodies of all requests that are not replied to yet, together; beyond it 503"),
+    INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
+    INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
+    INT(max_queued_tokens, 0, 1e12, "0",
+        "source tokens that may wait for a worker; beyond it 429. 0 = 100,000 per worker thread"),
+    INT(max_connections, 1, 100000, "1000",
+        "open connections; for more, idle ones are closed, then slow ones"),
+    INT(max_connections_per_address, 0, 100000, "0",
+        "open connections from one address (of IPv6, one /64); beyond it 503. 0 = no such limit"),
+    INT(request_timeout_ms, 1, 86400000, "60000",
+        "longest a translation may take; then 504. A request's timeout_ms can only shorten it"),
+    INT(read_timeout_s, 1, 3600, "30",
+        "a request's body must have arrived this long after its "
+        "headers"),
+    INT(idle_timeout_s, 1, 3600, "60",
+        "a connection that sends no complete request headers for so long is closed"),
+    INT(send_timeout_s, 1, 3600, "30",
+        "a client must have taken its reply after so long, and 1 s more for every 16 kB of it"),
+    INT(drain_timeout_s, 0, 3600, "30",
+        "after SIGTERM, unfinished requests are cancelled when so long has passed"),
+    TEXT(cors_origin, "*", is_header_text, "printable ASCII text",
+         "Access-Control-Allow-Origin of every reply; empty = no CORS headers"),
+    {.key = NULL},
+};
+
+bool settings_valid_device(const char *text)
+{
+    size_t digits;
+
+    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0 || strcmp(text, "cuda") == 0)
+        return true;
+    if (strncmp(text, "cuda:", 5) != 0)
+        return false;
+    digits = strspn(text + 5, "0123456789");
+    return digits >= 1 && digits <= 3 && !text[5 + digits];
+}
+
+bool settings_valid_compute_type(const char *text)
+{
+    static const char *const types[] = {"auto", "f32", "bf16", "f16", "int8"};
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (strcmp(text, types[i]) == 0)
+            return true;
+    return false;
+}
+
+int settings_assign(struct settings *settings, const char *assignment, struct acre_err *err)
+{
+    size_t n = strcspn(assignment, "=");
+    const struct option *option;
+    char key[64];
+
+    if (!assignment[n])
+        return error_set(err, ACRE_EOPTION, "--set: expected KEY=VALUE, found \"%.200s\"",
+                         assignment);
+    snprintf(key, sizeof(key), "%.*s", (int)(n < sizeof(key) ? n : sizeof(key) - 1), assignment);
+    option = options_find(settings_table, key);
+    if (!option)
+        return error_set(err, ACRE_EOPTION,
+                         "--set: %s: expected a known key (acre serve --help-config), found %s",
+                         key, key);
+    if (options_set(option, settings, assignment + n + 1, err) != 0)
+        return error_prefix(err, "--set: %s: ", key);
+    return 0;
+}
+
+void settings_print_help(void)
+{
+    char expected[128];
+
+    for (const struct option *o = settings_table; o->key; o++) {
+        options_expected(o, expected, sizeof(expected));
+        printf("%s = %s%s%s\n    %s.\n    Takes %s.\n", o->key, o->type == OPTION_TEXT ? "\"" : "",
+               o->initial, o->type == OPTION_TEXT ? "\"" : "", o->help, expected);
+    }
+}

@@ -1,0 +1,49 @@
+/* settings.h - the server's configuration: one struct, one table.
+ *
+ * conf/acre.json lists every key with its default; `acre serve --help-config` prints the table; a
+ * test holds the two together. Read once at start by the main thread, constant afterwards.
+ */
+#ifndef SERVER_SERVE_SETTINGS_H
+#define SERVER_SERVE_SETTINGS_H
+
+#include "common/options.h"
+
+struct settings {
+    char listen[OPTION_TEXT_BYTES];
+    char models[OPTION_TEXT_BYTES];
+    char bad_models[OPTION_TEXT_BYTES];
+    char device[OPTION_TEXT_BYTES];
+    char compute_type[OPTION_TEXT_BYTES];
+    int64_t threads;
+    int64_t batch_size;
+    int64_t max_beam_size;
+    int64_t max_body_bytes;
+    int64_t max_text_chars;
+    int64_t max_texts;
+    int64_t max_queued_tokens;
+    int64_t max_bodies_bytes;
+    int64_t max_connections;
+    int64_t max_connections_per_address;
+    int64_t request_timeout_ms;
+    int64_t read_timeout_s;
+    int64_t idle_timeout_s;
+    int64_t send_timeout_s;
+    int64_t drain_timeout_s;
+    char cors_origin[OPTION_TEXT_BYTES];
+};
+
+extern const struct option settings_table[];
+
+/* For other tables with the same options. */
+bool settings_valid_device(const char *text);
+bool settings_valid_compute_type(const char *text);
+#define SETTINGS_DEVICE_EXPECTED "\"auto\", \"cpu\", \"cuda\" or \"cuda:N\""
+#define SETTINGS_COMPUTE_TYPE_EXPECTED "\"auto\", \"f32\", \"bf16\", \"f16\" or \"int8\""
+
+/* Sets one key from "KEY=VALUE". */
+int settings_assign(struct settings *settings, const char *assignment, struct acre_err *err);
+
+/* Prints every key with its type, range, default and meaning on stdout. */
+void settings_print_help(void);
+
+#endif

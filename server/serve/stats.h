@@ -1,0 +1,29 @@
+/* stats.h - what the server has answered since its start: counts and times, by route.
+ *
+ * A route is a line of the table in api/routes.c and belongs to one dialect. Loop thread only.
+ */
+#ifndef SERVER_SERVE_STATS_H
+#define SERVER_SERVE_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { STATS_STATUSES = 24, STATS_BUCKETS = 12 };
+
+/* Upper bounds of the buckets of times, in seconds; what takes longer is only in the count. */
+extern const double stats_bounds[STATS_BUCKETS];
+
+struct stats_route {
+    const char *path, *method, *dialect; /* static */
+    struct {
+        int status; /* 0: not used */
+        uint64_t n;
+    } replies[STATS_STATUSES];
+    uint64_t n_replies;
+    uint64_t n_within[STATS_BUCKETS]; /* took at most stats_bounds[i] */
+    double seconds;                   /* of all replies, from the end of their headers */
+};
+
+void stats_count(struct stats_route *route, int status, double seconds);
+
+#endif

@@ -1,0 +1,457 @@
+/* Happy path: translate_start() copies the texts -> submit_some() makes N jobs (in a pool thread,
+ * as often as on_submitted() finds that there is more; of one short text in the loop) -> each job's
+ * on_done() (engine worker) puts its item on the list and wakes the loop -> on_wake() counts it off
+ * -> the last one calls `done`
+ * -> its owner reads the results and closes.
+ *
+ * Failure modes: the queue is full at the k-th text: `done` is called at once, and closing cancels
+ * the k-1 before it. The owner closes early (deadline, client left, shutdown): submitting stops,
+ * jobs are cancelled, and the last of them to end frees everything. */
+#include "serve/translate.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/unicode.h"
+
+/* A single text of up to so many bytes is submitted by the loop itself: that takes tenths of a
+ * millisecond at most, and spares waking a thread of the pool and being woken by it. */
+enum { SHORT_BYTES = 512 };
+
+/* What is submitted at a time in the pool; a request that has more waits in its queue again, behind
+ * the others. That takes up to some ten milliseconds. */
+enum { SHARE_BYTES = 16384, TEXT_COST_BYTES = 64 };
+
+struct item {
+    struct translate *translate;
+    const char *text;     /* in translate->texts */
+    size_t bytes;         /* 0: blank, no job */
+    struct acre_job *job; /* owned */
+    struct item *next;    /* in translator->finished */
+};
+
+struct translate {
+    struct translator *translator;
+    translate_done_fn *done;
+    void *user;
+    bool is_told;         /* `done` was called */
+    bool is_alone;        /* no other existed from its start to the end of its submitting */
+    bool is_closed;       /* the owner has left */
+    unsigned long number; /* among all of the translator, from 1 */
+    size_t n_finished;
+
+    /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
+    uv_work_t work;
+    struct acre_request request; /* what all jobs share */
+    char *texts;                 /* owned copy */
+    bool is_submitting;          /* loop thread only */
+    atomic_bool is_cancelled;
+    struct item nothing; /* ends like a job where there is no job whose end to wait for */
+    size_t next;         /* the first item that is not submitted; it may have a job */
+    size_t n_submitted;
+    int status; /* of submitting */
+    struct acre_err err;
+
+    size_t n_items;
+    struct item items[];
+};
+
+struct translator {
+    struct acre_engine *engine;
+    int max_beam_size;
+    size_t n_submitting;
+    size_t n_open;           /* translates not freed */
+    unsigned long n_started; /* ever */
+    uv_loop_t *loop;
+    uv_work_t warm_up;
+    /* The loop is woken by an eventfd of our own. A uv_async_t leaves a mark behind after it has
+     * woken the loop, for which the loop then spins: on one CPU, where it runs in the place of the
+     * thread that is to leave the mark, until its time is up. */
+    uv_poll_t wake;
+    int wake_fd;
+    uv_mutex_t lock;
+    struct item *finished; /* protected by `lock` */
+};
+
+/* ---- The end of jobs ------------------------------------------------------------------------- */
+
+static bool is_idle(const struct translate *translate)
+{
+    return !translate->is_submitting && translate->n_finished == translate->n_submitted;
+}
+
+static void free_translate(struct translate *translate)
+{
+    for (size_t i = 0; i < translate->n_items; i++)
+        acre_job_close(translate->items[i].job);
+    translate->translator->n_open--;
+    free(translate->texts);
+    free(translate);
+}
+
+/* After anything changed: frees it or tells the owner, if it is time. */
+static void settle(struct translate *translate)
+{
+    if (translate->is_closed) {
+        if (is_idle(translate))
+            free_translate(translate);
+        return;
+    }
+    if (translate->is_submitting || translate->is_told)
+        return;
+    if (translate->status != 0 || is_idle(translate)) {
+        translate->is_told = true;
+        translate->done(translate->user);
+    }
+}
+
+/* Any thread. Who finds the list empty wakes the loop, after the lock: the loop may run at once. */
+static void on_done(void *user)
+{
+    static const uint64_t one = 1;
+    struct item *item = user;
+    struct translator *translator = item->translate->translator;
+    bool is_first;
+
+    uv_mutex_lock(&translator->lock);
+    is_first = !translator->finished;
+    item->next = translator->finished;
+    translator->finished = item;
+    uv_mutex_unlock(&translator->lock);
+    if (is_first && write(translator->wake_fd, &one, sizeof(one)) < 0)
+        return; /* cannot be: only 2^64 - 2 unread wake-ups are refused */
+}
+
+static void take_finished(struct translator *translator)
+{
+    struct item *item, *next;
+
+    uv_mutex_lock(&translator->lock);
+    item = translator->finished;
+    translator->finished = NULL;
+    uv_mutex_unlock(&translator->lock);
+    for (; item; item = next) {
+        next = item->next; /* the item may go with its translate */
+        item->translate->n_finished++;
+        settle(item->translate);
+    }
+}
+
+static void on_wake(uv_poll_t *wake, int status, int events)
+{
+    struct translator *translator = wake->data;
+    uint64_t n;
+
+    (void)status;
+    (void)events;
+    if (read(translator->wake_fd, &n, sizeof(n)) == sizeof(n))
+        take_finished(translator);
+}
+
+/* ---- Submitting ------------------------------------------------------------------------------ */
+
+static bool has_more(const struct translate *translate)
+{
+    return translate->status == 0 && translate->next < translate->n_items;
+}
+
+/* About max_bytes more of the next item, which has a text. */
+static void submit_part(struct translate *translate, size_t max_bytes)
+{
+    struct acre_request request = translate->request;
+    struct item *item = &translate->items[translate->next];
+    bool is_queued = false;
+
+    request.text = item->text;
+    request.text_bytes = item->bytes;
+    request.user = item;
+    if (!item->job)
+        translate->status =
+            acre_job_open(translate->translator->engine, &request, &item->job, &translate->err);
+    if (translate->status == 0)
+        translate->status = acre_job_split(item->job, max_bytes, &is_queued, &translate->err);
+    if (!is_queued)
+        return;
+    translate->n_submitted++;
+    translate->next++;
+}
+
+static void submit_some(struct translate *translate, size_t max_bytes)
+{
+    while (has_more(translate) && max_bytes > 0) {
+        const struct item *item = &translate->items[translate->next];
+        size_t bytes = item->bytes + TEXT_COST_BYTES;
+
+        if (atomic_load(&translate->is_cancelled))
+            translate->status = ACRE_ECANCELLED;
+        else if (item->bytes == 0)
+            translate->next++;
+        else
+            submit_part(translate, max_bytes);
+        max_bytes -= bytes < max_bytes ? bytes : max_bytes;
+    }
+}
+
+/* What could not be queued ends here. */
+static void drop_part(struct translate *translate)
+{
+    if (translate->status == 0)
+        return;
+    acre_job_close(translate->items[translate->next].job);
+    translate->items[translate->next].job = NULL;
+}
+
+static void cancel_jobs(struct translate *translate)
+{
+    for (size_t i = 0; i < translate->n_items; i++)
+        if (translate->items[i].job)
+            acre_job_cancel(translate->items[i].job);
+}
+
+/* Loop thread, which submits, and tells the owner of a failure or of blank texts later. */
+static void submit_now(struct translate *translate)
+{
+    submit_some(translate, SIZE_MAX);
+    drop_part(translate);
+    free(translate->texts);
+    translate->texts = NULL;
+    if (translate->status == 0 && translate->n_submitted > 0)
+        return;
+    translate->nothing.translate = translate;
+    translate->n_submitted++;
+    on_done(&translate->nothing);
+}
+
+/* Pool thread. */
+static void submit_in_pool(uv_work_t *work)
+{
+    submit_some(work->data, SHARE_BYTES);
+}
+
+static void on_submitted(uv_work_t *work, int status)
+{
+    struct translate *translate = work->data;
+
+    (void)status;
+    if (has_more(translate)) {
+        uv_queue_work(translate->translator->loop, work, submit_in_pool, on_submitted);
+        return;
+    }
+    drop_part(translate);
+    translate->is_submitting = false;
+    translate->translator->n_submitting--;
+    if (translate->number != translate->translator->n_started)
+        translate->is_alone = false;
+    free(translate->texts);
+    translate->texts = NULL;
+    if (translate->is_closed)
+        cancel_jobs(translate);
+    settle(translate);
+}
+
+static struct acre_decoding decoding_of(const struct translator *translator,
+                                        const struct srv_translate *request,
+                                        const struct acre_model *model)
+{
+    struct acre_decoding d = acre_model_info(model)->decoding;
+
+    if (request->beam_size)
+        d.beam_size = request->beam_size;
+    else if (d.beam_size > translator->max_beam_size)
+        d.beam_size = translator->max_beam_size;
+    d.n_hypotheses = request->n_hypotheses ? request->n_hypotheses : 1;
+    if (d.beam_size < d.n_hypotheses)
+        d.beam_size = d.n_hypotheses;
+    if (request->max_length)
+        d.max_length = request->max_length;
+    if (d.min_length > d.max_length)
+        d.min_length = d.max_length;
+    if (request->has_length_penalty)
+        d.length_penalty = request->length_penalty;
+    return d;
+}
+
+/* Copies the texts that need translating: the client may leave while a thread reads them. */
+static int copy_texts(struct translate *translate, const struct srv_translate *request)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < request->n_texts; i++)
+        bytes += request->texts[i].bytes;
+    translate->texts = malloc(bytes ? bytes : 1);
+    if (!translate->texts)
+        return ACRE_ENOMEM;
+    bytes = 0;
+    for (size_t i = 0; i < request->n_texts; i++) {
+        const struct srv_text *text = &request->texts[i];
+        struct item *item = &translate->items[i];
+
+        item->translate = translate;
+        if (unicode_is_blank(text->data, text->bytes))
+            continue;
+        item->text = memcpy(translate->texts + bytes, text->data, text->bytes);
+        item->bytes = text->bytes;
+        bytes += text->bytes;
+    }
+    return 0;
+}
+
+int translate_start(struct translator *translator, const struct srv_translate *request,
+                    struct acre_model *model, translate_done_fn *done, void *user,
+                    struct translate **out, struct srv_error *error)
+{
+    struct translate *translate;
+
+    translate = calloc(1, sizeof(*translate) + request->n_texts * sizeof(translate->items[0]));
+    if (!translate)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    translate->translator = translator;
+    translate->is_alone = translator->n_open++ == 0;
+    translate->number = ++translator->n_started;
+    translate->n_items = request->n_texts;
+    translate->done = done;
+    translate->user = user;
+    translate->work.data = translate;
+    translate->request = (struct acre_request){
+        .model = model, .decoding = decoding_of(translator, request, model), .done = on_done};
+    if (copy_texts(translate, request) != 0) {
+        free_translate(translate);
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    }
+    *out = translate;
+    if (translate->n_items == 1 && translate->items[0].bytes <= SHORT_BYTES) {
+        submit_now(translate);
+        return 0;
+    }
+    uv_queue_work(translator->loop, &translate->work, submit_in_pool, on_submitted);
+    translate->is_submitting = true;
+    translator->n_submitting++;
+    return 0;
+}
+
+/* ---- What the owner does --------------------------------------------------------------------- */
+
+/* Says which text it was, if there are several and the text is at fault. */
+static int explain(const struct translate *translate, size_t index, int status,
+                   const struct acre_err *err, struct srv_error *error)
+{
+    char text[sizeof(error->text)];
+
+    error_from_engine(error, status, err);
+    if (translate->n_items > 1 && error->status == 400) {
+        memcpy(text, error->text, sizeof(text));
+        snprintf(error->text, sizeof(error->text), "text %zu: %.400s", index + 1, text);
+    }
+    return -1;
+}
+
+int translate_error(const struct translate *translate, struct srv_error *error)
+{
+    /* All that waited was its own: it never fits. In company another attempt tells. */
+    if (translate->status == ACRE_EBUSY && translate->is_alone)
+        return error_reply(error, 413, "request_too_large",
+                           "more text than this server queues at once; send it "
+                           "in several requests");
+    if (translate->status != 0)
+        return explain(translate, translate->next, translate->status, &translate->err, error);
+    for (size_t i = 0; i < translate->n_items; i++) {
+        const struct acre_result *result = translate_result(translate, i);
+
+        if (result && result->status != 0)
+            return explain(translate, i, result->status, &result->err, error);
+    }
+    return 0;
+}
+
+const struct acre_result *translate_result(const struct translate *translate, size_t index)
+{
+    const struct acre_job *job = translate->items[index].job;
+
+    return job ? acre_job_result(job) : NULL;
+}
+
+void translate_close(struct translate *translate)
+{
+    if (!translate)
+        return;
+    translate->is_closed = true;
+    atomic_store(&translate->is_cancelled, true);
+    if (!translate->is_submitting)
+        cancel_jobs(translate);
+    settle(translate);
+}
+
+/* ---- The translator -------------------------------------------------------------------------- */
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void on_warm(uv_work_t *work, int status)
+{
+    struct translator *translator = work->data;
+
+    (void)status;
+    translator->n_submitting--;
+}
+
+int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_size,
+                    struct translator **out, struct acre_err *err)
+{
+    struct translator *translator = calloc(1, sizeof(*translator));
+
+    if (!translator)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    translator->loop = loop;
+    translator->engine = engine;
+    translator->max_beam_size = max_beam_size;
+    if (uv_mutex_init(&translator->lock) != 0)
+        goto err_after_alloc;
+    translator->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (translator->wake_fd < 0)
+        goto err_after_mutex;
+    if (uv_poll_init(loop, &translator->wake, translator->wake_fd) != 0)
+        goto err_after_eventfd;
+    translator->wake.data = translator;
+    uv_poll_start(&translator->wake, UV_READABLE, on_wake);
+    /* libuv starts its pool with the first work, and aborts if it cannot: that shall be now. */
+    translator->warm_up.data = translator;
+    uv_queue_work(loop, &translator->warm_up, do_nothing, on_warm);
+    translator->n_submitting++;
+    *out = translator;
+    return 0;
+
+err_after_eventfd:
+    close(translator->wake_fd);
+err_after_mutex:
+    uv_mutex_destroy(&translator->lock);
+err_after_alloc:
+    free(translator);
+    return error_set(err, ACRE_EIO, "the event loop cannot be set up");
+}
+
+void translator_settle(struct translator *translator)
+{
+    while (translator->n_submitting > 0)
+        uv_run(translator->loop, UV_RUN_ONCE);
+}
+
+void translator_close(struct translator *translator)
+{
+    take_finished(translator);
+    uv_close((uv_handle_t *)&translator->wake, NULL);
+}
+
+void translator_free(struct translator *translator)
+{
+    if (!translator)
+        return;
+    close(translator->wake_fd);
+    uv_mutex_destroy(&translator->lock);
+    free(translator);
+}

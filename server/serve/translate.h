@@ -1,0 +1,72 @@
+/* translate.h - a request of N texts as N jobs of the engine, all or nothing.
+ *
+ * Every dialect parses into one struct srv_translate and renders from one struct translate. The
+ * loop thread owns all of it, and two other kinds of thread help: acre_submit() splits text into
+ * sentences and tokens, which takes long for a long text, so a thread of libuv's pool calls it but
+ * for one short text; a worker of the engine puts a finished text on the translator's list, the one
+ * thing its lock protects, and wakes the loop.
+ * A translate that was closed early lives on, unseen, until the engine has finished its jobs.
+ */
+#ifndef SERVER_SERVE_TRANSLATE_H
+#define SERVER_SERVE_TRANSLATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "acre.h"
+#include "common/error.h"
+
+struct srv_text {
+    const char *data; /* valid UTF-8 */
+    size_t bytes;
+};
+
+/* What a client asks for. Strings are borrowed; NULL or 0 means not given. */
+struct srv_translate {
+    const char *model_name;
+    const char *source, *target, *level;
+    struct srv_text *texts; /* owned, [n_texts] */
+    size_t n_texts;
+    int beam_size;
+    int n_hypotheses;
+    int max_length;
+    bool has_length_penalty;
+    float length_penalty;
+    uint64_t timeout_ms;
+};
+
+struct translator;
+struct translate;
+typedef void translate_done_fn(void *user);
+
+/* A model's own beam is cut to `max_beam_size`, the engine's limit. */
+int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_size,
+                    struct translator **translator, struct acre_err *err);
+
+/* Runs the loop until no thread is submitting, so that the engine can be closed. Every translate
+ * must be closed. */
+void translator_settle(struct translator *translator);
+
+/* After the engine was closed. Run the loop to its end, then translator_free(). */
+void translator_close(struct translator *translator);
+void translator_free(struct translator *translator);
+
+/* Starts submitting every text to `model`; blank texts are not translated. Copies what it needs of
+ * `request`. On success the caller owns *translate, and `done` is called later, once. */
+int translate_start(struct translator *translator, const struct srv_translate *request,
+                    struct acre_model *model, translate_done_fn *done, void *user,
+                    struct translate **translate, struct srv_error *error);
+
+/* Once done: 0, or why there is no result: the queue was full (429; 413 if nothing of others was in
+ * it, so that it never fits), or the first text's error. */
+int translate_error(const struct translate *translate, struct srv_error *error);
+
+/* Once done without error: the result of a text, or NULL if it was blank and stands for itself. */
+const struct acre_result *translate_result(const struct translate *translate, size_t index);
+
+/* Frees a translate; what is not done is cancelled, and `done` is not called any more. */
+void translate_close(struct translate *translate);
+
+#endif

@@ -1,0 +1,184 @@
+/* Devices that work behind the host's back, through acre.h: a lost one ends all its sentences with
+ * a named error and is reported, one that tells late changes no translation. Run from the root of
+ * the tree. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../support/engines.h"
+#include "../support/odd_device.h"
+#include "../support/random.h"
+#include "engine.h"
+
+enum { N_TEXTS = 40, N_TOKENS = 12 };
+
+static const char *const words[] = {"the ", "a ", "house ", "cat ", "is ", "old. ", "we ", "go "};
+
+/* Texts of one to three sentences. */
+struct texts {
+    char of[N_TEXTS][256];
+};
+
+static struct texts random_texts(void)
+{
+    struct texts texts;
+    for (size_t i = 0; i < N_TEXTS; i++) {
+        texts.of[i][0] = '\0';
+        for (size_t n = random_pick(1, 30); n > 0; n--)
+            strcat(texts.of[i], words[random_pick(0, 7)]);
+    }
+    return texts;
+}
+
+static struct acre_engine *open_odd(const struct odd_habits *habits, int n_threads, int batch_size)
+{
+    struct acre_engine *engine;
+    struct acre_err err;
+    struct acre_options options = {.n_threads = n_threads, .batch_size = batch_size};
+    if (engine_open_on(odd_device_open(habits), &options, &engine, &err) != 0)
+        fail_msg("%s", err.text);
+    return engine;
+}
+
+static struct acre_request counted(struct acre_model *model, const char *text, int *calls)
+{
+    struct acre_request request = request_of(model, text, false);
+    request.decoding.max_length = N_TOKENS;
+    request.done = count_done;
+    request.user = calls;
+    return request;
+}
+
+/* ---- Lost ------------------------------------------------------------------------------------ */
+
+/* All texts at once; how many came back with ACRE_EDEVICE, all others being translated. */
+static size_t submit_all(struct acre_engine *engine, struct acre_model *model,
+                         const struct texts *texts, size_t *n_accepted)
+{
+    struct acre_job *jobs[N_TEXTS];
+    struct acre_err err;
+    int calls[N_TEXTS] = {0};
+    size_t n = 0, n_lost = 0;
+    for (size_t i = 0; i < N_TEXTS; i++) {
+        struct acre_request request = counted(model, texts->of[i], &calls[n]);
+        int status = acre_submit(engine, &request, &jobs[n], &err);
+        n += status == 0;
+        assert_true(status == 0 || status == ACRE_EDEVICE);
+    }
+    wait_done(n);
+    for (size_t i = 0; i < n; i++) {
+        const struct acre_result *result = acre_job_result(jobs[i]);
+        assert_int_equal(calls[i], 1);
+        assert_true(result->status == 0 || result->status == ACRE_EDEVICE);
+        if (result->status == ACRE_EDEVICE)
+            assert_string_equal(result->err.text, "the device that computes is lost");
+        n_lost += result->status == ACRE_EDEVICE;
+        acre_job_close(jobs[i]);
+    }
+    *n_accepted = n;
+    return n_lost;
+}
+
+static void assert_lost(struct acre_engine *engine, struct acre_model *model, long lost_after)
+{
+    struct acre_err err = {0, ""};
+    struct acre_job *job;
+    char text[64];
+    int calls = 0;
+    struct acre_request request = counted(model, "the cat is old.", &calls);
+    snprintf(text, sizeof(text), "odd device: lost after %ld polls", lost_after);
+    assert_int_equal(acre_engine_health(engine, &err), ACRE_EDEVICE);
+    assert_int_equal(err.code, ACRE_EDEVICE);
+    assert_string_equal(err.text, text);
+    assert_int_equal(acre_submit(engine, &request, &job, &err), ACRE_EDEVICE);
+    assert_string_equal(err.text, text);
+    assert_int_equal(acre_status_http(ACRE_EDEVICE), 503);
+    assert_string_equal(acre_status_name(ACRE_EDEVICE), "device_lost");
+}
+
+static void lost_device_ends_everybody(void **state)
+{
+    (void)state;
+    static const long lost_after[] = {0, 1, 7, 30};
+    for (size_t i = 0; i < 4; i++) {
+        for (int n_threads = 1; n_threads <= 3; n_threads++) {
+            const struct odd_habits habits = {.lost_after = lost_after[i],
+                                              .is_late = n_threads == 2};
+            struct acre_engine *engine = open_odd(&habits, n_threads, n_threads);
+            struct acre_model *model = open_model(engine, model_directories[0]);
+            struct acre_statistics statistics;
+            struct texts texts = random_texts();
+            size_t n_accepted;
+            assert_int_equal(acre_engine_health(engine, NULL), 0);
+            size_t n_lost = submit_all(engine, model, &texts, &n_accepted);
+            assert_true(n_lost > 0 || n_accepted < N_TEXTS);
+            assert_lost(engine, model, lost_after[i]);
+            acre_model_statistics(model, &statistics);
+            assert_true(statistics.failed_sentences >= n_lost);
+            assert_int_equal(statistics.queued_sentences + statistics.running_sentences, 0);
+            acre_engine_close(engine);
+        }
+    }
+}
+
+/* ---- Late ------------------------------------------------------------------------------------ */
+
+static void assert_same(const struct acre_job *a, const struct acre_job *b)
+{
+    const struct acre_result *x = acre_job_result(a), *y = acre_job_result(b);
+    assert_int_equal(x->status, 0);
+    assert_int_equal(y->status, 0);
+    assert_int_equal(x->n_hypotheses, y->n_hypotheses);
+    for (size_t i = 0; i < x->n_hypotheses; i++) {
+        assert_string_equal(x->hypotheses[i].text, y->hypotheses[i].text);
+        assert_true(x->hypotheses[i].score == y->hypotheses[i].score);
+    }
+}
+
+/* Some are cancelled on the way: their slots are entered again while their ends are under way. */
+static void late_device_changes_nothing(void **state)
+{
+    (void)state;
+    const struct odd_habits late = {.lost_after = -1, .is_late = true};
+    for (size_t m = 0; m < N_MODELS; m++) {
+        struct acre_engine *engine = open_odd(&late, 2, 3), *plain = open_engine(1, 4);
+        struct acre_model *model = open_model(engine, model_directories[m]);
+        struct acre_model *plain_model = open_model(plain, model_directories[m]);
+        struct texts texts = random_texts();
+        struct acre_job *jobs[N_TEXTS];
+        int calls[N_TEXTS] = {0};
+        for (size_t i = 0; i < N_TEXTS; i++) {
+            struct acre_request request = counted(model, texts.of[i], &calls[i]);
+            assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+            if (i % 5 == 4)
+                acre_job_cancel(jobs[i - random_pick(0, 3)]);
+        }
+        wait_done(N_TEXTS);
+        for (size_t i = 0; i < N_TEXTS; i++) {
+            struct acre_request request = counted(plain_model, texts.of[i], NULL);
+            struct acre_job *job;
+            assert_int_equal(acre_translate(plain, &request, &job, NULL), 0);
+            if (acre_job_result(jobs[i])->status != ACRE_ECANCELLED)
+                assert_same(jobs[i], job);
+            acre_job_close(job);
+            acre_job_close(jobs[i]);
+        }
+        acre_engine_close(engine);
+        acre_engine_close(plain);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lost_device_ends_everybody),
+        cmocka_unit_test(late_device_changes_nothing),
+    };
+    random_seed(20);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
