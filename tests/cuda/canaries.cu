@@ -77,10 +77,6 @@ __global__ static void canary(canary_task task)
         copy_commit();
         x = b[i];
         break;
-    case UNALIGNED:
-        if (i == 0)
-            x = (float)*reinterpret_cast<const uint64_t *>(task.memory + 1);
-        break;
     default: /* the others have none */
         break;
     case WARPS_APART:

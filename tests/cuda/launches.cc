@@ -8,6 +8,7 @@
 #include "device/cuda/linear.h"
 #include "device/cuda/lstm.h"
 #include "device/cuda/norm.h"
+#include "device/cuda/search.h"
 
 enum { C = 512, F = 2048, H = 8, D = 64, V = 32000, ROWS = 1024, BEAM = 8, POSITIONS = 512 };
 enum { WIDTH = 5 }; /* A, of the Tiny and Small models */
@@ -61,7 +62,7 @@ static void launch_attention(size_t shared_bytes)
 static void launch_areas()
 {
     static const int32_t word = 0;
-    area_rows sentences = {&word, &word, &word, &word, nullptr, nullptr, 0}, step = {};
+    area_rows sentences = {&word, &word, &word, &word, nullptr, nullptr, nullptr, 0}, step = {};
     area_shape shape = {WIDTH, 1, 1, H, D};
     attend_areas_task attend = {};
     integral_launch(nullptr, {sentences, shape, nullptr, NUMBER_F16, C, nullptr, nullptr}, 1,
@@ -84,6 +85,20 @@ static void launch_areas()
         attend_areas_launch(nullptr, type, attend, ROWS);
 }
 
+static void launch_search()
+{
+    slots_shape shape = {ROWS / BEAM, BEAM, POSITIONS};
+    place_task place = {};
+    place.shape = shape;
+    place_launch(nullptr, place);
+    scan_task scan = {};
+    scan.n_ids = V;
+    scan_launch(nullptr, scan, ROWS);
+    advance_task advance = {};
+    advance.shape = shape;
+    advance_launch(nullptr, advance);
+}
+
 void launches_print(size_t shared_bytes)
 {
     emulate::red_zone_bytes = 0;
@@ -92,4 +107,5 @@ void launches_print(size_t shared_bytes)
     launch_rows();
     launch_attention(shared_bytes);
     launch_areas();
+    launch_search();
 }

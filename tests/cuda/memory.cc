@@ -345,9 +345,6 @@ void memory_access(const actor *who, const void *address, size_t bytes, bool is_
                pc);
         return;
     }
-    if ((first & (bytes - 1)) != 0 && (bytes & (bytes - 1)) == 0)
-        report(&emulate::test.wild, "%s of %zu bytes at byte %zu, not aligned (%p)", what, bytes,
-               first, pc);
     for (size_t g = first / GRAIN; g <= (first + bytes - 1) / GRAIN; g++) {
         if (!is_write && !is_written(r, g)) {
             report(&emulate::test.unwritten, "read of %s byte %zu, which nobody wrote (%p)",

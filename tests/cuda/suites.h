@@ -9,5 +9,6 @@ int norm_suite();
 int attend_suite();
 int areas_suite();
 int lstm_suite();
+int search_suite();
 
 #endif

@@ -41,7 +41,7 @@ struct device_rows {
     }
     area_rows rows() const
     {
-        return {n_rows, of_row, first, n_sentences, nullptr, nullptr, 0};
+        return {n_rows, of_row, first, n_sentences, nullptr, nullptr, nullptr, 0};
     }
 };
 } // namespace
@@ -519,11 +519,13 @@ static void test_steps(void **)
             path.push_back((2 * m + 1) * (m % 2 ? 1 : -1) + (m % 2 ? 0 : cache_rows));
         for (int32_t &each : path)
             each %= cache_rows;
-        device_array<int32_t> paths(path), n_rows(std::vector<int32_t>(1, 1)), lengths(1);
+        path.insert(path.begin(), (size_t)n, -1); /* of another row */
+        device_array<int32_t> paths(path), path_rows(std::vector<int32_t>(1, 1)),
+            n_rows(std::vector<int32_t>(1, 1)), lengths(1);
         device_array<float> x(s.x), values(a.values), query(a.query);
         for (int m = 0; m < n; m++) {
             lengths.put(std::vector<int32_t>(1, m + 1));
-            area_rows rows = {n_rows, nullptr, nullptr, nullptr, paths, lengths, n};
+            area_rows rows = {n_rows, nullptr, nullptr, nullptr, paths, lengths, path_rows, n};
             prepare(step, f, rows, x + m * c, values + m * c, &work, (size_t)cache_rows, 1);
             attend_areas_task task = task_of(step, rows, work, (size_t)cache_rows);
             task.max_length = n;

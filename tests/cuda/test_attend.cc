@@ -293,7 +293,10 @@ static std::vector<float> run_step(const step &s, int r, int n)
     std::vector<char> numbers = typed(s.mode.type, s.cache);
     device_array<char> qkv(typed(s.mode.type, s.qkv)), cache(numbers.size());
     device_array<char> context((size_t)(n * c) * bytes_of_type(s.mode.type));
-    device_array<int32_t> paths(s.paths), lengths(s.lengths);
+    std::vector<int32_t> path_rows;
+    for (int i = 0; i < n; i++)
+        path_rows.push_back(r + i);
+    device_array<int32_t> paths(s.paths), lengths(s.lengths), d_path_rows(path_rows);
     device_array<int32_t> n_rows(std::vector<int32_t>(1, n));
     for (int i = r; i < r + n; i++) /* what earlier steps wrote */
         for (int m = 0; m < s.lengths[(size_t)i] - 1; m++) {
@@ -310,7 +313,8 @@ static std::vector<float> run_step(const step &s, int r, int n)
     task.max_length = s.longest;
     task.n_rows = n_rows;
     task.items = cache.at;
-    task.paths = paths + r * s.longest, task.path_stride = s.longest;
+    task.paths = n > 1 ? paths.at : paths + r * s.longest, task.path_stride = s.longest;
+    task.path_rows = n > 1 ? d_path_rows.at : nullptr;
     task.lengths = lengths + r;
     attend_step_launch(test_stream(), s.mode.type, task, n + 1);
     test_wait();

@@ -32,7 +32,6 @@ static const canary_case cases[N_FAULTS] = {
     [PART_OF_WARP_SHUFFLES] = {"part of a warp shuffles", &emulate::control::diverged, false},
     [MASK_OF_PART] = {"the mask of part of a warp", &emulate::control::diverged, false},
     [COPY_NOT_WAITED_FOR] = {"a copy not waited for", &emulate::control::unwritten, true},
-    [UNALIGNED] = {"a load that is not aligned", &emulate::control::wild, true},
     [WARPS_APART] = {"warps that go their ways", nullptr, false},
     [COPY_WAITED_FOR] = {"a copy waited for", nullptr, false},
 };

@@ -5,6 +5,10 @@
 #include "device/cuda/linear.h"
 #include "support.h"
 
+extern "C" {
+#include "kernels/kernels.h"
+}
+
 enum { AMPLE = 232448, SMALL = 65536 }; /* shared memory of a block, H200 and T4 */
 
 /* A weight and rows, as floats that the type can hold. */
@@ -128,7 +132,7 @@ static double activated(enum activation activation, double x)
     return activation == ACTIVATION_RELU    ? fmax(x, 0)
            : activation == ACTIVATION_SWISH ? x / (1 + exp(-x))
            : activation == ACTIVATION_GELU  ? 0.5 * x * (1 + erf(x * sqrt(0.5)))
-                                        : x;
+                                            : x;
 }
 
 /* In double; with zeros in the columns that are not there, whatever the residual is. */

@@ -26,7 +26,8 @@ GPU_CODE item_view view_of(const area_rows &rows, int row)
         view.length = rows.first[sentence + 1] - view.first;
         view.last = row - view.first;
     } else {
-        view.path = rows.paths + (size_t)row * (size_t)rows.path_stride;
+        int path = rows.path_rows ? rows.path_rows[row] : row;
+        view.path = rows.paths + (size_t)path * (size_t)rows.path_stride;
         view.first = 0;
         view.length = rows.lengths[row];
         view.last = view.length - 1;

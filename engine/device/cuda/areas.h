@@ -21,7 +21,8 @@ struct area_rows {
     const int32_t *n_rows;
     const int32_t *sentences, *first; /* whole sentences: [R], [sentences + 1]; else NULL */
     const int32_t *n_sentences;
-    const int32_t *paths, *lengths; /* a step: [R][path_stride], [R] */
+    const int32_t *paths, *lengths; /* a step: rows of path_stride, [R] */
+    const int32_t *path_rows;       /* [R]: the row's path; NULL: its own number */
     int path_stride;
 };
 

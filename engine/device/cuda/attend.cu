@@ -33,10 +33,11 @@ template <class T> GPU_CODE item_rows<T> items_of_step(const attend_task &task, 
     size_t heads = (size_t)(task.n_heads * task.head_width);
     T *keys = (T *)task.items + head * task.head_width;
     bool is_there = row < *task.n_rows;
+    int path = is_there && task.path_rows ? task.path_rows[row] : row;
     return {keys,
             keys + heads,
             2 * heads,
-            task.paths + (size_t)row * (size_t)task.path_stride,
+            task.paths + (size_t)path * (size_t)task.path_stride,
             is_there ? task.lengths[row] : 0,
             row,
             is_there ? 1 : 0};

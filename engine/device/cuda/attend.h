@@ -36,7 +36,8 @@ struct attend_task {
     void *items;        /* of a step and of a memory: [items][2][H][Dp], keys, then values */
     size_t slot_stride; /* of a memory: from slot to slot */
 
-    const int32_t *paths; /* of a step: [R][path_stride]: the numbers of the items */
+    const int32_t *paths;     /* of a step: rows of path_stride: the numbers of the items */
+    const int32_t *path_rows; /* of a step: [R]: the row's path; NULL: its own number */
     int path_stride;
     const int32_t *lengths; /* of a step: [R]; of a memory: [slots] */
 

@@ -13,7 +13,7 @@
 
 #include "device/cuda/gpu.h"
 extern "C" {
-#include "kernels/kernels.h" /* enum activation */
+#include "tensor/compute.h" /* enum activation */
 }
 
 enum { LINEAR_ROW_BYTES = 512, LINEAR_COLUMNS = 64 };
