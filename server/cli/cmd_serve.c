@@ -288,8 +288,10 @@ static void run_and_close(struct serve *serve)
     acre_engine_close(server->engine);
     server->engine = NULL;
     translator_close(server->translator);
-    for (size_t i = 0; i < N_SIGNALS; i++)
+    for (size_t i = 0; i < N_SIGNALS; i++) {
         uv_close((uv_handle_t *)&serve->signals[i], NULL);
+        signal(signals[i].number, SIG_IGN); /* now that stopping is nearly done */
+    }
     uv_close((uv_handle_t *)&serve->drain_timer, NULL);
     uv_run(&serve->loop, UV_RUN_DEFAULT);
     http_free(server->http);

@@ -376,6 +376,9 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
         return error_set(err, ACRE_ENOMEM, "out of memory");
     }
     if (watch_listener(http) != 0) {
+        for (size_t i = 0; i < http->n_accepting; i++)
+            uv_close((uv_handle_t *)&http->accepting[i], NULL);
+        uv_run(loop, UV_RUN_NOWAIT); /* their memory is ours until the loop has let go of it */
         http_free(http);
         return error_set(err, ACRE_EIO, "the HTTP server cannot start: %s", strerror(errno));
     }
