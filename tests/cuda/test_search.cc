@@ -54,9 +54,9 @@ struct rules {
 struct sentence {
     struct search search;
     std::vector<struct search_node> nodes;
-    std::vector<float> penalties;
+    std::vector<double> penalties;
     std::unique_ptr<device_array<struct search_node>> device_nodes;
-    std::unique_ptr<device_array<float>> device_penalties;
+    std::unique_ptr<device_array<double>> device_penalties;
 };
 
 struct batch {
@@ -112,7 +112,7 @@ static void enter(batch *b, int slot)
     search_fill_penalties(decoding.length_penalty, 0, s->penalties.size(), s->penalties.data());
     search_init(&s->search, &model, &decoding, s->nodes.data(), s->penalties.data());
     s->device_nodes = std::make_unique<device_array<struct search_node>>(s->nodes.size());
-    s->device_penalties = std::make_unique<device_array<float>>(s->penalties);
+    s->device_penalties = std::make_unique<device_array<double>>(s->penalties);
     cudaMemcpy(s->device_nodes->at, s->nodes.data(), sizeof(struct search_node),
                cudaMemcpyHostToDevice);
     struct search copy = s->search;

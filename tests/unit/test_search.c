@@ -205,7 +205,7 @@ static void scan_model(const struct model *model, const struct search *search, i
     kernels_scalar.scan_logits((size_t)model->vocab_size, 0, logits, scan);
 }
 
-static float penalties[MAX_TOKENS + 2];
+static double penalties[MAX_TOKENS + 2];
 
 static struct search_node *run_search(const struct model *model, struct search *search)
 {
@@ -353,7 +353,11 @@ static void two_ends(const struct ending *ending)
     struct search search;
     assert_int_equal(constraint_open(&options, &constraint), 0);
     struct search_node *nodes = malloc(search_nodes(&decoding) * sizeof(*nodes));
-    search_init(&search, &decoding, constraint, START, END, false, nodes);
+    double *powers = malloc(search_penalties(&decoding) * sizeof(*powers));
+    search_fill_penalties(decoding.length_penalty, 0, search_penalties(&decoding), powers);
+    const struct search_model known = {
+        .constraint = constraint, .start_token = START, .end_token = END};
+    search_init(&search, &known, &decoding, nodes, powers);
     for (bool is_live = true; is_live && search.n_results < 2;) {
         struct candidate best[2] = {{0}};
         int n = 0;
@@ -369,6 +373,7 @@ static void two_ends(const struct ending *ending)
     assert_true(search.results[0].normalized_score > search.results[1].normalized_score);
     assert_true(isfinite(search.results[1].normalized_score));
     constraint_close(constraint);
+    free(powers);
     free(nodes);
 }
 
