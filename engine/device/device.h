@@ -117,8 +117,9 @@ struct ended {
     const struct ended_hypothesis *hypotheses;
 };
 
-/* What the steps have done that were under way at the last poll, or begun since, and are now
- * finished. The device's, until the next poll; hypotheses until their slot is entered again. */
+/* What has come of the steps that were under way at the last poll, or were begun since, and are now
+ * finished. It is the device's, and holds until something else is done on the stream; hypotheses
+ * hold until their slot is entered again. */
 struct progress {
     size_t n_steps, n_rows; /* rows of all these steps */
     const struct ended *ended;
