@@ -5,11 +5,11 @@
     gate.py --write PROGRAM TABLE REPORT...  write the table anew, as the kernels are
 
 A REPORT is ptxas' for one file and one architecture, NAME.sm_90.ptxas. PROGRAM, the plain build of
-the tests, tells how many threads and bytes of shared memory kernels are launched with (launches.cc).
-No kernel may spill registers, or have a stack but for what STACK says. In the table stand, for each kernel and architecture,
-registers and blocks on a multiprocessor, `45/8`: it may take GROWTH registers more, but no block
-less; beyond that it is either a mistake or a reason to write the table anew. `-`: its blocks do not
-fit, and are not launched there.
+the tests, tells how many threads and bytes of shared memory kernels are launched with
+(launches.cc). No kernel may spill registers, or have a stack but for what STACK says. In the table
+stand, for each kernel and architecture, registers and blocks on a multiprocessor, `45/8`: it may
+take GROWTH registers more, but no block less; beyond that it is either a mistake or a reason to
+write the table anew. `-`: its blocks do not fit, and are not launched there.
 """
 
 import re
