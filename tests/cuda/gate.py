@@ -86,17 +86,20 @@ def blocks_of(arch, registers, threads, shared):
 
 
 def measure(found, program):
-    """{kernel: {architecture: (registers, blocks)}}, and kernels that are never launched."""
+    """{kernel: {architecture: (registers, blocks)}}, and what is launched nowhere, or in vain."""
     launches = {arch: read_launches(program, sizes[1]) for arch, sizes in ARCHITECTURES.items()}
     everywhere = set().union(*launches.values())
-    measured = {}
+    measured, faults = {}, []
     for name, archs in found.items():
+        if name not in everywhere:
+            faults.append(f"{name}: launches.cc does not launch it")
         for arch, registers in archs.items():
             launch = launches[arch].get(name)
             blocks = blocks_of(arch, registers, *launch) if launch else 0
             measured.setdefault(name, {})[arch] = (registers, blocks)
-    return measured, [f"{name}: launches.cc does not launch it" for name in found
-                      if name not in everywhere]
+            if launch and blocks == 0:
+                faults.append(f"{name} {arch}: is launched, but its blocks do not fit")
+    return measured, faults
 
 
 def read_table(path):
