@@ -5,11 +5,11 @@
     gate.py --write PROGRAM TABLE REPORT...  write the table anew, as the kernels are
 
 A REPORT is ptxas' for one file and one architecture, NAME.sm_90.ptxas. PROGRAM, the plain build of
-the tests, tells how many threads and bytes of shared memory kernels are launched with (launches.cc).
-No kernel may spill registers, or have a stack but for what STACK says. In the table stand, for each kernel and architecture,
-registers and blocks on a multiprocessor, `45/8`: it may take GROWTH registers more, but no block
-less; beyond that it is either a mistake or a reason to write the table anew. `-`: its blocks do not
-fit, and are not launched there.
+the tests, tells how many threads and bytes of shared memory kernels are launched with
+(launches.cc). No kernel may spill registers, or have a stack but for what STACK says. In the table
+stand, for each kernel and architecture, registers and blocks on a multiprocessor, `45/8`: it may
+take GROWTH registers more, but no block less; beyond that it is either a mistake or a reason to
+write the table anew. `-`: its blocks do not fit, and are not launched there.
 """
 
 import re
@@ -86,17 +86,20 @@ def blocks_of(arch, registers, threads, shared):
 
 
 def measure(found, program):
-    """{kernel: {architecture: (registers, blocks)}}, and kernels that are never launched."""
+    """{kernel: {architecture: (registers, blocks)}}, and what is launched nowhere, or in vain."""
     launches = {arch: read_launches(program, sizes[1]) for arch, sizes in ARCHITECTURES.items()}
     everywhere = set().union(*launches.values())
-    measured = {}
+    measured, faults = {}, []
     for name, archs in found.items():
+        if name not in everywhere:
+            faults.append(f"{name}: launches.cc does not launch it")
         for arch, registers in archs.items():
             launch = launches[arch].get(name)
             blocks = blocks_of(arch, registers, *launch) if launch else 0
             measured.setdefault(name, {})[arch] = (registers, blocks)
-    return measured, [f"{name}: launches.cc does not launch it" for name in found
-                      if name not in everywhere]
+            if launch and blocks == 0:
+                faults.append(f"{name} {arch}: is launched, but its blocks do not fit")
+    return measured, faults
 
 
 def read_table(path):

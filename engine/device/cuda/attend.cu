@@ -85,22 +85,35 @@ template <class T, int Q> GPU_CODE item_rows<T> items_of_block(const attend_task
 
 /* ---- Shared memory --------------------------------------------------------------------------- */
 
-/* Rows of scores have A - 1 zeros on both sides, once they are exponentials. */
+/* Of each query a row of scores, with A - 1 zeros on both sides once they are exponentials, and a
+ * row of coverage. */
 template <int D, int Q> struct rows_shared {
-    float *scores[Q], *coverage[Q]; /* [L + 2A - 2], [L] */
-    float *parts;                   /* [warps][Q][D] */
-    float *totals;                  /* [warps][Q] */
+    float *first_scores, *first_coverage; /* [L + 2A - 2], [L] */
+    ptrdiff_t step;                       /* from query to query */
+    float *parts;                         /* [warps][Q][D] */
+    float *totals;                        /* [warps][Q] */
 
     GPU_BOTH size_t place(char *base, int max_length, int area_width)
     {
         gpu_layout layout = {base, 0};
         for (int q = 0; q < Q; q++) {
-            scores[q] = layout.take<float>((size_t)(max_length + 2 * area_width - 2));
-            coverage[q] = layout.take<float>((size_t)max_length);
+            float *row = layout.take<float>((size_t)(max_length + 2 * area_width - 2));
+            float *coverage_row = layout.take<float>((size_t)max_length);
+            first_scores = q == 0 ? row : first_scores;
+            first_coverage = q == 0 ? coverage_row : first_coverage;
+            step = q == 1 ? row - first_scores : q == 0 ? 0 : step;
         }
         parts = layout.take<float>(ROW_WARPS * Q * D);
         totals = layout.take<float>(ROW_WARPS * Q);
         return layout.bytes;
+    }
+    GPU_CODE float *scores(int q) const
+    {
+        return first_scores + q * step;
+    }
+    GPU_CODE float *coverage(int q) const
+    {
+        return first_coverage + q * step;
     }
 };
 
@@ -174,7 +187,7 @@ GPU_CODE void add_scores(const attend_task &task, const item_rows<T> &items, int
 #pragma unroll
         for (int q = 0; q < Q; q++) {
             scores[q] = sum_over<how::LANES>(scores[q]);
-            float *score = shared.scores[q] + task.area_width - 1 + m;
+            float *score = shared.scores(q) + task.area_width - 1 + m;
             if (m < items.length && share.part == 0 && q < items.n_rows)
                 *score = first > 0 ? *score + scores[q] : scores[q];
         }
@@ -272,27 +285,27 @@ GPU_CODE void cover_rows(const attend_task &task, const item_rows<T> &items,
                          const rows_shared<D, Q> &shared)
 {
     int a = task.area_width, warp = (int)threadIdx.x / 32;
-    float largest[Q];
     bool is_chain = a <= WIDEST_CHAIN;
-#pragma unroll
-    for (int q = 0; q < Q; q++)
-        largest[q] = q < items.n_rows ? largest_of(shared.scores[q] + a - 1, items.length) : 0.0f;
     if (is_chain) {
+        float largest[Q];
+#pragma unroll
+        for (int q = 0; q < Q; q++)
+            largest[q] =
+                q < items.n_rows ? largest_of(shared.scores(q) + a - 1, items.length) : 0.0f;
         __syncthreads(); /* all have read the scores */
 #pragma unroll
         for (int q = 0; q < Q; q++)
             if (q < items.n_rows)
-                exponentiate<T>(shared.scores[q], items.length, a, largest[q]);
+                exponentiate<T>(shared.scores(q), items.length, a, largest[q]);
         __syncthreads();
     }
 #pragma unroll 1
     for (int q = 0; q < Q; q++) {
-        float total = 0.0f;
+        float total = 0.0f, *scores = shared.scores(q), *coverage = shared.coverage(q);
         if (q < items.n_rows)
-            total = is_chain ? cover_chain(shared.scores[q], items.length, a, task.is_mean,
-                                           shared.coverage[q])
-                             : cover_wide<T>(shared.scores[q], items.length, a, task.is_mean,
-                                             largest[q], shared.coverage[q]);
+            total = is_chain ? cover_chain(scores, items.length, a, task.is_mean, coverage)
+                             : cover_wide<T>(scores, items.length, a, task.is_mean,
+                                             largest_of(scores + a - 1, items.length), coverage);
         total = sum_over<32>(total);
         if (threadIdx.x % 32 == 0)
             shared.totals[warp * Q + q] = total;
@@ -317,7 +330,7 @@ GPU_CODE void add_values(const item_rows<T> &items, int first, const rows_shared
         value.load(items.values + items.at(m) + first + share.part);
 #pragma unroll
         for (int q = 0; q < Q; q++) {
-            float coverage = q < items.n_rows ? shared.coverage[q][m] : 0.0f;
+            float coverage = q < items.n_rows ? shared.coverage(q)[m] : 0.0f;
 #pragma unroll
             for (int i = 0; i < how::NUMBERS; i++)
                 sums[q][i] = fmaf(coverage, value.x[i], sums[q][i]);

@@ -423,9 +423,9 @@ template <class T>
 static void launch_tensor(cudaStream_t stream, const linear_task &task, int max_rows, int tile,
                           size_t shared_bytes)
 {
-    if (tile == 128)
+    if (tile == 128 && tile_shared<128>().place(nullptr) <= shared_bytes)
         launch_tiles<T, 128>(stream, task, max_rows);
-    else if (tile == 64)
+    else if (tile >= 64)
         launch_tiles<T, 64>(stream, task, max_rows);
     else if (tile != 32 || !launch_stages<T, 32>(stream, task, max_rows, shared_bytes))
         launch_stages<T, 16>(stream, task, max_rows, shared_bytes);
