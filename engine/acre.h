@@ -127,7 +127,7 @@ struct acre_model_info {
     const char *model_type;
     const char *compute_type; /* what products with its weights are computed in */
     uint64_t parameters;
-    uint64_t packed_bytes;  /* held for its weights: packed, and the tables that stay in the file */
+    uint64_t packed_bytes;  /* held for its weights: packed, and the tables of embeddings */
     uint64_t working_bytes; /* all it works in, on all workers together, however full their batches
                              * are: reserved when it is loaded, resident once written */
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;

@@ -1,4 +1,4 @@
-/* Happy path: translate_start() copies the texts -> submit_some() splits them into N jobs (in a
+/* Happy path: translate_start() copies the texts -> split_part() splits them into N jobs (in a
  * pool thread, as often as on_submitted() finds that there is more; of one short text in the loop)
  * and queues all of them at once -> each job's on_done() (engine worker) puts its item on the list
  * and wakes the loop -> on_wake() counts it off -> the last one calls `done` -> its owner reads the
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/unicode.h"
@@ -22,9 +23,9 @@
  * millisecond at most, and spares waking a thread of the pool and being woken by it. */
 enum { SHORT_BYTES = 512 };
 
-/* What is submitted at a time in the pool; a request that has more waits in its queue again, behind
- * the others. That takes up to some ten milliseconds. */
-enum { SHARE_BYTES = 16384, TEXT_COST_BYTES = 64 };
+/* How long a request may hold a thread of the pool, by the thread's own clock; one that has more
+ * waits in its queue again, behind the others. The clock is looked at after each part of a text. */
+enum { SHARE_NS = 20000000, PART_BYTES = 2048 };
 
 struct item {
     struct translate *translate;
@@ -154,7 +155,7 @@ static bool has_more(const struct translate *translate)
     return translate->status == 0 && translate->next < translate->n_items;
 }
 
-/* About max_bytes more of the next item, which has a text. */
+/* About max_bytes more of the next item. */
 static void split_part(struct translate *translate, size_t max_bytes)
 {
     struct acre_request request = translate->request;
@@ -164,12 +165,12 @@ static void split_part(struct translate *translate, size_t max_bytes)
     request.text = item->text;
     request.text_bytes = item->bytes;
     request.user = item;
-    if (!item->job)
+    if (item->bytes > 0 && !item->job)
         translate->status =
             acre_job_open(translate->translator->engine, &request, &item->job, &translate->err);
-    if (translate->status == 0)
+    if (item->bytes > 0 && translate->status == 0)
         translate->status = acre_job_split(item->job, max_bytes, &is_split, &translate->err);
-    translate->next += is_split && translate->status == 0;
+    translate->next += translate->status == 0 && (is_split || item->bytes == 0);
 }
 
 /* Any of them may be done before this returns. */
@@ -188,24 +189,6 @@ static void queue_all(struct translate *translate)
     if (translate->status == 0)
         translate->n_submitted = n;
     free(jobs);
-}
-
-static void submit_some(struct translate *translate, size_t max_bytes)
-{
-    while (has_more(translate) && max_bytes > 0) {
-        const struct item *item = &translate->items[translate->next];
-        size_t bytes = item->bytes + TEXT_COST_BYTES;
-
-        if (atomic_load(&translate->is_cancelled))
-            translate->status = ACRE_ECANCELLED;
-        else if (item->bytes == 0)
-            translate->next++;
-        else
-            split_part(translate, max_bytes);
-        max_bytes -= bytes < max_bytes ? bytes : max_bytes;
-    }
-    if (translate->status == 0 && translate->next == translate->n_items)
-        queue_all(translate);
 }
 
 /* What was not queued ends here. */
@@ -227,7 +210,10 @@ static void cancel_jobs(struct translate *translate)
 /* Loop thread, which submits, and tells the owner of a failure or of blank texts later. */
 static void submit_now(struct translate *translate)
 {
-    submit_some(translate, SIZE_MAX);
+    while (has_more(translate))
+        split_part(translate, SIZE_MAX);
+    if (translate->status == 0)
+        queue_all(translate);
     drop_jobs(translate);
     free(translate->texts);
     translate->texts = NULL;
@@ -238,10 +224,28 @@ static void submit_now(struct translate *translate)
     on_done(&translate->nothing);
 }
 
+static int64_t worked_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* Pool thread. */
 static void submit_in_pool(uv_work_t *work)
 {
-    submit_some(work->data, SHARE_BYTES);
+    struct translate *translate = work->data;
+    int64_t end = worked_ns() + SHARE_NS;
+
+    while (has_more(translate) && worked_ns() < end) {
+        if (atomic_load(&translate->is_cancelled))
+            translate->status = ACRE_ECANCELLED;
+        else
+            split_part(translate, PART_BYTES);
+    }
+    if (translate->status == 0 && translate->next == translate->n_items)
+        queue_all(translate);
 }
 
 static void on_submitted(uv_work_t *work, int status)
