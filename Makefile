@@ -31,28 +31,13 @@ CXXFLAGS += -std=c++17 -g $(OPTIMISE) -Wall -Wextra
 LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 
 # ---- Sources ---------------------------------------------------------------------------------
-# kernels/vector/ is compiled once per instruction set; the engine chooses at run time.
-
-ISAS := sse2 avx2 avx512 avx512bf16 amx
-VECTOR_OBJ = $(patsubst engine/kernels/vector/%.c,$B/engine/kernels/$1/%.o, \
-               $(wildcard engine/kernels/vector/*.c))
+include engine/kernels/rules.mk
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
 SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*/*.c)) $(LLHTTP_OBJ)
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
 UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
-ISA_avx2 := -mavx2 -mfma -mf16c
-ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni \
-              -mprefer-vector-width=512
-ISA_avx512bf16 := $(ISA_avx512) -mavx512bf16
-ISA_amx := $(ISA_avx512) -mamx-tile -mamx-int8 -mamx-bf16
-# For tests: the text of the wide ones without their instructions, on any machine.
-ISA_wide := $(ISA_avx2) -Wno-psabi -DVECTOR_BYTES=64
-ISA_pairs := $(ISA_wide) -DEMULATE_BF16
-ISA_tiles := $(ISA_wide) -DEMULATE_TILES
-
-CONTRACT_areas := off # it rounds as the authors' code does
 
 # ---- Building --------------------------------------------------------------------------------
 
@@ -71,15 +56,6 @@ $B/libacre.a: $(ENGINE_OBJ)
 	@rm -f $@
 	@echo '  AR   $@'
 	$(Q)ar rcs $@ $^
-
-define isa_rule
-$B/engine/kernels/$1/%.o: engine/kernels/vector/%.c Makefile
-	@mkdir -p $$(@D)
-	@echo '  CC   $$@'
-	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=$$(or $$(CONTRACT_$$*),fast) \
-	    -DISA_NAME=$1 -c -o $$@ $$<
-endef
-$(foreach isa,$(ISAS) wide pairs tiles,$(eval $(call isa_rule,$(isa))))
 
 $B/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
