@@ -173,8 +173,8 @@ class Stream:
 
     def __init__(self, pairs, recipe, vocabulary, position):
         if pairs.tagged.any() and vocabulary.tag is None:
-            raise ValueError(f"{BACK}: expected the vocabulary of a pre-norm model, which has a tag "
-                             "for corpora of that name, found one without")
+            raise ValueError(f"{BACK}: expected the vocabulary of a pre-norm model, which has a "
+                             "tag for corpora of that name, found one without")
         self.pairs, self.recipe, self.vocabulary = pairs, recipe, vocabulary
         self.worker = ThreadPoolExecutor(max_workers=1)
         self.begin(position)

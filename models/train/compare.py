@@ -87,8 +87,8 @@ def recipe_of(cell, base, steps):
     """The recipe of the cell, given that of the data: from scratch, with no time limit."""
     return dataclasses.replace(
         base, name=f"{base.name} {cell}", preset=KINDS[cell.kind].preset,
-        norm=KINDS[cell.kind].norm, area=cell.area, seed=cell.seed, start_from=None, heads=None, hours=None,
-        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * steps))))
+        norm=KINDS[cell.kind].norm, area=cell.area, seed=cell.seed, start_from=None, heads=None,
+        hours=None, warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * steps))))
 
 
 def link(source, target):

@@ -1,8 +1,8 @@
 """Campaigns on a machine that is lent for minutes and of whose files few come back.
 
 Several campaigns share its GPU, each in a process of its own: while one makes batches or
-translates, another multiplies. When the time is up they save and end, and the models that have changed since
-the last time are written as files small enough to come back.
+translates, another multiplies. When the time is up they save and end, and the models that have
+changed since the last time are written as files small enough to come back.
 """
 
 import io

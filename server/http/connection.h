@@ -80,6 +80,7 @@ struct http {
     char *cors;                            /* owned: header lines of every reply */
     size_t n_active, n_awaited;
     size_t bodies_bytes, bodies_peak_bytes; /* the peak since memory was last given back */
+    unsigned n_trims;                       /* how often memory is still to be given back */
     size_t n_evicted;                       /* since the last line in the log about them */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
     uint64_t complained_ms;                 /* when the log last said that descriptors are short */

@@ -24,7 +24,8 @@ enum {
     LINGER_MS = 2000, /* for a client to take its last reply */
     SLOW_BYTES_PER_MS = 16,
     COMPLAIN_MS = 10000,
-    TRIM_BYTES = 256 << 10
+    TRIM_BYTES = 256 << 10,
+    TRIMS = 10
 };
 
 /* ---- Who leaves ------------------------------------------------------------------------------ */
@@ -293,13 +294,18 @@ static void tell_of_evicted(struct http *http)
 }
 
 /* The allocator keeps what a burst of large requests took, fifty times their bodies; give it back
- * when that is over. */
+ * when that is over, and some times more, as what was made of the bodies goes later than they. */
 static void trim(struct http *http)
 {
-    if (http->bodies_peak_bytes < TRIM_BYTES || http->bodies_bytes > http->bodies_peak_bytes / 2)
-        return;
-    malloc_trim(0);
-    http->bodies_peak_bytes = http->bodies_bytes;
+    if (http->bodies_peak_bytes >= TRIM_BYTES &&
+        http->bodies_bytes <= http->bodies_peak_bytes / 2) {
+        http->bodies_peak_bytes = http->bodies_bytes;
+        http->n_trims = TRIMS;
+    }
+    if (http->n_trims > 0) {
+        http->n_trims--;
+        malloc_trim(0);
+    }
 }
 
 static void sweep(uv_timer_t *timer)

@@ -71,12 +71,14 @@ def test_presets_are_those_of_the_recipe(acre):
     assert list(found) == list(sizes)
     for name, size in sizes.items():
         preset = found[name]
-        assert preset["layers"] == size.layers
+        layers = ({size.layers} if isinstance(size, LstmPreset)
+                  else {size.encoder_layers, size.decoder_layers})
+        assert {preset["layers"]} == layers
         assert preset["d_model"] == size.width
         assert preset["attention_heads"] == size.heads
         assert preset["ffn"] == getattr(size, "inner", 0)
         for equation in EQUATIONS:
-            areas, widths = preset[equation], size.widths(equation)
+            areas, widths = preset[equation], size.widths(equation, size.attentions[0])
             regular = len(widths) - areas["layers"]
             assert [areas["width"]] * areas["layers"] + [1] * regular == widths
 
