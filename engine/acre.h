@@ -108,15 +108,22 @@ int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-struct acre_decoding {
-    int beam_size;        /* 1 = greedy */
-    int n_hypotheses;     /* at most beam_size */
-    int min_length;       /* target tokens without the end token */
-    int max_length;       /* likewise; there the end token is forced and adds 0 to the score */
-    float length_penalty; /* from -ACRE_MAX_LENGTH_PENALTY to ACRE_MAX_LENGTH_PENALTY */
-};
+enum { ACRE_MAX_LENGTH_PENALTY = 10, ACRE_MAX_LENGTH = 100000 };
 
-enum { ACRE_MAX_LENGTH_PENALTY = 10 };
+/* What decoding can be told: KIND(name, min, max, help). Whoever parses, checks or lists decoding
+ * options expands this. At max_length the end token is forced and adds 0 to the score. */
+#define ACRE_DECODING_OPTIONS(INT, REAL)                                                           \
+    INT(beam_size, 1, ACRE_MAX_BEAM_SIZE, "hypotheses kept while searching; 1 = greedy")           \
+    INT(num_hypotheses, 1, ACRE_MAX_BEAM_SIZE, "hypotheses given back, at most the beam size")     \
+    INT(max_length, 1, ACRE_MAX_LENGTH, "most target tokens, end token not counted")               \
+    INT(min_length, 0, ACRE_MAX_LENGTH, "fewest target tokens, likewise")                          \
+    REAL(length_penalty, -ACRE_MAX_LENGTH_PENALTY, ACRE_MAX_LENGTH_PENALTY,                        \
+         "rank by score / tokens^X")
+
+struct acre_decoding {
+    int beam_size, num_hypotheses, min_length, max_length;
+    float length_penalty;
+};
 
 /* Strings live as long as the model. */
 struct acre_model_info {

@@ -148,7 +148,7 @@ static void run(struct replay *replay, size_t n_source, size_t n_target,
     struct attention_listener listener = {listen, listening, replay->weights};
     struct entry entry = {.n_source = n_source - 1, .source = replay->source};
     entry.decoding = (struct acre_decoding){
-        .beam_size = 1, .n_hypotheses = 1, .max_length = (int)n_target - 1, .length_penalty = 1};
+        .beam_size = 1, .num_hypotheses = 1, .max_length = (int)n_target - 1, .length_penalty = 1};
     workspace_enter(workspace, 1, &entry);
     for (listening->t = 0; listening->t < n_target; listening->t++) {
         workspace_show_step(workspace, &listener);

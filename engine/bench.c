@@ -164,7 +164,7 @@ static void fill_sentences(struct bench *bench)
         bench->entries[b] =
             (struct entry){.slot = b, .n_source = t - 1, .source = bench->source + b * t};
         bench->entries[b].decoding = (struct acre_decoding){.beam_size = 1,
-                                                            .n_hypotheses = 1,
+                                                            .num_hypotheses = 1,
                                                             .min_length = (int)t,
                                                             .max_length = (int)t,
                                                             .length_penalty = 1};

@@ -236,21 +236,34 @@ static int check_int(const char *name, int value, int min, int max, struct acre_
                    max, value);
 }
 
+static int check_real(const char *name, float value, float min, float max, struct acre_err *err)
+{
+    if (value >= min && value <= max)
+        return 0;
+    return err_set(err, ACRE_EOPTION, "%s: expected a number from %g to %g, found %g", name,
+                   (double)min, (double)max, (double)value);
+}
+
 static int check_decoding(const struct acre_engine *engine, const struct acre_model *model,
                           const struct acre_decoding *decoding, struct acre_err *err)
 {
-    int longest = model->config.max_positions - 1; /* the start token has a position too */
-    int status = check_int("beam_size", decoding->beam_size, 1, engine->options.max_beam_size, err);
-    if (status == 0)
-        status = check_int("num_hypotheses", decoding->n_hypotheses, 1, decoding->beam_size, err);
-    if (status == 0)
-        status = check_int("max_length", decoding->max_length, 1, longest, err);
-    if (status == 0)
-        status = check_int("min_length", decoding->min_length, 0, decoding->max_length, err);
-    if (status == 0 && !(fabsf(decoding->length_penalty) <= ACRE_MAX_LENGTH_PENALTY))
-        status = err_set(
-            err, ACRE_EOPTION, "length_penalty: expected a number from %d to %d, found %g",
-            -ACRE_MAX_LENGTH_PENALTY, ACRE_MAX_LENGTH_PENALTY, (double)decoding->length_penalty);
+    const struct acre_decoding most = {.beam_size = engine->options.max_beam_size,
+                                       .num_hypotheses = decoding->beam_size,
+                                       .min_length = decoding->max_length,
+                                       .max_length = model->config.max_positions -
+                                                     1, /* the start token has a position too */
+                                       .length_penalty = ACRE_MAX_LENGTH_PENALTY};
+    int status = 0;
+
+#define CHECK_INT(name, min, max, help)                                                            \
+    if (status == 0)                                                                               \
+        status = check_int(#name, decoding->name, min, most.name, err);
+#define CHECK_REAL(name, min, max, help)                                                           \
+    if (status == 0)                                                                               \
+        status = check_real(#name, decoding->name, min, most.name, err);
+    ACRE_DECODING_OPTIONS(CHECK_INT, CHECK_REAL)
+#undef CHECK_INT
+#undef CHECK_REAL
     return status;
 }
 

@@ -591,7 +591,7 @@ static int set_decoding(const struct generation *generation, struct config *conf
 {
     struct acre_decoding *decoding = &config->decoding;
     decoding->beam_size = generation->num_beams;
-    decoding->n_hypotheses = 1;
+    decoding->num_hypotheses = 1;
     decoding->length_penalty = generation->length_penalty;
     decoding->max_length = generation->max_new_tokens != ABSENT ? generation->max_new_tokens - 1
                                                                 : generation->max_length - 2;

@@ -100,16 +100,28 @@ static int choose_by_pair(struct call *call, struct acre_model **model, struct s
     return 0;
 }
 
-/* How long a translation may be is the model's to say. */
 static int choose(struct call *call, struct acre_model **model, struct srv_error *error)
 {
-    int max_length;
+    return call->request.model_name ? choose_by_name(call, model, error)
+                                    : choose_by_pair(call, model, error);
+}
 
-    if ((call->request.model_name ? choose_by_name(call, model, error)
-                                  : choose_by_pair(call, model, error)) != 0)
+/* How long a translation may be is the model's to say. */
+static int read_decoding(struct call *call, const struct acre_model *model, struct srv_error *error)
+{
+    const int max_beam_size = (int)call->server->settings->max_beam_size;
+    const int max_length = acre_model_info(model)->decoding.max_length;
+    const struct acre_decoding most = {max_beam_size, max_beam_size, max_length, max_length,
+                                       ACRE_MAX_LENGTH_PENALTY};
+    struct decoding_wish *wish = &call->request.decoding;
+
+    if (fields_decoding(&call->fields, &most, wish, error) != 0)
         return -1;
-    max_length = acre_model_info(*model)->decoding.max_length;
-    return fields_int(&call->fields, "max_length", 1, max_length, &call->request.max_length, error);
+    if (wish->beam_size != DECODING_UNSET && wish->beam_size < wish->num_hypotheses)
+        return error_field(error, "invalid_parameter", "beam_size",
+                           "expected more than alternatives (%d), found %d",
+                           (int)wish->num_hypotheses - 1, (int)wish->beam_size);
+    return 0;
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
@@ -158,7 +170,8 @@ static int start(struct call *call, struct srv_error *error)
 {
     struct acre_model *model;
 
-    if (call->dialect->parse(call, error) != 0 || choose(call, &model, error) != 0)
+    if (call->dialect->parse(call, error) != 0 || choose(call, &model, error) != 0 ||
+        read_decoding(call, model, error) != 0)
         return -1;
     http_set_deadline(call->http, call->request.timeout_ms);
     return translate_start(call->server->translator, &call->request, model, on_translated, call,
@@ -213,6 +226,7 @@ void call_start(struct server *server, struct http_request *request, const char 
     call->server = server;
     call->http = request;
     call->dialect = dialect;
+    decoding_init(&call->request.decoding);
     call->name = name;
     call->reading.data = call;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;

@@ -249,6 +249,24 @@ int fields_real(const struct fields *fields, const char *name, double min, doubl
     return 0;
 }
 
+int fields_decoding(const struct fields *fields, const struct acre_decoding *most,
+                    struct decoding_wish *wish, struct srv_error *error)
+{
+    int value;
+
+#define READ_INT(name, least, greatest, help)                                                      \
+    value = DECODING_UNSET;                                                                        \
+    if (fields_int(fields, #name, least, most->name, &value, error) != 0)                          \
+        return -1;                                                                                 \
+    if (value != DECODING_UNSET)                                                                   \
+        wish->name = value;
+#define READ_REAL(name, least, greatest, help)                                                     \
+    if (fields_real(fields, #name, least, (double)most->name, &wish->name, error) != 0)            \
+        return -1;
+    ACRE_DECODING_OPTIONS(READ_INT, READ_REAL)
+    return 0;
+}
+
 int fields_flag(const struct fields *fields, const char *name, bool *value, struct srv_error *error)
 {
     const json_t *found = fields_find(fields, name);

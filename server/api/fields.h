@@ -15,6 +15,7 @@
 
 #include "common/error.h"
 #include "http/http.h"
+#include "serve/decoding.h"
 
 struct fields {
     json_t *object; /* owned; strings handed out live as long */
@@ -39,6 +40,10 @@ int fields_real(const struct fields *fields, const char *name, double min, doubl
                 double *value, struct srv_error *error);
 int fields_flag(const struct fields *fields, const char *name, bool *value,
                 struct srv_error *error);
+
+/* The decoding options among the fields; none may be above `most`. */
+int fields_decoding(const struct fields *fields, const struct acre_decoding *most,
+                    struct decoding_wish *wish, struct srv_error *error);
 
 /* Refuses a field: "q[2]", "expected a string, found null". */
 int fields_refuse(struct srv_error *error, const char *name, const char *expected,

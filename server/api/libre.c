@@ -99,7 +99,7 @@ static int parse_alternatives(struct call *call, struct srv_error *error)
                            "Invalid request: alternatives parameter must be <= %lld",
                            (long long)limit);
     call->n_alternatives = n < 0 ? 0 : (int)n;
-    call->request.n_hypotheses = call->n_alternatives + 1;
+    call->request.decoding.num_hypotheses = call->n_alternatives + 1;
     return 0;
 }
 
@@ -115,29 +115,14 @@ static int parse_format(const struct fields *fields, struct srv_error *error)
     return 0;
 }
 
-/* The decoding fields, which are additions to LibreTranslate's call. */
-static int parse_decoding(struct call *call, struct srv_error *error)
+static int parse_timeout(struct call *call, struct srv_error *error)
 {
-    const struct fields *fields = &call->fields;
-    const struct settings *settings = call->server->settings;
-    struct srv_translate *request = &call->request;
-    double length_penalty = NAN;
-    int timeout_ms = (int)settings->request_timeout_ms;
+    const int longest = (int)call->server->settings->request_timeout_ms;
+    int timeout_ms = longest;
 
-    if (fields_int(fields, "beam_size", 1, settings->max_beam_size, &request->beam_size, error) ||
-        fields_real(fields, "length_penalty", -ACRE_MAX_LENGTH_PENALTY, ACRE_MAX_LENGTH_PENALTY,
-                    &length_penalty, error) ||
-        fields_int(fields, "timeout_ms", 1, INT32_MAX, &timeout_ms, error))
+    if (fields_int(&call->fields, "timeout_ms", 1, INT32_MAX, &timeout_ms, error) != 0)
         return -1;
-    if (request->beam_size && request->beam_size < request->n_hypotheses)
-        return error_field(error, "invalid_parameter", "beam_size",
-                           "expected more than alternatives (%d), found %d", call->n_alternatives,
-                           request->beam_size);
-    request->has_length_penalty = !isnan(length_penalty);
-    request->length_penalty = request->has_length_penalty ? (float)length_penalty : 0;
-    if (timeout_ms > settings->request_timeout_ms)
-        timeout_ms = (int)settings->request_timeout_ms;
-    request->timeout_ms = (uint64_t)timeout_ms;
+    call->request.timeout_ms = (uint64_t)(timeout_ms < longest ? timeout_ms : longest);
     return 0;
 }
 
@@ -188,7 +173,7 @@ static int parse(struct call *call, struct srv_error *error)
         parse_required(fields, "target", needs_pair, &request->target, error) != 0)
         return -1;
     if (parse_alternatives(call, error) != 0 || parse_format(fields, error) != 0 ||
-        parse_decoding(call, error) != 0 || parse_level(call, error) != 0)
+        parse_timeout(call, error) != 0 || parse_level(call, error) != 0)
         return -1;
     return parse_flags(call, error);
 }

@@ -35,10 +35,9 @@ int args_failed(const char *format, ...)
     return EXIT_FAILED;
 }
 
-/* "max_length" -> "--max-length", "o" -> "-o" */
-static void flag_name(const struct option *option, char *name, size_t name_bytes)
+void args_flag(const char *key, char *name, size_t name_bytes)
 {
-    snprintf(name, name_bytes, "%s%s", option->key[1] ? "--" : "-", option->key);
+    snprintf(name, name_bytes, "%s%s", key[1] ? "--" : "-", key);
     for (char *c = name; *c; c++)
         if (*c == '_')
             *c = '-';
@@ -48,7 +47,7 @@ static void print_option(const struct option *option)
 {
     char name[64], left[128];
 
-    flag_name(option, name, sizeof(name));
+    args_flag(option->key, name, sizeof(name));
     snprintf(left, sizeof(left), "%s%s%s", name, option->value ? " " : "",
              option->value ? option->value : "");
     printf("  %-24s %s\n", left, option->help);
@@ -75,7 +74,7 @@ static const struct option *find_flag(const struct option *options, const char *
 
     *value = arg[n] ? arg + n + 1 : NULL;
     for (; options->key; options++) {
-        flag_name(options, name, sizeof(name));
+        args_flag(options->key, name, sizeof(name));
         if (strlen(name) == n && strncmp(name, arg, n) == 0)
             return options;
     }
@@ -94,7 +93,7 @@ static int take_option(const struct args_command *command, void *base, int argc,
     if (!option)
         return args_wrong("%s: expected an option of \"acre %s\" (see acre %s --help), found %s",
                           arg, command->name, command->name, arg);
-    flag_name(option, name, sizeof(name));
+    args_flag(option->key, name, sizeof(name));
     if (option->type == OPTION_FLAG && value)
         return args_wrong("%s: expected no value, found \"%s\"", name, value);
     if (option->type == OPTION_FLAG)

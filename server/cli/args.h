@@ -26,6 +26,9 @@ enum args_outcome { ARGS_GO, ARGS_HELP_SHOWN, ARGS_WRONG };
  * stdout, an error to stderr. */
 enum args_outcome args_parse(const struct args_command *command, void *base, int argc, char **argv);
 
+/* How an option is written: "max_length" -> "--max-length", "o" -> "-o". */
+void args_flag(const char *key, char *name, size_t name_bytes);
+
 /* Prints "acre: ..." on stderr; returns EXIT_USAGE. */
 int args_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

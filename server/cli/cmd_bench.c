@@ -19,14 +19,14 @@
 #include "common/json.h"
 
 struct bench_args {
-    struct decode_args decode;
+    struct decode_args decode; /* first: DECODE_OPTIONS */
     char input[OPTION_TEXT_BYTES];
     char preset[OPTION_TEXT_BYTES];
     int64_t repeat, length, vocabulary; /* 0: not given */
 };
 
 static const struct option options[] = {
-    DECODE_OPTIONS(struct bench_args),
+    DECODE_OPTIONS,
     {.key = "input",
      .type = OPTION_TEXT,
      .offset = offsetof(struct bench_args, input),
@@ -336,26 +336,23 @@ static int check(const struct bench_args *args)
 {
     const struct decode_args *d = &args->decode;
     const bool is_preset = args->preset[0];
+    const char *said = decoding_said(&d->wish);
     const struct {
-        const char *flag;
+        const char *key;
         bool of_preset, is_given;
-    } flags[] = {
-        {"--model", false, d->model[0]},
-        {"--input", false, args->input[0]},
-        {"--tokens", false, d->tokens},
-        {"--beam-size", false, d->beam_size != DECODE_UNSET},
-        {"--num-hypotheses", false, d->num_hypotheses != DECODE_UNSET},
-        {"--min-length", false, d->min_length != DECODE_UNSET},
-        {"--max-length", false, d->max_length != DECODE_UNSET},
-        {"--length-penalty", false, !isnan(d->length_penalty)},
-        {"--length", true, args->length > 0},
-        {"--vocabulary", true, args->vocabulary > 0},
+    } given[] = {
+        {"model", false, d->model[0]},      {"input", false, args->input[0]},
+        {"tokens", false, d->tokens},       {said, false, said != NULL},
+        {"length", true, args->length > 0}, {"vocabulary", true, args->vocabulary > 0},
     };
+    char flag[64];
 
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-        if (flags[i].is_given && flags[i].of_preset != is_preset)
-            return args_wrong("%s: expected %s --preset", flags[i].flag,
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+        if (given[i].is_given && given[i].of_preset != is_preset) {
+            args_flag(given[i].key, flag, sizeof(flag));
+            return args_wrong("%s: expected %s --preset", flag,
                               is_preset ? "without" : "together with");
+        }
     if (is_preset && d->threads > 1)
         return args_wrong("--threads: expected 1 with --preset, found %d", (int)d->threads);
     if (is_preset && args->repeat > ACRE_MAX_BENCH_ROUNDS)

@@ -21,13 +21,13 @@
 #include "cli/result_json.h"
 
 struct translate_args {
-    struct decode_args decode;
+    struct decode_args decode; /* first: DECODE_OPTIONS */
     char input[OPTION_TEXT_BYTES];
     bool attention;
 };
 
 static const struct option options[] = {
-    DECODE_OPTIONS(struct translate_args),
+    DECODE_OPTIONS,
     {.key = "attention",
      .type = OPTION_FLAG,
      .offset = offsetof(struct translate_args, attention),

@@ -8,11 +8,8 @@
 
 void decode_init(struct decode_args *args)
 {
-    *args = (struct decode_args){.beam_size = DECODE_UNSET,
-                                 .num_hypotheses = DECODE_UNSET,
-                                 .min_length = DECODE_UNSET,
-                                 .max_length = DECODE_UNSET,
-                                 .length_penalty = NAN};
+    *args = (struct decode_args){.threads = 0};
+    decoding_init(&args->wish);
 }
 
 double decode_seconds(void)
@@ -26,20 +23,17 @@ double decode_seconds(void)
 /* What can be wrong without knowing the model. */
 static int check(const struct decode_args *args)
 {
+    const struct decoding_wish *wish = &args->wish;
+
     if (!args->model[0])
         return args_wrong("--model: expected a model directory, found none");
-    if (args->beam_size != DECODE_UNSET && args->num_hypotheses > args->beam_size)
+    if (wish->beam_size != DECODING_UNSET && wish->num_hypotheses > wish->beam_size)
         return args_wrong("--num-hypotheses: expected at most --beam-size (%d), found %d",
-                          (int)args->beam_size, (int)args->num_hypotheses);
-    if (args->max_length != DECODE_UNSET && args->min_length > args->max_length)
+                          (int)wish->beam_size, (int)wish->num_hypotheses);
+    if (wish->max_length != DECODING_UNSET && wish->min_length > wish->max_length)
         return args_wrong("--min-length: expected at most --max-length (%d), found %d",
-                          (int)args->max_length, (int)args->min_length);
+                          (int)wish->max_length, (int)wish->min_length);
     return 0;
-}
-
-static int pick(int64_t given, int standard)
-{
-    return given == DECODE_UNSET ? standard : (int)given;
 }
 
 /* The model's decoding with what was given over it. */
@@ -49,21 +43,17 @@ static int set_decoding(struct decode *decode, const struct decode_args *args)
     struct acre_decoding *d = &decode->decoding;
 
     *d = acre_model_info(decode->model)->decoding;
-    d->beam_size = pick(args->beam_size, d->beam_size);
-    d->n_hypotheses = pick(args->num_hypotheses, 1);
-    d->min_length = pick(args->min_length, d->min_length);
-    d->max_length = pick(args->max_length, d->max_length);
+    d->num_hypotheses = 1;
+    decoding_apply(&args->wish, d);
     if (args->max_beam_size > 0 && d->beam_size > args->max_beam_size)
         d->beam_size = (int)args->max_beam_size; /* as the server does */
-    if (!isnan(args->length_penalty))
-        d->length_penalty = (float)args->length_penalty;
     if (d->max_length > longest)
         return args_wrong("--max-length: expected at most %d for this model, found %d", longest,
                           d->max_length);
-    if (d->n_hypotheses > d->beam_size)
+    if (d->num_hypotheses > d->beam_size)
         return args_wrong("--num-hypotheses: expected at most the model's beam size (%d), found %d",
-                          d->beam_size, d->n_hypotheses);
-    if (args->max_length == DECODE_UNSET && d->min_length > d->max_length)
+                          d->beam_size, d->num_hypotheses);
+    if (args->wish.max_length == DECODING_UNSET && d->min_length > d->max_length)
         return args_wrong("--min-length: expected at most the model's max_length (%d), found %d",
                           d->max_length, d->min_length);
     if (d->min_length > d->max_length)
@@ -75,7 +65,7 @@ static int max_beam_size(const struct decode_args *args)
 {
     if (args->max_beam_size > 0)
         return (int)args->max_beam_size;
-    return args->beam_size > 0 ? (int)args->beam_size : 16;
+    return args->wish.beam_size > 0 ? (int)args->wish.beam_size : 16;
 }
 
 int decode_open(struct decode *decode, const struct decode_args *args, size_t max_queued_tokens)

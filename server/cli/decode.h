@@ -8,6 +8,7 @@
 
 #include "acre.h"
 #include "common/options.h"
+#include "serve/decoding.h"
 #include "serve/settings.h"
 
 struct decode_args {
@@ -16,67 +17,46 @@ struct decode_args {
     char compute_type[OPTION_TEXT_BYTES];
     int64_t threads, batch_size;
     int64_t max_beam_size; /* 0: beam_size, or enough for any model */
-    int64_t beam_size, num_hypotheses, min_length, max_length; /* DECODE_UNSET: the model's */
-    double length_penalty;                                     /* NAN: the model's */
+    struct decoding_wish wish;
     bool tokens, json;
 };
 
-enum { DECODE_UNSET = -1 };
+#define DECODE_INT(name, least, most, text)                                                        \
+    {.key = #name,                                                                                 \
+     .type = OPTION_INT,                                                                           \
+     .offset = offsetof(struct decode_args, wish.name),                                            \
+     .min = least,                                                                                 \
+     .max = most,                                                                                  \
+     .value = "N",                                                                                 \
+     .help = text " (default: the model's)"},
+#define DECODE_REAL(name, least, most, text)                                                       \
+    {.key = #name,                                                                                 \
+     .type = OPTION_REAL,                                                                          \
+     .offset = offsetof(struct decode_args, wish.name),                                            \
+     .min = least,                                                                                 \
+     .max = most,                                                                                  \
+     .value = "X",                                                                                 \
+     .help = text " (default: the model's)"},
 
-/* Lines of an option table for struct S, which has a struct decode_args named `decode`. */
-#define DECODE_AT(S, field) offsetof(S, decode.field)
-#define DECODE_OPTIONS(S)                                                                          \
+/* Lines of an option table of a struct that begins with a struct decode_args. */
+#define DECODE_OPTIONS                                                                             \
     {.key = "model",                                                                               \
      .type = OPTION_TEXT,                                                                          \
-     .offset = DECODE_AT(S, model),                                                                \
+     .offset = offsetof(struct decode_args, model),                                                \
      .value = "DIR",                                                                               \
      .help = "model directory"},                                                                   \
-        {.key = "beam_size",                                                                       \
-         .type = OPTION_INT,                                                                       \
-         .offset = DECODE_AT(S, beam_size),                                                        \
-         .min = 1,                                                                                 \
-         .max = ACRE_MAX_BEAM_SIZE,                                                                \
-         .value = "N",                                                                             \
-         .help = "hypotheses kept while searching; 1 = greedy (default: the model's)"},            \
-        {.key = "num_hypotheses",                                                                  \
-         .type = OPTION_INT,                                                                       \
-         .offset = DECODE_AT(S, num_hypotheses),                                                   \
-         .min = 1,                                                                                 \
-         .max = ACRE_MAX_BEAM_SIZE,                                                                \
-         .value = "N",                                                                             \
-         .help = "hypotheses given back, at most the beam size (default: 1)"},                     \
-        {.key = "length_penalty",                                                                  \
-         .type = OPTION_REAL,                                                                      \
-         .offset = DECODE_AT(S, length_penalty),                                                   \
-         .min = -ACRE_MAX_LENGTH_PENALTY,                                                          \
-         .max = ACRE_MAX_LENGTH_PENALTY,                                                           \
-         .value = "X",                                                                             \
-         .help = "rank by score / tokens^X (default: the model's)"},                               \
-        {.key = "min_length",                                                                      \
-         .type = OPTION_INT,                                                                       \
-         .offset = DECODE_AT(S, min_length),                                                       \
-         .min = 0,                                                                                 \
-         .max = 100000,                                                                            \
-         .value = "N",                                                                             \
-         .help = "fewest target tokens, end token not counted (default: the model's)"},            \
-        {.key = "max_length",                                                                      \
-         .type = OPTION_INT,                                                                       \
-         .offset = DECODE_AT(S, max_length),                                                       \
-         .min = 1,                                                                                 \
-         .max = 100000,                                                                            \
-         .value = "N",                                                                             \
-         .help = "most target tokens, likewise; the end is forced there (default: the model's)"},  \
-        {.key = "device",                                                                          \
-         .type = OPTION_TEXT,                                                                      \
-         .offset = DECODE_AT(S, device),                                                           \
-         .initial = "auto",                                                                        \
-         .value = "NAME",                                                                          \
-         .help = ACRE_DEVICES " (default: auto)",                                                  \
-         .valid = acre_has_device,                                                                 \
-         .expected = ACRE_DEVICES},                                                                \
+        ACRE_DECODING_OPTIONS(DECODE_INT,                                                          \
+                              DECODE_REAL){.key = "device",                                        \
+                                           .type = OPTION_TEXT,                                    \
+                                           .offset = offsetof(struct decode_args, device),         \
+                                           .initial = "auto",                                      \
+                                           .value = "NAME",                                        \
+                                           .help = ACRE_DEVICES " (default: auto)",                \
+                                           .valid = acre_has_device,                               \
+                                           .expected = ACRE_DEVICES},                              \
         {.key = "compute_type",                                                                    \
          .type = OPTION_TEXT,                                                                      \
-         .offset = DECODE_AT(S, compute_type),                                                     \
+         .offset = offsetof(struct decode_args, compute_type),                                     \
          .initial = "auto",                                                                        \
          .value = "TYPE",                                                                          \
          .help = ACRE_COMPUTE_TYPES " (default: auto, the type the model was evaluated in)",       \
@@ -84,14 +64,14 @@ enum { DECODE_UNSET = -1 };
          .expected = ACRE_COMPUTE_TYPES},                                                          \
         {.key = "threads",                                                                         \
          .type = OPTION_INT,                                                                       \
-         .offset = DECODE_AT(S, threads),                                                          \
+         .offset = offsetof(struct decode_args, threads),                                          \
          .max = ACRE_MAX_THREADS,                                                                  \
          .initial = "0",                                                                           \
          .value = "N",                                                                             \
          .help = "worker threads (default: 0, as many as CPUs)"},                                  \
         {.key = "batch_size",                                                                      \
          .type = OPTION_INT,                                                                       \
-         .offset = DECODE_AT(S, batch_size),                                                       \
+         .offset = offsetof(struct decode_args, batch_size),                                       \
          .min = 1,                                                                                 \
          .max = ACRE_MAX_BATCH_SIZE,                                                               \
          .initial = "32",                                                                          \
@@ -99,12 +79,12 @@ enum { DECODE_UNSET = -1 };
          .help = "most sentences decoded together (default: 32)"},                                 \
         {.key = "tokens",                                                                          \
          .type = OPTION_FLAG,                                                                      \
-         .offset = DECODE_AT(S, tokens),                                                           \
+         .offset = offsetof(struct decode_args, tokens),                                           \
          .initial = "false",                                                                       \
          .help = "lines are the vocabulary's own tokens separated by spaces"},                     \
     {                                                                                              \
-        .key = "json", .type = OPTION_FLAG, .offset = DECODE_AT(S, json), .initial = "false",      \
-        .help = "print JSON"                                                                       \
+        .key = "json", .type = OPTION_FLAG, .offset = offsetof(struct decode_args, json),          \
+        .initial = "false", .help = "print JSON"                                                   \
     }
 
 /* Values that mean "not given"; call before args_parse(). */

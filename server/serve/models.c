@@ -289,20 +289,28 @@ void models_list_sources(const struct models *models, char *text, size_t text_by
         append(text, text_bytes, acre_model_info(models->items[i])->source);
 }
 
+static json_t *describe_decoding(const struct acre_decoding *decoding)
+{
+    json_t *object = json_object();
+
+#define ADD_INT(name, min, max, help)                                                              \
+    json_object_set_new(object, #name, json_integer(decoding->name));
+#define ADD_REAL(name, min, max, help)                                                             \
+    json_object_set_new(object, #name, json_real((double)decoding->name));
+    ACRE_DECODING_OPTIONS(ADD_INT, ADD_REAL)
+    return object;
+}
+
 json_t *models_describe(const struct acre_model_info *info)
 {
-    const struct acre_decoding *d = &info->decoding;
-
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, "
-        "s:i, s:{s:i, s:i, s:i, s:i, s:f}}",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
         "name", info->name, "source", info->source, "target", info->target, "level", info->level,
         "model_type", info->model_type, "compute_type", info->compute_type, "parameters",
         (json_int_t)info->parameters, "packed_bytes", (json_int_t)info->packed_bytes,
         "working_bytes", (json_int_t)info->working_bytes, "d_model", info->d_model,
         "encoder_layers", info->encoder_layers, "decoder_layers", info->decoder_layers,
         "attention_heads", info->attention_heads, "vocab_size", info->vocab_size, "max_area_width",
-        info->max_area_width, "max_source_tokens", info->max_source_tokens, "decoding", "beam_size",
-        d->beam_size, "num_hypotheses", d->n_hypotheses, "min_length", d->min_length, "max_length",
-        d->max_length, "length_penalty", (double)d->length_penalty);
+        info->max_area_width, "max_source_tokens", info->max_source_tokens, "decoding",
+        describe_decoding(&info->decoding));
 }

@@ -273,19 +273,14 @@ static struct acre_decoding decoding_of(const struct translator *translator,
 {
     struct acre_decoding d = acre_model_info(model)->decoding;
 
-    if (request->beam_size)
-        d.beam_size = request->beam_size;
-    else if (d.beam_size > translator->max_beam_size)
+    if (d.beam_size > translator->max_beam_size)
         d.beam_size = translator->max_beam_size;
-    d.n_hypotheses = request->n_hypotheses ? request->n_hypotheses : 1;
-    if (d.beam_size < d.n_hypotheses)
-        d.beam_size = d.n_hypotheses;
-    if (request->max_length)
-        d.max_length = request->max_length;
+    d.num_hypotheses = 1;
+    decoding_apply(&request->decoding, &d);
+    if (d.beam_size < d.num_hypotheses)
+        d.beam_size = d.num_hypotheses;
     if (d.min_length > d.max_length)
         d.min_length = d.max_length;
-    if (request->has_length_penalty)
-        d.length_penalty = request->length_penalty;
     return d;
 }
 

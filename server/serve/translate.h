@@ -17,6 +17,7 @@
 
 #include "acre.h"
 #include "common/error.h"
+#include "serve/decoding.h"
 
 struct srv_text {
     const char *data; /* valid UTF-8 */
@@ -29,11 +30,7 @@ struct srv_translate {
     const char *source, *target, *level;
     struct srv_text *texts; /* owned, [n_texts] */
     size_t n_texts;
-    int beam_size;
-    int n_hypotheses;
-    int max_length;
-    bool has_length_penalty;
-    float length_penalty;
+    struct decoding_wish decoding;
     uint64_t timeout_ms;
 };
 

@@ -327,7 +327,7 @@ static void enter(const struct place *place, const struct golden *golden,
     float *keys_values = malloc(n * 2 * d * sizeof(*keys_values));
     struct entry entry = {.n_source = n - 1, .source = ids};
     entry.decoding = (struct acre_decoding){
-        .beam_size = 1, .n_hypotheses = 1, .max_length = 1, .length_penalty = 1};
+        .beam_size = 1, .num_hypotheses = 1, .max_length = 1, .length_penalty = 1};
     for (size_t i = 0; i < n; i++) {
         size_t item = (head * golden->l + i) * d;
         memcpy(keys_values + 2 * i * d, golden->key + item, d * sizeof(float));

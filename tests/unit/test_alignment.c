@@ -25,7 +25,7 @@ static struct acre_job *translate(struct acre_engine *engine, struct acre_model 
     struct acre_err err;
     struct acre_request request = request_of(model, text, is_tokens);
     request.is_aligned = true;
-    request.decoding.beam_size = request.decoding.n_hypotheses = beam;
+    request.decoding.beam_size = request.decoding.num_hypotheses = beam;
     request.decoding.max_length = 30;
     if (acre_translate(engine, &request, &job, &err) != 0)
         fail_msg("%s", err.text);

@@ -77,7 +77,7 @@ static void random_sentence(struct work *work, size_t i, const struct config *co
     int beam = (int)random_pick(1, MAX_K), longest = (int)random_pick(1, 40);
     sentence->decoding = (struct acre_decoding){
         .beam_size = beam,
-        .n_hypotheses = (int)random_pick(1, (size_t)beam),
+        .num_hypotheses = (int)random_pick(1, (size_t)beam),
         .max_length = longest,
         .min_length = (int)random_pick(0, (size_t)longest / 2),
         .length_penalty = penalties[random_pick(0, 3)],

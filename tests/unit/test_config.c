@@ -99,7 +99,7 @@ static void test_good(void **state)
     assert_int_equal(config.n_forbidden, 1);
     assert_int_equal(config.forbidden[0], 99);
     assert_int_equal(config.decoding.beam_size, 4);
-    assert_int_equal(config.decoding.n_hypotheses, 1);
+    assert_int_equal(config.decoding.num_hypotheses, 1);
     assert_int_equal(config.decoding.min_length, 0);
     assert_int_equal(config.decoding.max_length, 510);
     assert_true(config.decoding.length_penalty == 1);
@@ -151,7 +151,7 @@ static void test_decoding(void **state)
         parse_good(table[i].changes, table[i].generation);
         const struct acre_decoding *found = &config.decoding, *expected = &table[i].expected;
         assert_int_equal(found->beam_size, expected->beam_size);
-        assert_int_equal(found->n_hypotheses, expected->n_hypotheses);
+        assert_int_equal(found->num_hypotheses, expected->num_hypotheses);
         assert_int_equal(found->min_length, expected->min_length);
         assert_int_equal(found->max_length, expected->max_length);
         assert_true(found->length_penalty == expected->length_penalty);

@@ -34,7 +34,7 @@ static struct acre_decoding random_decoding(void)
     int beam = (int)random_pick(1, 5), longest = (int)random_pick(1, 25);
     return (struct acre_decoding){
         .beam_size = beam,
-        .n_hypotheses = (int)random_pick(1, (size_t)beam),
+        .num_hypotheses = (int)random_pick(1, (size_t)beam),
         .max_length = longest,
         .min_length = (int)random_pick(0, (size_t)longest / 3),
         .length_penalty = penalties[random_pick(0, 3)],

@@ -95,7 +95,7 @@ static float *encode(const struct network *network, size_t c)
     static const int32_t ids[N_TOKENS - 1] = {3, 1, 4, 1, 5, 9}; /* and the end token */
     const struct entry entry = {.n_source = N_TOKENS - 1,
                                 .source = ids,
-                                .decoding = {.beam_size = 1, .n_hypotheses = 1, .max_length = 9}};
+                                .decoding = {.beam_size = 1, .num_hypotheses = 1, .max_length = 9}};
     const struct workspace_limits limits = {.n_slots = 1, .max_beam = 1, .max_rows = N_TOKENS};
     struct workspace workspace;
     float *hidden = malloc(N_TOKENS * c * sizeof(*hidden));

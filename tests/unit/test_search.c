@@ -57,7 +57,7 @@ static void make_model(uint64_t round, struct model *model)
     int longest = (int)random_pick(1, MAX_TOKENS);
     model->decoding = (struct acre_decoding){
         .beam_size = beam,
-        .n_hypotheses = beam,
+        .num_hypotheses = beam,
         .max_length = longest,
         .min_length = (int)random_pick(0, 2) ? 0 : (int)random_pick(0, (size_t)longest),
         .length_penalty = penalties[random_pick(0, 4)],
@@ -274,7 +274,7 @@ static void beam_one_is_greedy(void **state)
         struct model model;
         struct search search;
         make_model((uint64_t)round, &model);
-        model.decoding.beam_size = model.decoding.n_hypotheses = 1;
+        model.decoding.beam_size = model.decoding.num_hypotheses = 1;
         struct reference greedy = {.model = &model, .n_live = 1};
         struct hypothesis *h = &greedy.live[0];
         for (; greedy.t < model.decoding.max_length; greedy.t++) {
@@ -345,7 +345,7 @@ static void two_ends(const struct ending *ending)
 {
     enum { LONGEST = 60001 };
     struct acre_decoding decoding = {.beam_size = 2,
-                                     .n_hypotheses = 2,
+                                     .num_hypotheses = 2,
                                      .max_length = LONGEST,
                                      .length_penalty = ending->penalty};
     struct constraint_options options = {.vocab_size = 4, .end_token = END};

@@ -65,7 +65,7 @@ static void enter(struct rig *rig, const struct packed_rows *p)
                                     .n_source = p->first[b + 1] - p->first[b] - 1,
                                     .source = p->ids + p->first[b]};
         entries[b].decoding = (struct acre_decoding){
-            .beam_size = 1, .n_hypotheses = 1, .max_length = MAX_LENGTH, .length_penalty = 1};
+            .beam_size = 1, .num_hypotheses = 1, .max_length = MAX_LENGTH, .length_penalty = 1};
     }
     rig_clear(rig);
     workspace_enter(&rig->workspace, p->n, entries);

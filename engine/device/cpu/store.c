@@ -358,7 +358,7 @@ static void align(const struct store *store, const struct slot *slot,
 static void write_results(struct store *store, struct slot *slot)
 {
     const struct search *search = &slot->search;
-    size_t n = (size_t)search->decoding.n_hypotheses;
+    size_t n = (size_t)search->decoding.num_hypotheses;
     if (n > (size_t)search->n_results)
         n = (size_t)search->n_results;
     for (size_t i = 0; i < n; i++) {
