@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/percent.h"
+
 void form_fini(struct form *form)
 {
     for (size_t i = 0; i < form->n_entries; i++) {
@@ -64,14 +66,6 @@ static bool may_add(struct form *form)
 
 /* ---- Urlencoded ------------------------------------------------------------------------------ */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* A copy in which "+" is a blank and "%XX" a byte. */
 static char *decode(const char *text, size_t bytes, size_t *out_bytes)
 {
@@ -79,12 +73,10 @@ static char *decode(const char *text, size_t bytes, size_t *out_bytes)
 
     *out_bytes = 0;
     for (size_t i = 0; out && i < bytes; i++) {
-        int high = text[i] == '%' && i + 2 < bytes ? hex_digit(text[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+        const int byte = percent_byte(text + i, bytes - i);
 
-        if (low >= 0)
-            i += 2;
-        out[(*out_bytes)++] = low >= 0 ? (char)(high << 4 | low) : text[i] == '+' ? ' ' : text[i];
+        out[(*out_bytes)++] = byte >= 0 ? (char)byte : text[i] == '+' ? ' ' : text[i];
+        i += byte >= 0 ? 2 : 0;
     }
     if (out)
         out[*out_bytes] = '\0';

@@ -19,6 +19,29 @@ struct args_command {
     const struct option *positionals; /* texts, in order, all optional here */
 };
 
+/* Lines of option tables for `field` of struct S. */
+#define ARGS_TEXT(name, S, field, called, text)                                                    \
+    {                                                                                              \
+        .key = name, .type = OPTION_TEXT, .offset = offsetof(S, field), .initial = "",             \
+        .value = called, .help = text                                                              \
+    }
+#define ARGS_POSITIONAL(name, S, field, text) ARGS_TEXT(name, S, field, NULL, text)
+#define ARGS_NUMBER(name, S, field, low, high, standard, called, text)                             \
+    {                                                                                              \
+        .key = name, .type = OPTION_INT, .offset = offsetof(S, field), .min = low, .max = high,    \
+        .initial = standard, .value = called, .help = text                                         \
+    }
+#define ARGS_FLAG(name, S, field, text)                                                            \
+    {                                                                                              \
+        .key = name, .type = OPTION_FLAG, .offset = offsetof(S, field), .initial = "false",        \
+        .help = text                                                                               \
+    }
+#define ARGS_LIST(name, S, field, called, text)                                                    \
+    {                                                                                              \
+        .key = name, .type = OPTION_LIST, .offset = offsetof(S, field), .value = called,           \
+        .help = text                                                                               \
+    }
+
 /* What parsing led to: carry on, or leave with an exit status. */
 enum args_outcome { ARGS_GO, ARGS_HELP_SHOWN, ARGS_WRONG };
 

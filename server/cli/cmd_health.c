@@ -25,29 +25,16 @@ struct health_args {
 };
 
 static const struct option options[] = {
-    {.key = "config",
-     .type = OPTION_TEXT,
-     .offset = offsetof(struct health_args, config),
-     .initial = "",
-     .value = "FILE",
-     .help = "configuration whose \"listen\" is asked (default: 127.0.0.1:5000)"},
-    {.key = "timeout",
-     .type = OPTION_INT,
-     .offset = offsetof(struct health_args, timeout_s),
-     .min = 1,
-     .max = 3600,
-     .initial = "5",
-     .value = "SECONDS",
-     .help = "longest to wait for each step (default: 5)"},
+    ARGS_TEXT("config", struct health_args, config, "FILE",
+              "configuration whose \"listen\" is asked (default: 127.0.0.1:5000)"),
+    ARGS_NUMBER("timeout", struct health_args, timeout_s, 1, 3600, "5", "SECONDS",
+                "longest to wait for each step (default: 5)"),
     {.key = NULL},
 };
 
 static const struct option positionals[] = {
-    {.key = "URL",
-     .type = OPTION_TEXT,
-     .offset = offsetof(struct health_args, url),
-     .initial = "",
-     .help = "http://HOST:PORT[/PATH]; the path is /health/ready if none is given"},
+    ARGS_POSITIONAL("URL", struct health_args, url,
+                    "http://HOST:PORT[/PATH]; the path is /health/ready if none is given"),
     {.key = NULL},
 };
 

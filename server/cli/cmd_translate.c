@@ -28,20 +28,14 @@ struct translate_args {
 
 static const struct option options[] = {
     DECODE_OPTIONS,
-    {.key = "attention",
-     .type = OPTION_FLAG,
-     .offset = offsetof(struct translate_args, attention),
-     .initial = "false",
-     .help = "with --json: what each target token attended to"},
+    ARGS_FLAG("attention", struct translate_args, attention,
+              "with --json: what each target token attended to"),
     {.key = NULL},
 };
 
 static const struct option positionals[] = {
-    {.key = "INPUT",
-     .type = OPTION_TEXT,
-     .offset = offsetof(struct translate_args, input),
-     .initial = "",
-     .help = "file to translate (default: standard input)"},
+    ARGS_POSITIONAL("INPUT", struct translate_args, input,
+                    "file to translate (default: standard input)"),
     {.key = NULL},
 };
 

@@ -7,6 +7,7 @@
 #define SERVER_CLI_DECODE_H
 
 #include "acre.h"
+#include "cli/args.h"
 #include "common/options.h"
 #include "serve/decoding.h"
 #include "serve/settings.h"
@@ -21,71 +22,38 @@ struct decode_args {
     bool tokens, json;
 };
 
-#define DECODE_INT(name, least, most, text)                                                        \
-    {.key = #name,                                                                                 \
-     .type = OPTION_INT,                                                                           \
-     .offset = offsetof(struct decode_args, wish.name),                                            \
-     .min = least,                                                                                 \
-     .max = most,                                                                                  \
-     .value = "N",                                                                                 \
-     .help = text " (default: the model's)"},
-#define DECODE_REAL(name, least, most, text)                                                       \
+/* Lines of an option table of a struct that begins with a struct decode_args. */
+#define DECODE_NUMBER(field, low, high, standard, text)                                            \
+    ARGS_NUMBER(#field, struct decode_args, field, low, high, standard, "N", text)
+#define DECODE_NAME(field, check, accepts, called, text)                                           \
+    {                                                                                              \
+        .key = #field, .type = OPTION_TEXT, .offset = offsetof(struct decode_args, field),         \
+        .initial = "auto", .value = called, .help = text, .valid = check, .expected = accepts      \
+    }
+#define DECODE_INT(name, low, high, text)                                                          \
+    ARGS_NUMBER(#name, struct decode_args, wish.name, low, high, NULL, "N",                        \
+                text " (default: the model's)"),
+#define DECODE_REAL(name, low, high, text)                                                         \
     {.key = #name,                                                                                 \
      .type = OPTION_REAL,                                                                          \
      .offset = offsetof(struct decode_args, wish.name),                                            \
-     .min = least,                                                                                 \
-     .max = most,                                                                                  \
+     .min = low,                                                                                   \
+     .max = high,                                                                                  \
      .value = "X",                                                                                 \
      .help = text " (default: the model's)"},
-
-/* Lines of an option table of a struct that begins with a struct decode_args. */
 #define DECODE_OPTIONS                                                                             \
-    {.key = "model",                                                                               \
-     .type = OPTION_TEXT,                                                                          \
-     .offset = offsetof(struct decode_args, model),                                                \
-     .value = "DIR",                                                                               \
-     .help = "model directory"},                                                                   \
-        ACRE_DECODING_OPTIONS(DECODE_INT,                                                          \
-                              DECODE_REAL){.key = "device",                                        \
-                                           .type = OPTION_TEXT,                                    \
-                                           .offset = offsetof(struct decode_args, device),         \
-                                           .initial = "auto",                                      \
-                                           .value = "NAME",                                        \
-                                           .help = ACRE_DEVICES " (default: auto)",                \
-                                           .valid = acre_has_device,                               \
-                                           .expected = ACRE_DEVICES},                              \
-        {.key = "compute_type",                                                                    \
-         .type = OPTION_TEXT,                                                                      \
-         .offset = offsetof(struct decode_args, compute_type),                                     \
-         .initial = "auto",                                                                        \
-         .value = "TYPE",                                                                          \
-         .help = ACRE_COMPUTE_TYPES " (default: auto, the type the model was evaluated in)",       \
-         .valid = acre_has_compute_type,                                                           \
-         .expected = ACRE_COMPUTE_TYPES},                                                          \
-        {.key = "threads",                                                                         \
-         .type = OPTION_INT,                                                                       \
-         .offset = offsetof(struct decode_args, threads),                                          \
-         .max = ACRE_MAX_THREADS,                                                                  \
-         .initial = "0",                                                                           \
-         .value = "N",                                                                             \
-         .help = "worker threads (default: 0, as many as CPUs)"},                                  \
-        {.key = "batch_size",                                                                      \
-         .type = OPTION_INT,                                                                       \
-         .offset = offsetof(struct decode_args, batch_size),                                       \
-         .min = 1,                                                                                 \
-         .max = ACRE_MAX_BATCH_SIZE,                                                               \
-         .initial = "32",                                                                          \
-         .value = "N",                                                                             \
-         .help = "most sentences decoded together (default: 32)"},                                 \
-        {.key = "tokens",                                                                          \
-         .type = OPTION_FLAG,                                                                      \
-         .offset = offsetof(struct decode_args, tokens),                                           \
-         .initial = "false",                                                                       \
-         .help = "lines are the vocabulary's own tokens separated by spaces"},                     \
-    {                                                                                              \
-        .key = "json", .type = OPTION_FLAG, .offset = offsetof(struct decode_args, json),          \
-        .initial = "false", .help = "print JSON"                                                   \
-    }
+    ARGS_TEXT("model", struct decode_args, model, "DIR", "model directory"),                       \
+        ACRE_DECODING_OPTIONS(DECODE_INT, DECODE_REAL) DECODE_NAME(                                \
+            device, acre_has_device, ACRE_DEVICES, "NAME", ACRE_DEVICES " (default: auto)"),       \
+        DECODE_NAME(compute_type, acre_has_compute_type, ACRE_COMPUTE_TYPES, "TYPE",               \
+                    ACRE_COMPUTE_TYPES " (default: auto, the type the model was evaluated in)"),   \
+        DECODE_NUMBER(threads, 0, ACRE_MAX_THREADS, "0",                                           \
+                      "worker threads (default: 0, as many as CPUs)"),                             \
+        DECODE_NUMBER(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",                                    \
+                      "most sentences decoded together (default: 32)"),                            \
+        ARGS_FLAG("tokens", struct decode_args, tokens,                                            \
+                  "lines are the vocabulary's own tokens separated by spaces"),                    \
+        ARGS_FLAG("json", struct decode_args, json, "print JSON")
 
 /* Values that mean "not given"; call before args_parse(). */
 void decode_init(struct decode_args *args);

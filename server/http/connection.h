@@ -1,7 +1,8 @@
 /* connection.h - one client's connection, and what all of a server's connections share.
  *
- * connection.c moves a connection through its phases; http.c decides who gets a place, how long a
- * phase may last, and who leaves for others. Loop thread; only for these two files.
+ * connection.c opens, watches and closes a connection, input.c makes requests of what it sends,
+ * body.c keeps their bodies, output.c sends replies; http.c decides who gets a place, how long a
+ * phase may last, and who leaves for others. Loop thread; only for these files.
  * Invariants: a connection in PHASE_REPLYING has a request that its handler has; no other phase is
  * left waiting for anybody but the client. A closed connection's memory lives until libuv has
  * closed its handles.
@@ -76,8 +77,9 @@ struct http {
     struct connection *connections; /* latest first */
     size_t n_connections;
     struct connection *ready, **ready_end; /* have bytes to parse, in turn */
-    struct addresses *addresses;           /* owned */
-    char *cors;                            /* owned: header lines of every reply */
+    size_t n_ready;
+    struct addresses *addresses; /* owned */
+    char *cors;                  /* owned: header lines of every reply */
     size_t n_active, n_awaited;
     size_t bodies_bytes, bodies_peak_bytes; /* the peak since memory was last given back */
     unsigned n_trims;                       /* how often memory is still to be given back */
@@ -104,6 +106,35 @@ bool connection_give_up(struct connection *connection, enum http_give_up why);
 
 /* Bytes of the reply that the client has not taken. */
 size_t connection_unsent(const struct connection *connection);
+
+/* ---- Between connection.c, input.c and output.c ---------------------------------------------- */
+
+void connection_enter(struct connection *connection, enum phase phase);
+
+/* Makes libuv watch for what the phase waits for. Costs system calls, so an ordinary request
+ * changes nothing. */
+void connection_watch(struct connection *connection);
+
+/* Has bytes to parse, at its next turn; or has not. */
+void connection_make_ready(struct connection *connection);
+void connection_leave_ready(struct connection *connection);
+
+/* Its turn. */
+void connection_take_pending(struct connection *connection);
+void connection_drop_pending(struct connection *connection);
+
+/* The socket has something, or takes more. */
+void connection_receive(struct connection *connection);
+void connection_send(struct connection *connection);
+
+/* The client has left. */
+void connection_on_end(struct connection *connection);
+
+/* Frees request and reply: it is sent, or will not be. */
+void connection_end_request(struct connection *connection);
+
+void connection_send_error(struct connection *connection, int status, const char *code,
+                           const char *text);
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/percent.h"
+
 struct http_request *request_open(struct connection *connection)
 {
     struct http_request *request = calloc(1, sizeof(*request));
@@ -157,7 +159,7 @@ static const char *value_of(const struct http_request *request, size_t i)
     return request->text + request->headers[i].value;
 }
 
-const char *request_header(const struct http_request *request, const char *name)
+const char *http_header(const struct http_request *request, const char *name)
 {
     for (size_t i = 0; i < request->n_headers; i++)
         if (strcasecmp(name_of(request, i), name) == 0)
@@ -192,7 +194,7 @@ static bool is_host(const char *text)
 /* RFC 9112, 3.2: exactly one Host, but in HTTP/1.0. */
 static int check_host(struct http_request *request, const llhttp_t *parser)
 {
-    const char *host = request_header(request, "Host");
+    const char *host = http_header(request, "Host");
 
     if (!host && parser->http_minor == 0)
         return 0;
@@ -206,7 +208,7 @@ static int check_host(struct http_request *request, const llhttp_t *parser)
 /* RFC 9112, 6.1: what another reader could see end elsewhere is refused. */
 static int check_framing(struct http_request *request, const llhttp_t *parser)
 {
-    const char *coding = request_header(request, "Transfer-Encoding");
+    const char *coding = http_header(request, "Transfer-Encoding");
     const char *last;
 
     if (!coding)
@@ -225,7 +227,7 @@ static int check_framing(struct http_request *request, const llhttp_t *parser)
 
 static int check_coding(struct http_request *request)
 {
-    const char *coding = request_header(request, "Content-Encoding");
+    const char *coding = http_header(request, "Content-Encoding");
 
     if (!coding || strcasecmp(coding, "identity") == 0)
         return 0;
@@ -236,7 +238,7 @@ static int check_coding(struct http_request *request)
 /* RFC 9110, 10.1.1: in HTTP/1.0 it is nothing. */
 static int check_expectation(struct http_request *request, const llhttp_t *parser)
 {
-    const char *expect = parser->http_minor == 0 ? NULL : request_header(request, "Expect");
+    const char *expect = parser->http_minor == 0 ? NULL : http_header(request, "Expect");
 
     request->asks_first = expect != NULL;
     if (!expect || strcasecmp(expect, "100-continue") == 0)
@@ -245,28 +247,16 @@ static int check_expectation(struct http_request *request, const llhttp_t *parse
                           "Expect: expected 100-continue, found %.40s", expect);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* In place; "%" without two digits is itself. False where a control character stands. */
 static bool decode_path(char *path)
 {
     char *out = path;
 
     for (const char *in = path; *in; in++) {
-        int high = *in == '%' ? hex_digit(in[1]) : -1;
-        int low = high >= 0 ? hex_digit(in[2]) : -1;
+        const int byte = percent_byte(in, strnlen(in, 3));
 
-        *out = *in;
-        if (low >= 0) {
-            *out = (char)(high << 4 | low);
-            in += 2;
-        }
+        *out = byte >= 0 ? (char)byte : *in;
+        in += byte >= 0 ? 2 : 0;
         if ((unsigned char)*out < 0x20 || *out == 0x7f)
             return false;
         out++;
@@ -315,4 +305,32 @@ int request_end_head(struct http_request *request, const llhttp_t *parser)
         check_target(request) != 0 || check_coding(request) != 0)
         return -1;
     return check_expectation(request, parser);
+}
+
+/* ---- What a handler reads -------------------------------------------------------------------- */
+
+const char *http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+void http_set_label(struct http_request *request, void *label)
+{
+    request->label = label;
+}
+
+const char *http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+const char *http_query(const struct http_request *request)
+{
+    return request->query;
+}
+
+const char *http_body(const struct http_request *request, size_t *bytes)
+{
+    *bytes = request->body_bytes;
+    return request->body ? request->body : "";
 }

@@ -3,7 +3,7 @@
  * llhttp splits the head and says where a body ends; what RFC 9110 and 9112 want refused and llhttp
  * lets pass is refused here, and so is what this server does not take. A request that is refused
  * has `refusal.status` set, and its connection closes after that reply: where the next request
- * would begin is unknown. Loop thread; only for http.c and connection.c, handlers use http.h.
+ * would begin is unknown. Loop thread; handlers read it through http.h, which is here too.
  */
 #ifndef SERVER_HTTP_REQUEST_H
 #define SERVER_HTTP_REQUEST_H
@@ -60,9 +60,6 @@ int request_end_value(struct http_request *request);
 
 /* Checks the complete head and sets method, path and query. -1: refused. */
 int request_end_head(struct http_request *request, const llhttp_t *parser);
-
-/* NULL if there is none of this name, else the first. */
-const char *request_header(const struct http_request *request, const char *name);
 
 /* Refuses a head of more than MAX_HEAD_BYTES; -1. */
 int request_refuse_size(struct http_request *request);

@@ -1,12 +1,14 @@
 """`acre health`: what a container runtime asks instead of curl."""
 
 import json
+import re
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
-from acre_server import ACRE
+from acre_server import ACRE, PATIENCE, ROOT, read_reply
 
 
 def health(*args):
@@ -68,3 +70,23 @@ def test_what_is_no_server_of_ours(answer, text):
 @pytest.mark.parametrize("url", ["nonsense", "http://", "https://a:1", "http://a", "http://a:b"])
 def test_what_is_no_url(url):
     fails(health(url), 2, "URL: expected http://HOST:PORT[/PATH]")
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
+def test_a_loop_that_hangs_is_not_live(serve, tmp_path, monkeypatch):
+    library = tmp_path / "late_clock.so"
+    source = ROOT / "tests/http/late_clock.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    server = serve()
+    monkeypatch.delenv("LD_PRELOAD")
+    with server.connect() as connection:
+        for late_s, status in ((0, 200), (4, 200), (8, 503), (0, 200)):
+            time.sleep(1.2)  # the loop comes round
+            connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\nLate: %d\r\n\r\n" % late_s)
+            got, _, body = read_reply(connection)
+            assert got == status, late_s
+            if status == 503:
+                text = json.loads(body)["error"]
+                lag_ms = int(re.fullmatch(r"stalled: the event loop is (\d+) ms behind", text)[1])
+                assert 7000 <= lag_ms <= 9000

@@ -1,0 +1,10 @@
+/* percent.h - "%XX", a byte as URLs and forms write it. No state. */
+#ifndef SERVER_COMMON_PERCENT_H
+#define SERVER_COMMON_PERCENT_H
+
+#include <stddef.h>
+
+/* The byte that the first three of `bytes` characters stand for; -1 if they are not "%XX". */
+int percent_byte(const char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,85 @@
+#include "http/head.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { HEAD_BYTES = 3072 }; /* lines that are given apart */
+
+static const char *reason_of(int status)
+{
+    static const struct {
+        int status;
+        const char *reason;
+    } reasons[] = {
+        {200, "OK"},
+        {400, "Bad Request"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {413, "Content Too Large"},
+        {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    return "Unknown";
+}
+
+/* RFC 9110, 5.6.7; made anew once a second. */
+static const char *date_now(void)
+{
+    static char text[40];
+    static time_t made;
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    if (now != made) {
+        gmtime_r(&now, &utc);
+        strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+        made = now;
+    }
+    return text;
+}
+
+/* Appends "NAME: VALUE" unless there is no value. */
+static size_t add_line(char *head, size_t used, const char *name, const char *value)
+{
+    return value
+               ? used + (size_t)snprintf(head + used, HEAD_BYTES - used, "%s: %s\r\n", name, value)
+               : used;
+}
+
+char *head_make(const struct http_reply *reply, const char *connection, const char *lines,
+                size_t *bytes)
+{
+    const size_t lines_bytes = strlen(lines);
+    char *head = malloc(HEAD_BYTES + lines_bytes + 3), retry_after[16];
+    size_t n;
+
+    if (!head)
+        return NULL;
+    n = (size_t)snprintf(head, HEAD_BYTES, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Length: %zu\r\n",
+                         reply->status, reason_of(reply->status), date_now(), reply->body_bytes);
+    snprintf(retry_after, sizeof(retry_after), "%d", reply->retry_after_s);
+    n = add_line(head, n, "Content-Type", reply->content_type);
+    n = add_line(head, n, "Allow", reply->allow);
+    n = add_line(head, n, "Retry-After", reply->retry_after_s ? retry_after : NULL);
+    n = add_line(head, n, "Connection", connection);
+    memcpy(head + n, lines, lines_bytes);
+    memcpy(head + n + lines_bytes, "\r\n", 3);
+    *bytes = n + lines_bytes + 2;
+    return head;
+}

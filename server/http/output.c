@@ -1,0 +1,194 @@
+/* Happy path: http_reply() -> send_reply() makes the head -> connection_send(), as often as the
+ * socket takes more -> the connection idles, or lingers after its last reply.
+ *
+ * Failure modes: a client that is gone closes its connection. Who awaits gives up at the deadline,
+ * and then replies. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "http/body.h"
+#include "http/head.h"
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+size_t connection_unsent(const struct connection *c)
+{
+    return c->phase == PHASE_SENDING ? c->head_bytes + c->reply.body_bytes - c->sent_bytes : 0;
+}
+
+static void linger(struct connection *c)
+{
+    connection_drop_pending(c);
+    shutdown(c->fd, SHUT_WR);
+    c->discarded_bytes = 0;
+    connection_enter(c, PHASE_LINGERING);
+}
+
+static void end_reply(struct connection *c)
+{
+    c->n_requests++;
+    connection_end_request(c);
+    if (!c->keeps_alive) {
+        linger(c);
+        return;
+    }
+    connection_enter(c, PHASE_IDLE);
+    c->has_unread = false;
+    if (c->pending)
+        connection_make_ready(c);
+}
+
+static ssize_t send_rest(const struct connection *c)
+{
+    const size_t in_body = c->sent_bytes > c->head_bytes ? c->sent_bytes - c->head_bytes : 0;
+    const size_t in_head = c->sent_bytes - in_body;
+    struct iovec parts[] = {{c->head + in_head, c->head_bytes - in_head},
+                            {c->reply.body + in_body, c->reply.body_bytes - in_body}};
+    const struct msghdr message = {.msg_iov = parts,
+                                   .msg_iovlen = c->reply.body_bytes > in_body ? 2 : 1};
+
+    return sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void connection_send(struct connection *c)
+{
+    while (connection_unsent(c) > 0) {
+        const ssize_t n = send_rest(c);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n < 0) {
+            connection_close(c);
+            return;
+        }
+        c->sent_bytes += (size_t)n;
+    }
+    end_reply(c);
+}
+
+static void count(const struct connection *c, int status)
+{
+    const struct http_options *o = &c->http->options;
+    const struct http_request *request = c->request;
+    const uint64_t begun_ns = request ? request->begun_ns : 0;
+
+    o->replied(o->user, request ? request->label : NULL, status,
+               begun_ns ? 1e-9 * (double)(uv_hrtime() - begun_ns) : 0.0);
+}
+
+/* Whether the connection ends with this reply. */
+static bool closes(const struct connection *c)
+{
+    return !c->keeps_alive || c->http->is_draining || http_is_full(c->http);
+}
+
+static void send_reply(struct connection *c, const struct http_reply *reply)
+{
+    count(c, reply->status);
+    c->reply = *reply;
+    c->keeps_alive = !closes(c);
+    c->head = head_make(reply,
+                        !c->keeps_alive             ? "close"
+                        : c->parser.http_minor == 0 ? "keep-alive"
+                                                    : NULL,
+                        c->http->cors, &c->head_bytes);
+    if (!c->head) {
+        connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
+        return;
+    }
+    c->sent_bytes = 0;
+    if (c->request && strcmp(c->request->method, "HEAD") == 0)
+        c->reply.body_bytes = 0;
+    connection_enter(c, PHASE_SENDING);
+    connection_send(c);
+}
+
+void connection_send_error(struct connection *c, int status, const char *code, const char *text)
+{
+    struct http_reply reply = {.status = status,
+                               .content_type = "application/json",
+                               .retry_after_s = status == 503 ? 1 : 0};
+    int n = asprintf(&reply.body, "{\"code\":\"%s\",\"error\":\"%s\",\"message\":\"%s\"}\n", code,
+                     text, text);
+
+    if (n < 0) {
+        connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
+        return;
+    }
+    reply.body_bytes = (size_t)n;
+    send_reply(c, &reply);
+}
+
+void connection_refuse(struct connection *c, int status, const char *code, const char *text)
+{
+    c->keeps_alive = false;
+    connection_send_error(c, status, code, text);
+    connection_watch(c);
+}
+
+/* ---- The handler's reply --------------------------------------------------------------------- */
+
+void http_reply(struct http_request *request, const struct http_reply *reply)
+{
+    struct connection *c = request->connection;
+
+    if (request->is_awaited) {
+        uv_timer_stop(&c->deadline);
+        c->http->n_awaited--;
+    }
+    request->is_awaited = false;
+    body_drop(c); /* the client may take its time for the reply */
+    send_reply(c, reply);
+    connection_watch(c);
+}
+
+bool connection_give_up(struct connection *c, enum http_give_up why)
+{
+    struct http_request *request = c->request;
+    http_give_up_fn *fn;
+
+    if (c->phase != PHASE_REPLYING || !request->is_awaited || !request->give_up)
+        return false;
+    fn = request->give_up;
+    request->give_up = NULL;
+    fn(request->user, why);
+    return true;
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct connection *c = timer->data;
+
+    connection_give_up(c, c->has_left ? HTTP_LEFT : HTTP_DEADLINE);
+}
+
+bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *fn, void *user)
+{
+    struct connection *c = request->connection;
+
+    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining)
+        return false;
+    c->http->n_awaited++;
+    request->is_awaited = true;
+    request->give_up = fn;
+    request->user = user;
+    uv_update_time(c->http->loop); /* parsing may have taken a while */
+    c->since_ms = uv_now(c->http->loop);
+    uv_timer_start(&c->deadline, on_deadline, c->has_left ? 0 : timeout_ms, 0);
+    return true;
+}
+
+void http_set_deadline(struct http_request *request, uint64_t timeout_ms)
+{
+    struct connection *c = request->connection;
+    const uint64_t waited_ms = uv_now(c->http->loop) - c->since_ms;
+
+    uv_timer_start(&c->deadline, on_deadline,
+                   c->has_left || waited_ms > timeout_ms ? 0 : timeout_ms - waited_ms, 0);
+}
