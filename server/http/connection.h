@@ -14,7 +14,7 @@
 #include "http/request.h"
 
 enum {
-    READ_BYTES = 32768,   /* most that one connection is read, and parsed, in a turn of the loop */
+    READ_BYTES = 8192,    /* most that one connection is read, and parsed, in a turn of the loop */
     RESERVED_PLACES = 32, /* beyond http_places(), for requests that are replied to at once */
     SLOW_MS = 1000,       /* what a request may take before it may have to leave for others */
     DROP_FACTOR = 8       /* a body too large is read, for its 413, up to so many times the limit */

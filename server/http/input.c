@@ -13,7 +13,8 @@
 
 enum {
     FRAMING_BYTES = 2 * MAX_HEAD_BYTES, /* head and chunk heads, for a body of nothing */
-    FRAMING_FACTOR = 8                  /* and so much more for every byte of body */
+    FRAMING_FACTOR = 8,                 /* and so much more for every byte of body */
+    DISCARD_BYTES = 1 << 20             /* most that is thrown away in a turn */
 };
 
 /* ---- llhttp's callbacks ---------------------------------------------------------------------- */
@@ -250,6 +251,20 @@ static void discard(struct connection *c, size_t n)
         connection_close(c);
 }
 
+/* What comes while a connection lingers is for nobody. TCP throws it away without copying it, all
+ * at once: a client that sends much before it reads would cost others many turns. */
+static ssize_t read_piece(struct connection *c)
+{
+    ssize_t n;
+
+    if (c->phase == PHASE_LINGERING) {
+        n = recv(c->fd, NULL, DISCARD_BYTES, MSG_DONTWAIT | MSG_TRUNC);
+        if (n >= 0 || errno != EFAULT) /* of what is not TCP */
+            return n;
+    }
+    return recv(c->fd, c->http->scratch, READ_BYTES, MSG_DONTWAIT);
+}
+
 void connection_receive(struct connection *c)
 {
     char *scratch = c->http->scratch;
@@ -260,7 +275,7 @@ void connection_receive(struct connection *c)
         c->has_unread = true;
         return;
     }
-    n = recv(c->fd, scratch, READ_BYTES, MSG_DONTWAIT);
+    n = read_piece(c);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     if (n <= 0) {
