@@ -143,10 +143,13 @@ struct acre_model_info {
     struct acre_decoding decoding; /* the model's own defaults */
 };
 
-/* Loads a model directory (Hugging Face layout). *model is owned by the engine. Any thread, also
- * several at once. */
+/* Loads a model directory (Hugging Face layout). *model lives until it or the engine is closed. Any
+ * thread, also several at once. */
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **model,
                     struct acre_err *err);
+
+/* Unloads it; all its jobs must be closed. Waits for a worker to end its step. NULL is allowed. */
+void acre_model_close(struct acre_model *model);
 
 const struct acre_model_info *acre_model_info(const struct acre_model *model);
 

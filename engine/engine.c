@@ -361,6 +361,21 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
     return 0;
 }
 
+void acre_model_close(struct acre_model *model)
+{
+    if (!model)
+        return;
+    struct acre_engine *engine = model->engine;
+    scheduler_remove_model(engine->scheduler, model->served);
+    pthread_mutex_lock(&engine->lock);
+    struct acre_model **link = &engine->models;
+    while (*link != model)
+        link = &(*link)->next;
+    *link = model->next;
+    pthread_mutex_unlock(&engine->lock);
+    model_close(model);
+}
+
 const struct acre_model_info *acre_model_info(const struct acre_model *model)
 {
     return &model->info;

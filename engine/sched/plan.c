@@ -58,6 +58,20 @@ void plan_add_model(struct plan *plan, struct plan_model *model)
     plan->models = model;
 }
 
+/* A worker that stepped it last goes on with the one after it. */
+void plan_remove_model(struct plan *plan, struct plan_model *model)
+{
+    struct plan_model **link = &plan->models, *before = NULL;
+    while (*link != model) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = model->next;
+    for (size_t i = 0; i < plan->n_workers; i++)
+        if (plan->workers[i].model == model)
+            plan->workers[i].model = before;
+}
+
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
 static void push(struct sentence **list, struct sentence *sentence)

@@ -143,8 +143,11 @@ void plan_fini(struct plan *plan); /* not the models */
 int plan_model_init(struct plan_model *model, size_t n_workers, const struct plan_limits *limits);
 void plan_model_fini(struct plan_model *model, size_t n_workers);
 
-/* The model is borrowed for the plan's life. */
+/* The model is borrowed until it is removed. */
 void plan_add_model(struct plan *plan, struct plan_model *model);
+
+/* Nobody waits or runs there, and no worker steps it. */
+void plan_remove_model(struct plan *plan, struct plan_model *model);
 
 /* now_ns never goes back. */
 struct plan_actions plan_step(struct plan *plan, const struct plan_event *event, uint64_t now_ns);

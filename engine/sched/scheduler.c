@@ -24,14 +24,17 @@ struct worker {
     size_t index;
     pthread_t thread;
     pthread_cond_t woken;
-    bool is_asleep; /* guarded by the scheduler's lock */
+    bool is_asleep;                    /* guarded by the scheduler's lock */
+    const struct plan_model *stepping; /* likewise; NULL: none */
 };
 
 struct scheduler {
     struct scheduler_options options;
     pthread_mutex_t lock;
-    struct plan plan;     /* guarded by the lock, all that is in it */
-    struct acre_err lost; /* likewise; code 0: the device is well */
+    struct plan plan;       /* guarded by the lock, all that is in it */
+    struct acre_err lost;   /* likewise; code 0: the device is well */
+    pthread_cond_t stepped; /* a worker has ended a step, while somebody waits for that */
+    size_t n_waiting;       /* likewise; how many wait for it */
     struct worker *workers;
     size_t n_started;
 };
@@ -114,6 +117,9 @@ static void *work(void *argument)
             note_loss(scheduler, &err);
         struct plan_actions actions = tell(scheduler, &ready);
         worker->is_asleep = actions.work == PLAN_SLEEP;
+        worker->stepping = actions.work == PLAN_STEP ? actions.model : NULL;
+        if (scheduler->n_waiting > 0)
+            pthread_cond_broadcast(&scheduler->stepped);
         pthread_mutex_unlock(&scheduler->lock);
         ready = (struct plan_event){.kind = PLAN_READY, .worker = worker->index};
         hand_over(scheduler, actions.ended);
@@ -149,6 +155,7 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
         return err_set(err, ACRE_ENOMEM, "no memory for the scheduler");
     scheduler->options = *options;
     pthread_mutex_init(&scheduler->lock, NULL);
+    pthread_cond_init(&scheduler->stepped, NULL);
     int status = plan_init(&scheduler->plan, n_workers(scheduler), options->max_queued_tokens);
     scheduler->workers = mem_calloc(n_workers(scheduler), sizeof(*scheduler->workers));
     if (!scheduler->workers)
@@ -196,6 +203,7 @@ void scheduler_close(struct scheduler *scheduler)
     }
     plan_fini(&scheduler->plan);
     mem_free(scheduler->workers);
+    pthread_cond_destroy(&scheduler->stepped);
     pthread_mutex_destroy(&scheduler->lock);
     mem_free(scheduler);
 }
@@ -245,6 +253,26 @@ int scheduler_add_model(struct scheduler *scheduler, const struct network *netwo
     pthread_mutex_unlock(&scheduler->lock);
     *out = served;
     return 0;
+}
+
+static bool is_stepped(const struct scheduler *scheduler, const struct plan_model *model)
+{
+    for (size_t i = 0; i < scheduler->n_started; i++)
+        if (scheduler->workers[i].stepping == model)
+            return true;
+    return false;
+}
+
+void scheduler_remove_model(struct scheduler *scheduler, struct served_model *served)
+{
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->n_waiting++;
+    while (is_stepped(scheduler, &served->plan))
+        pthread_cond_wait(&scheduler->stepped, &scheduler->lock);
+    scheduler->n_waiting--;
+    plan_remove_model(&scheduler->plan, &served->plan);
+    pthread_mutex_unlock(&scheduler->lock);
+    close_model(scheduler, served);
 }
 
 /* ---- Events of the callers ------------------------------------------------------------------- */

@@ -38,10 +38,14 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
  * with ACRE_ECLOSED. Frees the models. NULL is allowed. */
 void scheduler_close(struct scheduler *scheduler);
 
-/* Adds a model; opens its batches. *served lives as long as the scheduler. */
+/* Adds a model; opens its batches. *served lives until it is removed. */
 int scheduler_add_model(struct scheduler *scheduler, const struct network *network,
                         const struct search_model *model, const struct batch_limits *limits,
                         struct served_model **served, struct acre_err *err);
+
+/* Frees a model all of whose sentences were handed back and freed; waits until no worker is in a
+ * step of it. */
+void scheduler_remove_model(struct scheduler *scheduler, struct served_model *served);
 
 /* Queues all texts or none: ACRE_EBUSY when too many tokens wait already, ACRE_ETOOLARGE, see
  * plan.h, ACRE_ECLOSED, ACRE_EDEVICE. */

@@ -45,7 +45,7 @@ void api_status_ready(struct server *server, struct http_request *request, const
     struct acre_err err;
     int status = acre_engine_health(server->engine, &err);
 
-    if (status == 0 && !http_is_draining(server->http)) {
+    if (status == 0 && !http_is_retiring(server->http)) {
         api_status_health(server, request, rest);
         return;
     }

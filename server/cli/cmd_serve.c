@@ -1,9 +1,7 @@
 /* acre serve: reads the configuration, loads the models, runs the loop until it is told to stop.
  *
- * Happy path: settings -> socket -> engine -> models -> loop. SIGTERM or SIGINT: no new
- * connections, /health/ready says draining, everything accepted is finished, then the loop ends.
- * Failure modes: anything wrong before the loop ends the command with one message; a second signal
- * or drain_timeout_s cancels what is unfinished, and the loop ends when those replies are out. */
+ * Happy path: settings -> sockets -> engine -> models -> loop; drain.c ends it, reload.c renews it.
+ * Failure modes: anything wrong before the loop ends the command with one message. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +11,9 @@
 
 #include "cli/args.h"
 #include "cli/cmd.h"
+#include "cli/drain.h"
+#include "cli/notify.h"
+#include "cli/reload.h"
 #include "common/error.h"
 #include "http/listener.h"
 #include "common/log.h"
@@ -54,28 +55,35 @@ static const struct args_command command = {
     .about =
         "Serves models over HTTP (POST /translate as LibreTranslate). Command-line options win\n"
         "over the configuration file. SIGTERM finishes what was accepted, then exits with 0; a\n"
-        "second one exits at once.\n",
+        "second one exits at once. SIGHUP reloads configuration and models.\n",
     .options = options,
 };
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
 /* Defaults, then the file, then --set in order, then --listen and --models. */
-static int read_settings(struct settings *settings, const struct serve_args *args)
+static int read_settings(const void *user, struct settings *settings, struct acre_err *err)
 {
-    struct acre_err err;
+    const struct serve_args *args = user;
 
     options_init(settings_table, settings);
-    if (args->config[0] && options_load(settings_table, settings, args->config, &err) != 0)
-        return args_failed("%s", err.text);
+    if (args->config[0] && options_load(settings_table, settings, args->config, err) != 0)
+        return err->code;
     for (size_t i = 0; i < args->set.n_items; i++)
-        if (settings_assign(settings, args->set.items[i], &err) != 0)
-            return args_wrong("%s", err.text);
+        if (settings_assign(settings, args->set.items[i], err) != 0)
+            return err->code;
     if (args->listen[0])
         strcpy(settings->listen, args->listen);
     if (args->models[0])
         strcpy(settings->models, args->models);
-    return 0;
+    return settings_check(settings, err);
+}
+
+/* What is wrong on the command line is wrong usage, all else a failure. */
+static int refuse_settings(const struct acre_err *err)
+{
+    return strncmp(err->text, "--set", 5) == 0 ? args_wrong("%s", err->text)
+                                               : args_failed("%s", err->text);
 }
 
 /* What is not a connection has 128; those beyond max_connections, and those that the kernel holds
@@ -103,86 +111,53 @@ static void raise_descriptor_limit(struct settings *settings)
                 (long long)settings->max_connections, (unsigned long long)limit.rlim_cur);
 }
 
-/* ---- Draining -------------------------------------------------------------------------------- */
-
-/* When nothing is unfinished for QUIET_TICKS, requests that were still on the wire have come too.
- */
-enum { TICK_MS = 50, QUIET_TICKS = 4, FLUSH_TICKS = 20 };
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 /* Whatever else would end the process without draining. */
+enum signal_does { STOPS, RELOADS, NOTHING };
 static const struct {
     int number;
     const char *name;
-    bool stops;
+    enum signal_does does;
 } signals[] = {
-    {SIGTERM, "SIGTERM", true}, {SIGINT, "SIGINT", true},    {SIGQUIT, "SIGQUIT", true},
-    {SIGHUP, "SIGHUP", false},  {SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "SIGUSR2", false},
+    {SIGTERM, "SIGTERM", STOPS}, {SIGINT, "SIGINT", STOPS},     {SIGQUIT, "SIGQUIT", STOPS},
+    {SIGHUP, "SIGHUP", RELOADS}, {SIGUSR1, "SIGUSR1", NOTHING}, {SIGUSR2, "SIGUSR2", NOTHING},
 };
 enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
 
 struct serve {
     struct server server;
+    struct settings *settings;
     struct listener listener;
     uv_loop_t loop;
     uv_signal_t signals[N_SIGNALS];
-    uv_timer_t drain_timer;
-    uint64_t drain_until_ms;
-    unsigned quiet_ticks; /* in a row, without unfinished requests */
-    unsigned flush_ticks; /* since unfinished requests were cancelled */
-    bool is_cancelled;
+    uv_timer_t watchdog;
+    struct drain drain;
+    struct reload reload;
 };
-
-static void cancel_rest(struct serve *serve)
-{
-    size_t n;
-
-    if (serve->is_cancelled)
-        return;
-    serve->is_cancelled = true;
-    n = http_give_up_all(serve->server.http);
-    log_warning("cancelled %zu unfinished requests", n);
-}
-
-static void on_drain_tick(uv_timer_t *timer)
-{
-    struct serve *serve = timer->data;
-
-    serve->quiet_ticks = http_active(serve->server.http) == 0 ? serve->quiet_ticks + 1 : 0;
-    if (!serve->is_cancelled && uv_now(&serve->loop) >= serve->drain_until_ms)
-        cancel_rest(serve);
-    if (serve->is_cancelled) {
-        http_give_up_all(serve->server.http); /* those that came since */
-        serve->flush_ticks++;
-    }
-    if (serve->quiet_ticks >= QUIET_TICKS || serve->flush_ticks >= FLUSH_TICKS)
-        uv_stop(&serve->loop);
-}
-
-static void drain(struct serve *serve, const char *name)
-{
-    if (http_is_draining(serve->server.http)) {
-        log_info("%s again: stopping now", name);
-        cancel_rest(serve);
-        return;
-    }
-    log_info("%s: draining %zu requests", name, http_active(serve->server.http));
-    uv_update_time(&serve->loop);
-    serve->drain_until_ms =
-        uv_now(&serve->loop) + (uint64_t)serve->server.settings->drain_timeout_s * 1000;
-    http_drain(serve->server.http);
-    uv_timer_start(&serve->drain_timer, on_drain_tick, TICK_MS, TICK_MS);
-}
 
 static void on_signal(uv_signal_t *handle, int number)
 {
+    struct serve *serve = handle->data;
+
     for (size_t i = 0; i < N_SIGNALS; i++) {
         if (signals[i].number != number)
             continue;
-        if (signals[i].stops)
-            drain(handle->data, signals[i].name);
-        else
-            log_warning("%s: ignored; this server does not reload", signals[i].name);
+        if (signals[i].does == STOPS) {
+            notify_stopping();
+            drain_begin(&serve->drain, signals[i].name);
+        } else if (signals[i].does == RELOADS && !serve->drain.is_begun) {
+            reload_begin(&serve->reload);
+        } else {
+            log_warning("%s: ignored", signals[i].name);
+        }
     }
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    notify_watchdog(); /* that the loop comes round is what it tells */
 }
 
 /* ---- Building the server, running it, taking it down ----------------------------------------- */
@@ -207,7 +182,7 @@ static int open_engine(struct server *server, acre_log_fn *log, struct acre_err 
     if (acre_engine_open(&chosen, &server->engine, err) != 0)
         return error_prefix(err, "engine: ");
     return models_load(&server->models, server->engine, server->settings->models,
-                       strcmp(server->settings->bad_models, "skip") == 0, err);
+                       strcmp(server->settings->bad_models, "skip") == 0, NULL, err);
 }
 
 /* All that starting needs but the port, which a running server may hold. */
@@ -224,10 +199,11 @@ static int check_config(const struct settings *settings)
     return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
 }
 
-static int open_http(struct serve *serve, struct acre_err *err)
+static struct http_options http_options(struct serve *serve)
 {
-    const struct settings *s = serve->server.settings;
-    const struct http_options http_options = {
+    const struct settings *s = serve->settings;
+
+    return (struct http_options){
         .listener = &serve->listener,
         .max_body_bytes = (size_t)s->max_body_bytes,
         .max_bodies_bytes = (size_t)(s->max_bodies_bytes < s->max_body_bytes ? s->max_body_bytes
@@ -242,19 +218,48 @@ static int open_http(struct serve *serve, struct acre_err *err)
         .replied = routes_count,
         .user = &serve->server,
     };
-
-    return http_open(&serve->loop, &http_options, &serve->server.http, err);
 }
 
-static void start_signals(struct serve *serve)
+/* What a reload has read counts from now on. */
+static int apply_settings(void *user, struct acre_err *err)
 {
+    struct serve *serve = user;
+    struct http_options renewed;
+
+    raise_descriptor_limit(serve->settings);
+    renewed = http_options(serve);
+    return http_configure(serve->server.http, &renewed, err);
+}
+
+static void start_handles(struct serve *serve)
+{
+    const uint64_t watchdog_ms = notify_watchdog_ms();
+
     for (size_t i = 0; i < N_SIGNALS; i++) {
         uv_signal_init(&serve->loop, &serve->signals[i]);
         serve->signals[i].data = serve;
         uv_signal_start(&serve->signals[i], on_signal, signals[i].number);
     }
-    uv_timer_init(&serve->loop, &serve->drain_timer);
-    serve->drain_timer.data = serve;
+    drain_init(&serve->drain, &serve->server);
+    serve->reload.server = &serve->server;
+    serve->reload.settings = serve->settings;
+    serve->reload.apply = apply_settings;
+    serve->reload.user = serve;
+    reload_init(&serve->reload);
+    uv_timer_init(&serve->loop, &serve->watchdog);
+    if (watchdog_ms > 0)
+        uv_timer_start(&serve->watchdog, on_watchdog, 0, watchdog_ms);
+}
+
+static void close_handles(struct serve *serve)
+{
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        uv_close((uv_handle_t *)&serve->signals[i], NULL);
+        signal(signals[i].number, SIG_IGN); /* now that stopping is nearly done */
+    }
+    uv_close((uv_handle_t *)&serve->watchdog, NULL);
+    drain_fini(&serve->drain);
+    reload_fini(&serve->reload);
 }
 
 /* Runs until the drain is over; the engine is closed between the last reply and the last memory. */
@@ -267,15 +272,12 @@ static void run_and_close(struct serve *serve)
     while (server->n_reading > 0) /* they reply when their body is read */
         uv_run(&serve->loop, UV_RUN_ONCE);
     http_close(server->http);
+    reload_settle(&serve->reload);
     translator_settle(server->translator);
     acre_engine_close(server->engine);
     server->engine = NULL;
     translator_close(server->translator);
-    for (size_t i = 0; i < N_SIGNALS; i++) {
-        uv_close((uv_handle_t *)&serve->signals[i], NULL);
-        signal(signals[i].number, SIG_IGN); /* now that stopping is nearly done */
-    }
-    uv_close((uv_handle_t *)&serve->drain_timer, NULL);
+    close_handles(serve);
     uv_run(&serve->loop, UV_RUN_DEFAULT);
     http_free(server->http);
     translator_free(server->translator);
@@ -299,30 +301,35 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
 
 static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err)
 {
+    const struct http_options chosen = http_options(serve);
     struct server *server = &serve->server;
 
     if (routes_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
                         &server->translator, err) != 0)
         return err->code;
-    if (listener_listen(&serve->listener, err) != 0 || open_http(serve, err) != 0) {
+    if (listener_listen(&serve->listener, err) != 0 ||
+        http_open(&serve->loop, &chosen, &server->http, err) != 0) {
         translator_settle(server->translator);
         translator_close(server->translator);
         uv_run(&serve->loop, UV_RUN_DEFAULT);
         translator_free(server->translator);
         return err->code;
     }
-    start_signals(serve);
+    start_handles(serve);
     say_ready(serve, start_ns);
+    notify_ready();
     run_and_close(serve);
     log_info("stopped");
     return 0;
 }
 
-static int run_server(struct settings *settings)
+static int run_server(struct settings *settings, const struct serve_args *args)
 {
     const uint64_t start_ns = uv_hrtime();
-    struct serve serve = {.server = {.settings = settings}};
+    struct serve serve = {.server = {.settings = settings},
+                          .settings = settings,
+                          .reload = {.read = read_settings, .args = args}};
     struct acre_err err = {.code = 0};
     int rc;
 
@@ -348,7 +355,7 @@ int cmd_serve(int argc, char **argv)
 {
     struct serve_args args = {.set = {.n_items = 0}};
     struct settings settings;
-    int rc;
+    struct acre_err err;
 
     switch (args_parse(&command, &args, argc, argv)) {
     case ARGS_GO:
@@ -362,8 +369,7 @@ int cmd_serve(int argc, char **argv)
         settings_print_help();
         return EXIT_DONE;
     }
-    rc = read_settings(&settings, &args);
-    if (rc != 0)
-        return rc;
-    return args.check_config ? check_config(&settings) : run_server(&settings);
+    if (read_settings(&args, &settings, &err) != 0)
+        return refuse_settings(&err);
+    return args.check_config ? check_config(&settings) : run_server(&settings, &args);
 }

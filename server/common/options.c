@@ -26,6 +26,34 @@ void options_init(const struct option *table, void *base)
     }
 }
 
+/* Not of lists, which are not in files. */
+static size_t field_bytes(const struct option *option)
+{
+    switch (option->type) {
+    case OPTION_INT:
+        return sizeof(int64_t);
+    case OPTION_REAL:
+        return sizeof(double);
+    case OPTION_FLAG:
+        return sizeof(bool);
+    default:
+        return OPTION_TEXT_BYTES;
+    }
+}
+
+bool options_same(const struct option *option, const void *a, const void *b)
+{
+    const char *of_a = (const char *)a + option->offset, *of_b = (const char *)b + option->offset;
+
+    return option->type == OPTION_TEXT ? strcmp(of_a, of_b) == 0
+                                       : memcmp(of_a, of_b, field_bytes(option)) == 0;
+}
+
+void options_copy(const struct option *option, void *to, const void *from)
+{
+    memcpy(field(option, to), (const char *)from + option->offset, field_bytes(option));
+}
+
 const struct option *options_find(const struct option *table, const char *key)
 {
     for (; table->key; table++)

@@ -41,6 +41,7 @@ struct option {
     const char *initial; /* the default as it would be written; NULL leaves the field alone */
     const char *value;   /* what to call the value in help, e.g. "HOST:PORT" */
     const char *help;
+    bool is_fixed;                   /* a running server cannot take another value */
     bool (*valid)(const char *text); /* more than the type demands; NULL: any */
     const char *expected;            /* what `valid` accepts, for error messages */
 };
@@ -50,6 +51,10 @@ void options_init(const struct option *table, void *base);
 
 /* NULL if there is none. */
 const struct option *options_find(const struct option *table, const char *key);
+
+/* Whether two structs have the same value there; and copies it. */
+bool options_same(const struct option *option, const void *a, const void *b);
+void options_copy(const struct option *option, void *to, const void *from);
 
 /* Sets one field from text. ACRE_EOPTION and "expected ..., found ..." if the text does not fit. */
 int options_set(const struct option *option, void *base, const char *text, struct acre_err *err);

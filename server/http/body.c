@@ -72,7 +72,7 @@ int body_add(struct connection *c, const char *at, size_t n)
     const size_t most = c->http->options.max_body_bytes;
 
     c->body_bytes += n;
-    if (!request->is_dropped && n > most - request->body_bytes) {
+    if (!request->is_dropped && request->body_bytes + n > most) {
         request->is_dropped = true;
         body_drop(c);
     }

@@ -87,7 +87,7 @@ struct http {
     uint64_t swept_ns;                      /* when sweep_timer last fired */
     uint64_t complained_ms;                 /* when the log last said that descriptors are short */
     bool is_accepting;
-    bool is_draining;
+    bool is_retiring, is_draining;
     char scratch[READ_BYTES];
 };
 

@@ -398,18 +398,45 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     return 0;
 }
 
+int http_configure(struct http *http, const struct http_options *options, struct acre_err *err)
+{
+    const struct http_options before = http->options;
+    char *cors = make_cors(options->cors_origin);
+
+    if (!cors)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    free(http->cors);
+    http->cors = cors;
+    http->options = *options;
+    http->options.listener = before.listener;
+    http->options.handler = before.handler;
+    http->options.replied = before.replied;
+    http->options.user = before.user;
+    return 0;
+}
+
 /* Places do not count here: a connection the kernel has accepted is not to be lost. */
 void http_drain(struct http *http)
 {
     if (http->is_draining)
         return;
-    http->is_draining = true;
+    http->is_draining = http->is_retiring = true;
     for (size_t i = 0; i < http->n_accepting; i++) {
         while (accept_one(http, http->options.listener->fds[i]))
             continue;
         uv_close((uv_handle_t *)&http->accepting[i], NULL);
     }
     listener_close(http->options.listener);
+}
+
+void http_retire(struct http *http)
+{
+    http->is_retiring = true;
+}
+
+bool http_is_retiring(const struct http *http)
+{
+    return http->is_retiring;
 }
 
 bool http_is_draining(const struct http *http)

@@ -44,9 +44,16 @@ struct http_options {
 int http_open(uv_loop_t *loop, const struct http_options *options, struct http **http,
               struct acre_err *err);
 
+/* Takes other limits, times and CORS headers; all else of `options` is not looked at. */
+int http_configure(struct http *http, const struct http_options *options, struct acre_err *err);
+
 /* Accepts whatever has already connected, then no more; replies ask clients to disconnect. */
 void http_drain(struct http *http);
 bool http_is_draining(const struct http *http);
+
+/* Serves as before, but replies ask clients to disconnect; true also while it drains. */
+void http_retire(struct http *http);
+bool http_is_retiring(const struct http *http);
 
 /* Requests whose headers are complete and whose reply is not sent yet. */
 size_t http_active(const struct http *http);

@@ -85,7 +85,7 @@ static void count(const struct connection *c, int status)
 /* Whether the connection ends with this reply. */
 static bool closes(const struct connection *c)
 {
-    return !c->keeps_alive || c->http->is_draining || http_is_full(c->http);
+    return !c->keeps_alive || c->http->is_retiring || http_is_full(c->http);
 }
 
 static void send_reply(struct connection *c, const struct http_reply *reply)

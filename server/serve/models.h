@@ -1,7 +1,9 @@
 /* models.h - the models a server has loaded, and which of them answers a request.
  *
- * Loaded at start in the order of their names, constant afterwards; loop thread. The engine owns
- * the models, this only lists them. Language codes and levels compare without case.
+ * In the order of their names. A reload puts a new list in the place of the old one, between two
+ * events of the loop; a model that it leaves out is closed when no translate uses it. So the loop
+ * thread may use what is listed until its handler returns, and longer while a translate of that
+ * model is not closed. The engine owns the models. Language codes and levels compare without case.
  */
 #ifndef SERVER_SERVE_MODELS_H
 #define SERVER_SERVE_MODELS_H
@@ -9,19 +11,25 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "acre.h"
 
 struct models {
     struct acre_model **items; /* owned array, sorted by name */
+    uint64_t *states;          /* owned array: of the files each was loaded from */
     size_t n_items;
 };
 
 /* Loads `folder` if it is a model directory, else every model directory in it. With `skips_bad`
- * those that cannot be loaded are left out, with a line in the log, unless none can. */
+ * those that cannot be loaded are left out, with a line in the log, unless none can. Models of
+ * `before`, which may be NULL, are kept whose files have not changed. Any thread. */
 int models_load(struct models *models, struct acre_engine *engine, const char *folder,
-                bool skips_bad, struct acre_err *err);
+                bool skips_bad, const struct models *before, struct acre_err *err);
 void models_fini(struct models *models);
+
+/* Whether it is one of them. */
+bool models_have(const struct models *models, const struct acre_model *model);
 
 /* NULL if there is none. */
 struct acre_model *models_find_name(const struct models *models, const char *name);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/log.h"
 #include "http/listener.h" /* listener_valid(): what an address looks like */
 
 #define INT(field, low, high, standard, text)                                                      \
@@ -14,6 +15,18 @@
     {                                                                                              \
         .key = #field, .type = OPTION_TEXT, .offset = offsetof(struct settings, field),            \
         .initial = standard, .valid = check, .expected = accepts, .help = text                     \
+    }
+
+/* Of a running server they cannot change. */
+#define FIXED_INT(field, low, high, standard, text)                                                \
+    {                                                                                              \
+        .key = #field, .type = OPTION_INT, .offset = offsetof(struct settings, field), .min = low, \
+        .max = high, .initial = standard, .help = text, .is_fixed = true                           \
+    }
+#define FIXED_TEXT(field, standard, check, accepts, text)                                          \
+    {                                                                                              \
+        .key = #field, .type = OPTION_TEXT, .offset = offsetof(struct settings, field),            \
+        .initial = standard, .valid = check, .expected = accepts, .help = text, .is_fixed = true   \
     }
 
 static bool is_filled(const char *text)
@@ -35,27 +48,28 @@ static bool is_header_text(const char *text)
 }
 
 const struct option settings_table[] = {
-    TEXT(listen, "127.0.0.1:5000", listener_valid, LISTENER_EXPECTED,
-         "address to serve on; 0.0.0.0 or [::] is every address, port 0 picks a free port"),
+    FIXED_TEXT(listen, "127.0.0.1:5000", listener_valid, LISTENER_EXPECTED,
+               "address to serve on; 0.0.0.0 or [::] is every address, port 0 picks a free port"),
     TEXT(models, "models", is_filled, "a folder",
          "folder of model directories; every subfolder with a config.json is served"),
     TEXT(bad_models, "fail", is_fail_or_skip, "\"fail\" or \"skip\"",
          "what a model that cannot be loaded means: fail, the server does not start; skip, it "
          "serves the others and says so in its log"),
-    TEXT(device, "auto", acre_has_device, ACRE_DEVICES, "where to compute"),
-    TEXT(compute_type, "auto", acre_has_compute_type, ACRE_COMPUTE_TYPES,
-         "what is computed in; auto is what a model was evaluated in"),
-    INT(threads, 0, ACRE_MAX_THREADS, "0",
-        "worker threads; 0 = as many as the CPUs the process may use"),
-    INT(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",
-        "most sentences one worker decodes together; fewer may answer sooner under load"),
-    INT(max_beam_size, 1, ACRE_MAX_BEAM_SIZE, "8", "largest beam_size a request may ask for"),
+    FIXED_TEXT(device, "auto", acre_has_device, ACRE_DEVICES, "where to compute"),
+    FIXED_TEXT(compute_type, "auto", acre_has_compute_type, ACRE_COMPUTE_TYPES,
+               "what is computed in; auto is what a model was evaluated in"),
+    FIXED_INT(threads, 0, ACRE_MAX_THREADS, "0",
+              "worker threads; 0 = as many as the CPUs the process may use"),
+    FIXED_INT(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",
+              "most sentences one worker decodes together; fewer may answer sooner under load"),
+    FIXED_INT(max_beam_size, 1, ACRE_MAX_BEAM_SIZE, "8", "largest beam_size a request may ask for"),
     INT(max_body_bytes, 1024, 1073741824, "1048576", "largest request body; beyond it 413"),
     INT(max_bodies_bytes, 1024, 1e12, "67108864",
         "bodies of all requests that are not replied to yet, together; beyond it 503"),
     INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
-    INT(max_queued_tokens, 0, 1e12, "0",
+    FIXED_INT(
+        max_queued_tokens, 0, 1e12, "0",
         "source tokens that may wait for a worker; beyond it 429. 0 = 100,000 per worker thread"),
     INT(max_connections, 1, 100000, "1000",
         "open connections; for more, idle ones are closed, then slow ones"),
@@ -72,6 +86,8 @@ const struct option settings_table[] = {
         "a client must have taken its reply after so long, and 1 s more for every 16 kB of it"),
     INT(drain_timeout_s, 0, 3600, "30",
         "after SIGTERM, unfinished requests are cancelled when so long has passed"),
+    INT(drain_grace_s, 0, 3600, "0",
+        "after SIGTERM, so long /health/ready says 503 and all else is served, before it closes"),
     TEXT(cors_origin, "*", is_header_text, "printable ASCII text",
          "Access-Control-Allow-Origin of every reply; empty = no CORS headers"),
     {.key = NULL},
@@ -97,13 +113,31 @@ int settings_assign(struct settings *settings, const char *assignment, struct ac
     return 0;
 }
 
+int settings_check(const struct settings *settings, struct acre_err *err)
+{
+    (void)settings;
+    (void)err;
+    return 0;
+}
+
+void settings_keep_fixed(struct settings *fresh, const struct settings *running)
+{
+    for (const struct option *o = settings_table; o->key; o++) {
+        if (!o->is_fixed || options_same(o, fresh, running))
+            continue;
+        log_warning("reload: %s: a change takes a restart", o->key);
+        options_copy(o, fresh, running);
+    }
+}
+
 void settings_print_help(void)
 {
     char expected[128];
 
     for (const struct option *o = settings_table; o->key; o++) {
         options_expected(o, expected, sizeof(expected));
-        printf("%s = %s%s%s\n    %s.\n    Takes %s.\n", o->key, o->type == OPTION_TEXT ? "\"" : "",
-               o->initial, o->type == OPTION_TEXT ? "\"" : "", o->help, expected);
+        printf("%s = %s%s%s\n    %s.\n    Takes %s.%s\n", o->key,
+               o->type == OPTION_TEXT ? "\"" : "", o->initial, o->type == OPTION_TEXT ? "\"" : "",
+               o->help, expected, o->is_fixed ? " A change takes a restart." : "");
     }
 }

@@ -1,7 +1,8 @@
 /* settings.h - the server's configuration: one struct, one table.
  *
  * conf/acre.json lists every key with its default; `acre serve --help-config` prints the table; a
- * test holds the two together. Read once at start by the main thread, constant afterwards.
+ * test holds the two together. Read at the start; a reload reads it anew in another thread and puts
+ * it in the old one's place on the loop thread, to which it belongs.
  */
 #ifndef SERVER_SERVE_SETTINGS_H
 #define SERVER_SERVE_SETTINGS_H
@@ -29,6 +30,7 @@ struct settings {
     int64_t idle_timeout_s;
     int64_t send_timeout_s;
     int64_t drain_timeout_s;
+    int64_t drain_grace_s;
     char cors_origin[OPTION_TEXT_BYTES];
 };
 
@@ -36,6 +38,12 @@ extern const struct option settings_table[];
 
 /* Sets one key from "KEY=VALUE". */
 int settings_assign(struct settings *settings, const char *assignment, struct acre_err *err);
+
+/* What no single value shows. */
+int settings_check(const struct settings *settings, struct acre_err *err);
+
+/* What a running server cannot change stays as it is, with a line in the log. */
+void settings_keep_fixed(struct settings *fresh, const struct settings *running);
 
 /* Prints every key with its type, range, default and meaning on stdout. */
 void settings_print_help(void);

@@ -37,6 +37,7 @@ struct item {
 
 struct translate {
     struct translator *translator;
+    struct translate *sibling, **previous_link; /* of all translates; loop thread */
     translate_done_fn *done;
     void *user;
     bool is_told;   /* `done` was called */
@@ -63,6 +64,7 @@ struct translator {
     struct acre_engine *engine;
     int max_beam_size;
     size_t n_submitting;
+    struct translate *translates; /* those that are not freed; loop thread */
     uv_loop_t *loop;
     uv_work_t warm_up;
     /* The loop is woken by an eventfd of our own. A uv_async_t leaves a mark behind after it has
@@ -83,6 +85,9 @@ static bool is_idle(const struct translate *translate)
 
 static void free_translate(struct translate *translate)
 {
+    *translate->previous_link = translate->sibling;
+    if (translate->sibling)
+        translate->sibling->previous_link = translate->previous_link;
     for (size_t i = 0; i < translate->n_items; i++)
         acre_job_close(translate->items[i].job);
     free(translate->texts);
@@ -319,6 +324,11 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     if (!translate)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     translate->translator = translator;
+    translate->sibling = translator->translates;
+    translate->previous_link = &translator->translates;
+    if (translate->sibling)
+        translate->sibling->previous_link = &translate->sibling;
+    translator->translates = translate;
     translate->n_items = request->n_texts;
     translate->done = done;
     translate->user = user;
@@ -435,6 +445,14 @@ err_after_mutex:
 err_after_alloc:
     free(translator);
     return error_set(err, ACRE_EIO, "the event loop cannot be set up");
+}
+
+bool translator_uses(const struct translator *translator, const struct acre_model *model)
+{
+    for (const struct translate *each = translator->translates; each; each = each->sibling)
+        if (each->request.model == model)
+            return true;
+    return false;
 }
 
 void translator_settle(struct translator *translator)

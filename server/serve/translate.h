@@ -42,6 +42,9 @@ typedef void translate_done_fn(void *user);
 int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_size,
                     struct translator **translator, struct acre_err *err);
 
+/* Whether a translate that is not freed has jobs of the model, or may get some. */
+bool translator_uses(const struct translator *translator, const struct acre_model *model);
+
 /* Runs the loop until no thread is submitting, so that the engine can be closed. Every translate
  * must be closed. */
 void translator_settle(struct translator *translator);

@@ -22,8 +22,10 @@ class Server:
     """Starts at once; `overrides` are keys of the configuration."""
 
     def __init__(self, models, **overrides):
-        listen = overrides.pop("listen", "127.0.0.1:0")
+        listen, config = overrides.pop("listen", "127.0.0.1:0"), overrides.pop("config", None)
         command = [ACRE, "serve", "--listen", listen, "--models", str(models)]
+        if config:
+            command += ["--config", str(config)]
         for key, value in overrides.items():
             command += ["--set", f"{key}={value}"]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

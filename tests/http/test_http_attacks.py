@@ -369,7 +369,7 @@ def is_refused(connection):
 # ---- Signals -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_signals_that_do_not_stop(serve, number):
     server = serve()
     server.signal(number)

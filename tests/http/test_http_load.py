@@ -321,6 +321,37 @@ def test_drain_timeout_cancels_the_rest(serve):
     check_cancelled(server, heavy, start)
 
 
+def test_grace_before_closing(serve):
+    """A load balancer sees that it is not ready and goes elsewhere; who comes till then is served."""
+    server = serve(drain_grace_s=2 * PATIENCE)
+    with server.connect() as kept:
+        kept.sendall(b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert read_reply(kept)[0] == 200
+        start = time.monotonic()
+        server.signal(signal.SIGTERM)
+        assert eventually(lambda: server.get("/health/ready").status_code == 503)
+        assert server.get("/health/ready").json()["code"] == "draining"
+        assert server.get("/health/live").status_code == 200
+        kept.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        status, headers, _ = read_reply(kept)
+        assert (status, headers["connection"]) == (200, "close")
+        n = 0
+        while time.monotonic() - start < 1.5 * PATIENCE:
+            assert server.translate().status_code == 200
+            n += 1
+        assert n > 0
+    assert server.process.wait(timeout=10 * PATIENCE) == 0
+    assert time.monotonic() - start >= 2 * PATIENCE
+
+
+def test_second_signal_ends_the_grace(serve):
+    server = serve(drain_grace_s=600)
+    server.signal(signal.SIGTERM)
+    assert eventually(lambda: server.get("/health/ready").status_code == 503)
+    server.signal(signal.SIGTERM)
+    assert server.process.wait(timeout=10 * PATIENCE) == 0
+
+
 def test_log_has_no_request_text(serve):
     server = serve(request_timeout_ms=50, **ONE_WORKER)
     server.translate("confidential words")

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -427,6 +428,63 @@ static void statistics_count_everybody_once(void **state)
     acre_engine_close(engine);
 }
 
+/* ---- Models that come and go ----------------------------------------------------------------- */
+
+enum { N_ROUNDS = 30 };
+
+/* Translates with a model that stays, as long as it is told to. */
+struct resident {
+    pthread_t thread;
+    struct acre_engine *engine;
+    struct acre_model *model;
+    atomic_bool is_over;
+    size_t n_translated;
+};
+
+static void *translate_on(void *user)
+{
+    struct resident *resident = user;
+    while (!atomic_load(&resident->is_over)) {
+        struct acre_request request =
+            request_of(resident->model, "Hello world. How are you?", false);
+        struct acre_job *job;
+        assert_int_equal(acre_translate(resident->engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_job_result(job)->status, 0);
+        acre_job_close(job);
+        resident->n_translated++;
+    }
+    return NULL;
+}
+
+static void models_come_and_go(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(3, 4);
+    struct resident resident = {.engine = engine,
+                                .model = open_model(engine, model_directories[2])};
+    char *first = NULL;
+    pthread_create(&resident.thread, NULL, translate_on, &resident);
+    for (size_t i = 0; i < N_ROUNDS; i++) {
+        struct acre_model *guest = open_model(engine, model_directories[0]);
+        struct acre_request request = request_of(guest, "One sentence. And two. And three.", false);
+        struct acre_job *job;
+        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_job_result(job)->status, 0);
+        if (!first)
+            first = strdup(acre_job_result(job)->hypotheses[0].text);
+        assert_string_equal(acre_job_result(job)->hypotheses[0].text, first);
+        acre_job_close(job);
+        acre_model_close(guest);
+    }
+    acre_model_close(NULL);
+    atomic_store(&resident.is_over, true);
+    pthread_join(resident.thread, NULL);
+    assert_true(resident.n_translated > 0);
+    assert_int_equal(acre_engine_queued_tokens(engine), 0);
+    free(first);
+    acre_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +496,7 @@ int main(void)
         cmocka_unit_test(attention_is_told),
         cmocka_unit_test(statistics_count_sentences),
         cmocka_unit_test(statistics_count_everybody_once),
+        cmocka_unit_test(models_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
