@@ -40,14 +40,15 @@ static json_t *error_body(const struct srv_error *error)
 
 void reply_error(struct http_request *request, const struct srv_error *error)
 {
-    struct http_reply reply = {.status = error->status, .retry_after_s = error->retry_after_s};
+    struct http_reply reply = {
+        .status = error->status, .code = error->code, .retry_after_s = error->retry_after_s};
 
     send_json(request, &reply, error_body(error));
 }
 
 void reply_method_not_allowed(struct http_request *request, const char *allow)
 {
-    struct http_reply reply = {.status = 405, .allow = allow};
+    struct http_reply reply = {.status = 405, .code = "method_not_allowed", .allow = allow};
     struct srv_error error;
 
     error_reply(&error, 405, "method_not_allowed", "Method not allowed: expected %s, found %.20s",

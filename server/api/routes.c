@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/refusals.h"
 #include "api/reply.h"
+#include "common/log.h"
 
 /* A path ending in '*' matches anything there but nothing. HEAD is answered where GET is, OPTIONS
  * everywhere; lines of one path stand together. A new dialect adds its lines here. */
@@ -44,11 +46,25 @@ void routes_close(struct server *server)
     free(server->routes);
 }
 
-void routes_count(void *user, void *label, int status, double seconds)
+void routes_count(void *user, const struct http_record *record)
 {
     struct server *server = user;
+    struct stats_route *route = record->label ? record->label : &server->routes[N_ROUTES];
+    struct log_reply line = {.client = record->client,
+                             .method = record->method,
+                             .path = record->path,
+                             .status = record->status,
+                             .bytes = record->body_bytes,
+                             .seconds = record->seconds,
+                             .request_id = record->identity->id,
+                             .code = record->code};
+    char trace_id[33];
 
-    stats_count(label ? label : &server->routes[N_ROUTES], status, seconds);
+    identity_trace_id(record->identity, trace_id);
+    line.trace_id = trace_id;
+    stats_count(route, record->status, record->seconds);
+    refusals_note(record, route->path);
+    log_reply(&line);
 }
 
 static bool path_matches(const char *pattern, const char *path, const char **rest)

@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "http/listener.h"
 #include "common/log.h"
+#include "api/refusals.h"
 #include "api/routes.h"
 
 struct serve_args {
@@ -220,12 +221,19 @@ static struct http_options http_options(struct serve *serve)
     };
 }
 
+static int configure_log(const struct settings *settings, struct acre_err *err)
+{
+    return log_configure(strcmp(settings->log_format, "json") == 0, settings->access_log, err);
+}
+
 /* What a reload has read counts from now on. */
 static int apply_settings(void *user, struct acre_err *err)
 {
     struct serve *serve = user;
     struct http_options renewed;
 
+    if (configure_log(serve->settings, err) != 0)
+        return err->code;
     raise_descriptor_limit(serve->settings);
     renewed = http_options(serve);
     return http_configure(serve->server.http, &renewed, err);
@@ -304,7 +312,8 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
     const struct http_options chosen = http_options(serve);
     struct server *server = &serve->server;
 
-    if (routes_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
+    if (log_start(err) != 0 || configure_log(serve->settings, err) != 0 ||
+        routes_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
                         &server->translator, err) != 0)
         return err->code;
@@ -320,6 +329,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
     say_ready(serve, start_ns);
     notify_ready();
     run_and_close(serve);
+    refusals_flush();
     log_info("stopped");
     return 0;
 }
@@ -348,6 +358,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     acre_engine_close(serve.server.engine);
     models_fini(&serve.server.models);
     uv_loop_close(&serve.loop);
+    log_stop();
     return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
 }
 

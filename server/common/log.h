@@ -1,10 +1,14 @@
-/* log.h - one-line messages for operators, on stderr.
+/* log.h - one-line messages for operators on stderr, and one line for each reply if they want it.
  *
- * A line is "2026-01-31T12:00:00.123Z info listening on ...". Each line is one write(), so lines of
- * different threads do not mix; any thread may log. The text of requests is never logged.
+ * A line is "2026-01-31T12:00:00.123Z info listening on ...", or a JSON object with time, level and
+ * message. Once log_start() has been called a thread writes them, and nobody waits for the file or
+ * pipe behind; what cannot be written is lost, and counted. Any thread may log. The text of
+ * requests is never logged.
  */
 #ifndef SERVER_COMMON_LOG_H
 #define SERVER_COMMON_LOG_H
+
+#include <stdbool.h>
 
 #include "acre.h"
 
@@ -14,5 +18,25 @@ void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The engine's log callback. */
 void log_engine(void *user, enum acre_log_level level, const char *line);
+
+/* From then on a thread writes. */
+int log_start(struct acre_err *err);
+
+/* Lines as JSON or as text. Replies go to the file `access`, "-" is stdout, "" is nowhere; a file
+ * is opened anew each time. Loop thread. */
+int log_configure(bool as_json, const char *access, struct acre_err *err);
+
+/* Waits a second at most for what is left to be written. */
+void log_stop(void);
+
+/* What is told of a reply. Strings may be anything; "" is left out. Loop thread. */
+struct log_reply {
+    const char *client, *method, *path;
+    int status;
+    size_t bytes; /* of its body */
+    double seconds;
+    const char *request_id, *trace_id, *code;
+};
+void log_reply(const struct log_reply *reply);
 
 #endif

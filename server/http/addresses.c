@@ -1,5 +1,6 @@
 #include "http/addresses.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -92,6 +93,21 @@ void addresses_leave(struct addresses *addresses, struct address *address)
         link = &(*link)->next;
     *link = address->next;
     free(address);
+}
+
+void address_text(const struct sockaddr *peer, char text[ADDRESS_TEXT_BYTES])
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)peer;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)peer;
+
+    if (peer->sa_family == AF_INET)
+        inet_ntop(AF_INET, &v4->sin_addr, text, ADDRESS_TEXT_BYTES);
+    else if (peer->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        inet_ntop(AF_INET, v6->sin6_addr.s6_addr + 12, text, ADDRESS_TEXT_BYTES);
+    else if (peer->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &v6->sin6_addr, text, ADDRESS_TEXT_BYTES);
+    else
+        strcpy(text, "local");
 }
 
 size_t address_connections(const struct address *address)

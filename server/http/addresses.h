@@ -18,6 +18,11 @@ void addresses_close(struct addresses *addresses);
 struct address *addresses_enter(struct addresses *addresses, const struct sockaddr *peer);
 void addresses_leave(struct addresses *addresses, struct address *address); /* may be NULL */
 
+enum { ADDRESS_TEXT_BYTES = 48 };
+
+/* As people write it; "local" of a socket in the file system. */
+void address_text(const struct sockaddr *peer, char text[ADDRESS_TEXT_BYTES]);
+
 size_t address_connections(const struct address *address); /* 0 of NULL */
 
 #endif

@@ -149,6 +149,7 @@ struct connection *connection_open(struct http *http, int fd, const struct socka
     c->http = http;
     c->fd = fd;
     c->address = addresses_enter(http->addresses, peer);
+    address_text(peer, c->client);
     link_connection(c);
     connection_enter(c, PHASE_IDLE);
     connection_watch(c);

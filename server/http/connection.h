@@ -34,6 +34,7 @@ struct connection {
     struct connection *next, **previous_link;        /* of all connections */
     struct connection *next_ready, **previous_ready; /* in http->ready; previous NULL: not there */
     struct address *address;                         /* NULL: not counted */
+    char client[ADDRESS_TEXT_BYTES];                 /* for logs */
     int fd;
     uv_poll_t poll;
     uv_timer_t deadline; /* while a request is awaited */
@@ -85,6 +86,7 @@ struct http {
     unsigned n_trims;                       /* how often memory is still to be given back */
     size_t n_evicted;                       /* since the last line in the log about them */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
+    uint64_t told_ms;                       /* when the log last told of them */
     uint64_t complained_ms;                 /* when the log last said that descriptors are short */
     bool is_accepting;
     bool is_retiring, is_draining;

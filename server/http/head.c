@@ -62,8 +62,8 @@ static size_t add_line(char *head, size_t used, const char *name, const char *va
                : used;
 }
 
-char *head_make(const struct http_reply *reply, const char *connection, const char *lines,
-                size_t *bytes)
+char *head_make(const struct http_reply *reply, const struct identity *identity,
+                const char *connection, const char *lines, size_t *bytes)
 {
     const size_t lines_bytes = strlen(lines);
     char *head = malloc(HEAD_BYTES + lines_bytes + 3), retry_after[16];
@@ -78,6 +78,8 @@ char *head_make(const struct http_reply *reply, const char *connection, const ch
     n = add_line(head, n, "Allow", reply->allow);
     n = add_line(head, n, "Retry-After", reply->retry_after_s ? retry_after : NULL);
     n = add_line(head, n, "Connection", connection);
+    n = add_line(head, n, "X-Request-ID", identity->id);
+    n = add_line(head, n, "traceparent", identity->traceparent[0] ? identity->traceparent : NULL);
     memcpy(head + n, lines, lines_bytes);
     memcpy(head + n + lines_bytes, "\r\n", 3);
     *bytes = n + lines_bytes + 2;

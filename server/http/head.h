@@ -6,7 +6,7 @@
 
 /* `connection` is that header's value, or NULL; `lines` are further headers, each with its end.
  * What `reply` and `connection` hold is static and short. The caller owns it; NULL: no memory. */
-char *head_make(const struct http_reply *reply, const char *connection, const char *lines,
-                size_t *bytes);
+char *head_make(const struct http_reply *reply, const struct identity *identity,
+                const char *connection, const char *lines, size_t *bytes);
 
 #endif

@@ -287,9 +287,13 @@ static void end_phase(struct connection *c)
 
 static void tell_of_evicted(struct http *http)
 {
-    if (http->n_evicted)
-        log_warning("closed %zu idle or slow connections: every place or all memory was taken",
-                    http->n_evicted);
+    const uint64_t now = uv_now(http->loop);
+
+    if (http->n_evicted == 0 || (http->told_ms && now - http->told_ms < COMPLAIN_MS))
+        return;
+    http->told_ms = now;
+    log_warning("closed %zu idle or slow connections: every place or all memory was taken",
+                http->n_evicted);
     http->n_evicted = 0;
 }
 

@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "acre.h"
+#include "http/identity.h"
 #include "http/listener.h"
 
 struct http;
@@ -23,8 +24,17 @@ struct http_request;
 
 typedef void http_handler_fn(struct http_request *request, void *user);
 
-/* A reply goes out. `label` is what http_set_label() set, or NULL where no handler was reached. */
-typedef void http_replied_fn(void *user, void *label, int status, double seconds);
+/* A reply that goes out. Strings are "" where there is none. */
+struct http_record {
+    void *label; /* what http_set_label() set, or NULL where no handler was reached */
+    int status;
+    double seconds;
+    size_t body_bytes;
+    const char *code; /* of an error; static */
+    const char *client, *method, *path;
+    const struct identity *identity;
+};
+typedef void http_replied_fn(void *user, const struct http_record *record);
 
 struct http_options {
     struct listener *listener; /* listening; its sockets are closed when draining starts */
@@ -88,7 +98,8 @@ void http_set_label(struct http_request *request, void *label);
 
 struct http_reply {
     int status;
-    char *body; /* owned, from malloc; taken by http_reply() */
+    const char *code; /* of an error, for logs; static, or NULL */
+    char *body;       /* owned, from malloc; taken by http_reply() */
     size_t body_bytes;
     const char *content_type; /* NULL if there is no body */
     const char *allow;        /* Allow header, or NULL */

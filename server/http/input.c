@@ -64,6 +64,8 @@ static int on_head_end(llhttp_t *parser)
         return -1;
     connection_enter(c, PHASE_BODY);
     c->request->begun_ns = uv_hrtime();
+    identity_take(&c->request->identity, http_header(c->request, "X-Request-ID"),
+                  http_header(c->request, "traceparent"));
     c->is_active = true;
     c->http->n_active++;
     return 0;

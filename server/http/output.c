@@ -72,14 +72,25 @@ void connection_send(struct connection *c)
     end_reply(c);
 }
 
-static void count(const struct connection *c, int status)
+static void tell(const struct connection *c, const struct http_reply *reply,
+                 const struct identity *identity)
 {
     const struct http_options *o = &c->http->options;
     const struct http_request *request = c->request;
     const uint64_t begun_ns = request ? request->begun_ns : 0;
+    const struct http_record record = {
+        .label = request ? request->label : NULL,
+        .status = reply->status,
+        .seconds = begun_ns ? 1e-9 * (double)(uv_hrtime() - begun_ns) : 0.0,
+        .body_bytes = reply->body_bytes,
+        .code = reply->code ? reply->code : "",
+        .client = c->client,
+        .method = request ? request->method : "",
+        .path = request && request->path ? request->path : "",
+        .identity = identity,
+    };
 
-    o->replied(o->user, request ? request->label : NULL, status,
-               begun_ns ? 1e-9 * (double)(uv_hrtime() - begun_ns) : 0.0);
+    o->replied(o->user, &record);
 }
 
 /* Whether the connection ends with this reply. */
@@ -90,10 +101,16 @@ static bool closes(const struct connection *c)
 
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
-    count(c, reply->status);
+    struct identity made, *identity = c->request ? &c->request->identity : &made;
+
+    if (!c->request || !identity->id[0]) { /* refused before its head was complete */
+        *identity = (struct identity){.id = ""};
+        identity_take(identity, NULL, NULL);
+    }
+    tell(c, reply, identity);
     c->reply = *reply;
     c->keeps_alive = !closes(c);
-    c->head = head_make(reply,
+    c->head = head_make(reply, identity,
                         !c->keeps_alive             ? "close"
                         : c->parser.http_minor == 0 ? "keep-alive"
                                                     : NULL,
@@ -112,6 +129,7 @@ static void send_reply(struct connection *c, const struct http_reply *reply)
 void connection_send_error(struct connection *c, int status, const char *code, const char *text)
 {
     struct http_reply reply = {.status = status,
+                               .code = code,
                                .content_type = "application/json",
                                .retry_after_s = status == 503 ? 1 : 0};
     int n = asprintf(&reply.body, "{\"code\":\"%s\",\"error\":\"%s\",\"message\":\"%s\"}\n", code,

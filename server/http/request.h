@@ -43,6 +43,7 @@ struct http_request {
     bool is_dropped; /* the body is too large; it is read to its end, and not kept */
     bool is_awaited;
     uint64_t begun_ns; /* when its head was complete */
+    struct identity identity;
     void *label;
     http_give_up_fn *give_up; /* NULL once called */
     void *user;

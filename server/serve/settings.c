@@ -1,6 +1,9 @@
 #include "serve/settings.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -37,6 +40,11 @@ static bool is_filled(const char *text)
 static bool is_fail_or_skip(const char *text)
 {
     return strcmp(text, "fail") == 0 || strcmp(text, "skip") == 0;
+}
+
+static bool is_text_or_json(const char *text)
+{
+    return strcmp(text, "text") == 0 || strcmp(text, "json") == 0;
 }
 
 static bool is_header_text(const char *text)
@@ -88,6 +96,10 @@ const struct option settings_table[] = {
         "after SIGTERM, unfinished requests are cancelled when so long has passed"),
     INT(drain_grace_s, 0, 3600, "0",
         "after SIGTERM, so long /health/ready says 503 and all else is served, before it closes"),
+    TEXT(log_format, "text", is_text_or_json, "\"text\" or \"json\"",
+         "what lines of the log, on standard error, and of the access log look like"),
+    TEXT(access_log, "", NULL, NULL,
+         "file for one line of each reply; - is standard output, empty is none"),
     TEXT(cors_origin, "*", is_header_text, "printable ASCII text",
          "Access-Control-Allow-Origin of every reply; empty = no CORS headers"),
     {.key = NULL},
@@ -113,11 +125,25 @@ int settings_assign(struct settings *settings, const char *assignment, struct ac
     return 0;
 }
 
+static int check_access_log(const char *path, struct acre_err *err)
+{
+    const int fd =
+        path[0] && strcmp(path, "-") != 0
+            ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640)
+            : STDOUT_FILENO;
+
+    if (fd < 0)
+        return error_set(err, ACRE_EIO,
+                         "access_log: expected a file that can be written, found %s: %s", path,
+                         strerror(errno));
+    if (fd != STDOUT_FILENO)
+        close(fd);
+    return 0;
+}
+
 int settings_check(const struct settings *settings, struct acre_err *err)
 {
-    (void)settings;
-    (void)err;
-    return 0;
+    return check_access_log(settings->access_log, err);
 }
 
 void settings_keep_fixed(struct settings *fresh, const struct settings *running)

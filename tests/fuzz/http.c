@@ -53,11 +53,10 @@ static void on_give_up(void *user, enum http_give_up why)
 
 static size_t n_replied;
 
-static void on_replied(void *user, void *label, int status, double seconds)
+static void on_replied(void *user, const struct http_record *record)
 {
     (void)user;
-    (void)label;
-    if (status < 200 || !(seconds >= 0))
+    if (record->status < 200 || !(record->seconds >= 0) || !record->identity->id[0])
         abort();
     n_replied++;
 }
