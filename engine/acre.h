@@ -69,8 +69,8 @@ typedef void acre_log_fn(void *user, enum acre_log_level level, const char *line
 /* The largest values of the options below. */
 enum { ACRE_MAX_THREADS = 1024, ACRE_MAX_BATCH_SIZE = 1024, ACRE_MAX_BEAM_SIZE = 64 };
 
-/* What this build takes, for people; and whether a name is among it. */
-#define ACRE_DEVICES "auto or cpu"
+/* What these options take, for people; and whether a name is among it. */
+#define ACRE_DEVICES "auto, cpu, cuda or cuda:N"
 #define ACRE_COMPUTE_TYPES "auto, f32, bf16 or int8"
 bool acre_has_device(const char *name);
 bool acre_has_compute_type(const char *name);

@@ -140,8 +140,13 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
                      struct acre_err *err)
 {
     struct device *device;
-    int status = device_open(options->device ? options->device : "auto", &device, err);
-    return status != 0 ? status : engine_open_on(device, options, engine, err);
+    struct acre_err why = {0, ""};
+    int status = device_open(options->device ? options->device : "auto", &device, &why);
+    if (status != 0)
+        return err_set(err, status, "%s", why.text);
+    if (why.text[0])
+        say(options, "device: auto: no GPU: %s", why.text);
+    return engine_open_on(device, options, engine, err);
 }
 
 static void model_close(struct acre_model *model)

@@ -136,6 +136,11 @@ int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)
     return 0;
 }
 
+void mem_note(ptrdiff_t bytes)
+{
+    held += (size_t)bytes;
+}
+
 size_t mem_held(void)
 {
     return held;

@@ -44,6 +44,9 @@ int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)
  * holds is how much more this is after opening it than before. */
 size_t mem_held(void);
 
+/* Counts memory of a device, taken elsewhere, as held by this thread; negative: given back. */
+void mem_note(ptrdiff_t bytes);
+
 /* Tests: after n more allocations every further one fails; -1 = never. */
 void mem_fail_after(long n);
 /* Tests: allocations since the process began. */

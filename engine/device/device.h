@@ -65,6 +65,12 @@ struct attention {
     const struct area_key *key; /* borrowed; NULL: mean keys */
 };
 
+/* Whether the scores identity serves it, so that no area has a vector of its own. */
+static inline bool attention_is_plain(const struct attention *attention)
+{
+    return !attention->key && area_is_plain(&attention->area);
+}
+
 /* ---- What passes work on --------------------------------------------------------------------- */
 
 struct stream_limits {
@@ -72,6 +78,8 @@ struct stream_limits {
     size_t max_head_width; /* D */
     size_t max_width;      /* largest K of the weights */
     size_t max_planes;     /* most sizes of areas of one attention, at least 1 */
+    size_t max_rows;       /* of a pass */
+    bool has_areas;        /* some attention works on areas one by one */
 };
 
 /* All that it points to must live as long as the store. */
@@ -270,8 +278,9 @@ struct device {
     int runs_ahead;   /* steps that may be under way while the host plans the next one */
 };
 
-/* Whether this build has it: one of ACRE_DEVICES. */
+/* Whether it is one of ACRE_DEVICES. */
 bool device_is_known(const char *name);
+/* Of "auto" also a success is explained: err says why it is no GPU. */
 int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
 
@@ -281,7 +290,8 @@ int device_bind_weight(struct device *device, enum compute_type type,
                        const struct weight_part *parts, size_t n_parts, const char *name,
                        struct weight **weight, struct acre_err *err);
 
-/* The CPU backend; device_open() chooses. */
+/* The backends; device_open() chooses. */
 int device_cpu_open(enum cpu_level level, struct device **device, struct acre_err *err);
+int device_cuda_open(int ordinal, struct device **device, struct acre_err *err);
 
 #endif

@@ -1,23 +1,61 @@
 #include "device/device.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/error.h"
 
+enum { MAX_ORDINAL = 99 };
+
+/* The number of "cuda" or "cuda:N"; -1 of anything else. */
+static int cuda_ordinal(const char *name)
+{
+    char *end;
+    if (strncmp(name, "cuda", 4) != 0)
+        return -1;
+    if (name[4] == '\0')
+        return 0;
+    if (name[4] != ':' || !isdigit((unsigned char)name[5]))
+        return -1;
+    long ordinal = strtol(name + 5, &end, 10);
+    return *end == '\0' && ordinal <= MAX_ORDINAL ? (int)ordinal : -1;
+}
+
 bool device_is_known(const char *name)
 {
-    return strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0;
+    return strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0 || cuda_ordinal(name) >= 0;
+}
+
+static int open_cpu(struct device **device, struct acre_err *err)
+{
+    enum cpu_level level;
+    int status = cpu_detect(&level, err);
+    return status != 0 ? status : device_cpu_open(level, device, err);
+}
+
+static int open_any(struct device **device, struct acre_err *err)
+{
+    struct acre_err why;
+    if (device_cuda_open(0, device, &why) == 0) {
+        err_set(err, 0, "%s", "");
+        return 0;
+    }
+    int status = open_cpu(device, err);
+    return status != 0 ? status : err_set(err, 0, "%s", why.text);
 }
 
 int device_open(const char *name, struct device **device, struct acre_err *err)
 {
-    enum cpu_level level;
     if (!device_is_known(name))
-        return err_set(err, ACRE_EUNSUPPORTED,
-                       "device: expected " ACRE_DEVICES " in this build, found \"%s\"", name);
-    int status = cpu_detect(&level, err);
-    return status != 0 ? status : device_cpu_open(level, device, err);
+        return err_set(err, ACRE_EUNSUPPORTED, "device: expected " ACRE_DEVICES ", found \"%s\"",
+                       name);
+    if (strcmp(name, "auto") == 0)
+        return open_any(device, err);
+    if (strcmp(name, "cpu") == 0)
+        return open_cpu(device, err);
+    return device_cuda_open(cuda_ordinal(name), device, err);
 }
 
 int device_bind_weight(struct device *device, enum compute_type type,
@@ -29,7 +67,10 @@ int device_bind_weight(struct device *device, enum compute_type type,
         return err_set(err, ACRE_EOPTION,
                        "%s: expected at most %d columns for products in int8, found %zu", name,
                        COMPUTE_MAX_INT8_K, k);
-    if (device->ops->weight_open(device, type, parts, n_parts, weight) != 0)
+    int status = device->ops->weight_open(device, type, parts, n_parts, weight);
+    if (status == ACRE_EDEVICE)
+        return err_set(err, status, "%s: the device was lost while the weights went there", name);
+    if (status != 0)
         return err_set(err, ACRE_ENOMEM, "%s: no memory for the packed weights", name);
     return 0;
 }

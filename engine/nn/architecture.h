@@ -28,8 +28,8 @@ enum { NETWORK_BUFFERS = 5 };
 /* What a worker must have to run it. Pointers live as long as the network. */
 struct network_needs {
     size_t widths[NETWORK_BUFFERS]; /* of its buffers; 0: it has no more */
-    struct stream_limits stream;
-    size_t n_layers; /* these and what follows as in struct store_shape */
+    struct stream_limits stream;    /* but max_rows, which the workspace knows */
+    size_t n_layers;                /* these and what follows as in struct store_shape */
     const struct attention *const *self, *const *cross;
     size_t n_states, state_width;
     size_t first_aligned, n_aligned;

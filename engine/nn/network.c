@@ -80,6 +80,7 @@ int workspace_open(const struct network *network, const struct workspace_limits 
     struct network_needs needs;
     *workspace = (struct workspace){.network = network, .max_rows = max_rows(network, limits)};
     network->architecture->needs(network, &needs);
+    needs.stream.max_rows = workspace->max_rows;
     struct store_shape shape = {
         .n_slots = limits->n_slots,
         .max_beam = limits->max_beam,

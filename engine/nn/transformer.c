@@ -177,6 +177,7 @@ static void widen_limits(const struct attention *attention, struct stream_limits
         limits->max_head_width = attention->head_width;
     if (planes > limits->max_planes)
         limits->max_planes = planes;
+    limits->has_areas |= !attention_is_plain(attention);
 }
 
 enum buffers { HIDDEN, JOINED, CONTEXT, INNER }; /* [R,C], [R,3C], [R,C], [R,F] */

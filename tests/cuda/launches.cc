@@ -62,7 +62,8 @@ static void launch_attention(size_t shared_bytes)
 static void launch_areas()
 {
     static const int32_t word = 0;
-    area_rows sentences = {&word, &word, &word, &word, nullptr, nullptr, nullptr, 0}, step = {};
+    area_rows sentences = {&word, &word, &word, &word, nullptr, nullptr, nullptr, 0, nullptr},
+              step = {};
     area_shape shape = {WIDTH, 1, 1, H, D};
     attend_areas_task attend = {};
     integral_launch(nullptr, {sentences, shape, nullptr, NUMBER_F16, C, nullptr, nullptr}, 1,

@@ -43,12 +43,28 @@ $B/tests/cuda/test_$1: $(CUDA_KERNELS:%=$B/tests/cuda/$1/%.o) \
 endef
 $(foreach build,$(CUDA_BUILDS),$(eval $(call cuda_rules,$(build))))
 
+# ---- The whole program on the emulator: `--device cuda` is the backend, linked in -------------
+
+EMULATOR := $(addprefix tests/cuda/,emulate.cc fibre.cc matrices.cc memory.cc runtime.cc)
+BACKEND := $(wildcard engine/device/cuda/*.cu)
+EMULATED_OBJ := $(BACKEND:%=$B/tests/cuda/plain/%.o) $(EMULATOR:%=$B/tests/cuda/plain/%.o)
+
+.PHONY: emulated
+emulated: ## build build/emulated/acre, whose `--device cuda` is the CUDA backend on an emulator
+	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
+	@$(MAKE) --no-print-directory $B/emulated/acre
+
+$B/emulated/acre: $(SERVER_OBJ) $(EMULATED_OBJ) $B/libacre.a
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CXX) -no-pie $(LDFLAGS) -o $@ $^ $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
+
 # ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
 
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
 CUDA_ARCHS ?= 75 80 90 100 120
 CUDA_REPORTS := $(foreach arch,$(CUDA_ARCHS),$(patsubst engine/device/cuda/%.cu, \
-                  $B/cuda/%.sm_$(arch).ptxas,$(wildcard engine/device/cuda/*.cu)))
+                  $B/cuda/%.sm_$(arch).ptxas,$(shell grep -l __global__ engine/device/cuda/*.cu)))
 CUDA_GATE := tests/cuda/gate.py $(ARGS) $B/tests/cuda/test_plain tests/cuda/limits.txt
 
 define report_rule

@@ -253,6 +253,14 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
     return finish(device >= 0 && device < machine.n_devices ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
+{
+    guard g(lock);
+    *properties = {};
+    strcpy(properties->name, "emulated GPU");
+    return finish(device >= 0 && device < machine.n_devices ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     guard g(lock);

@@ -41,7 +41,7 @@ struct device_rows {
     }
     area_rows rows() const
     {
-        return {n_rows, of_row, first, n_sentences, nullptr, nullptr, nullptr, 0};
+        return {n_rows, of_row, first, n_sentences, nullptr, nullptr, nullptr, 0, nullptr};
     }
 };
 } // namespace
@@ -525,7 +525,8 @@ static void test_steps(void **)
         device_array<float> x(s.x), values(a.values), query(a.query);
         for (int m = 0; m < n; m++) {
             lengths.put(std::vector<int32_t>(1, m + 1));
-            area_rows rows = {n_rows, nullptr, nullptr, nullptr, paths, lengths, path_rows, n};
+            area_rows rows = {n_rows,  nullptr,   nullptr, nullptr, paths,
+                              lengths, path_rows, n,       nullptr};
             prepare(step, f, rows, x + m * c, values + m * c, &work, (size_t)cache_rows, 1);
             attend_areas_task task = task_of(step, rows, work, (size_t)cache_rows);
             task.max_length = n;

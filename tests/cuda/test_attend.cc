@@ -19,17 +19,17 @@ namespace
 /* How attention is computed. */
 struct mode {
     enum number_type type;
-    int n_heads, width, area_width; /* H, Dp, A */
+    int n_heads, width, area_width; /* H, D, A */
     bool is_mean, is_causal;
     float spread;
 };
 
 /* Items of one head, and who attends to them. */
 struct items {
-    std::vector<float> keys, values; /* [L][Dp] */
+    std::vector<float> keys, values; /* [L][D] */
 };
 
-/* Sentences with their queries, keys and values: rows of [3][H][Dp]. */
+/* Sentences with their queries, keys and values: rows of [3][H][D]. */
 struct sentences {
     struct mode mode;
     std::vector<int32_t> first; /* [B + 1] */
@@ -69,13 +69,13 @@ static std::vector<float> random_typed(const mode &mode, size_t n, float spread)
 
 static mode random_mode(enum number_type type, int i)
 {
-    const int widths[] = {32, 64, 128};
+    const int widths[] = {32, 64, 128, random_int(1, 31), random_int(33, 63), 12, 18, 200};
     const float spreads[] = {0.3f, 0.05f, 1.0f};
-    return {type,       random_int(1, 3), widths[i % 3],     random_int(1, 5),
+    return {type,       random_int(1, 3), widths[i % 8],     random_int(1, 5),
             i % 4 == 1, i % 2 == 0,       spreads[i / 3 % 3]};
 }
 
-/* What one query gets, [Dp], of the first `seen` items. */
+/* What one query gets, [D], of the first `seen` items. */
 static std::vector<double> attend(const mode &mode, const items &items, const float *query,
                                   int seen)
 {
@@ -109,7 +109,7 @@ static sentences make_sentences(const mode &mode, int n, int longest)
     return s;
 }
 
-/* Sentences b ... b + n - 1, alone in their batch: contexts [R][H][Dp]. */
+/* Sentences b ... b + n - 1, alone in their batch: contexts [R][H][D]. */
 static std::vector<float> run_sentences(const sentences &s, int b, int n, size_t shared_bytes)
 {
     int begin = s.first[(size_t)b], c = s.mode.n_heads * s.mode.width, longest = 0;
@@ -259,7 +259,7 @@ namespace
 struct step {
     struct mode mode;
     int m, longest;
-    std::vector<float> qkv, cache;       /* [R][3][H][Dp], [numbers][2][H][Dp] */
+    std::vector<float> qkv, cache;       /* [R][3][H][D], [numbers][2][H][D] */
     std::vector<int32_t> paths, lengths; /* [R][longest], [R] */
 };
 } // namespace
@@ -389,7 +389,7 @@ struct memory {
     struct mode mode;
     sentences items;             /* the queries in it are not used */
     std::vector<int32_t> groups; /* [n][3]: slot, first row, rows */
-    std::vector<float> query;    /* [R][H][Dp] */
+    std::vector<float> query;    /* [R][H][D] */
     int most_rows;
 };
 } // namespace
@@ -447,7 +447,8 @@ static std::vector<float> run_memory(const memory &m, int g, int n)
     device_array<int32_t> first(m.items.first), n_rows(std::vector<int32_t>(1, rows));
     device_array<int32_t> n_groups(std::vector<int32_t>(1, n));
     store_memory_launch(test_stream(), m.mode.type,
-                        {keys_values.at, kept.at, 2 * c, slot, d_of_row, first, d_slots, n_rows},
+                        {keys_values.at, keys_values.at + (size_t)c * number, c, 2 * c, 2 * c,
+                         kept.at, slot, d_of_row, first, d_slots, n_rows},
                         rows + 2);
     attend_task task = {};
     task.items_of = ITEMS_OF_MEMORY;

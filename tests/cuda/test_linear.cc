@@ -19,7 +19,7 @@ struct problem {
     enum number_type type;
     enum activation activation;
     enum number_type y_type;
-    bool has_residual;
+    bool has_residual, has_narrow;
     std::vector<float> x, w, bias, residual; /* [M,K], [N,K], [N], [M,Np] */
 };
 } // namespace
@@ -35,7 +35,7 @@ static std::vector<float> rounded(enum number_type type, const std::vector<float
 
 static problem make_problem(enum number_type type, int m, int n, int k)
 {
-    problem p = {m, n, k, type, ACTIVATION_NONE, NUMBER_F32, false, {}, {}, {}, {}};
+    problem p = {m, n, k, type, ACTIVATION_NONE, NUMBER_F32, false, false, {}, {}, {}, {}};
     p.x = rounded(type, random_numbers((size_t)(m * k), 1));
     p.w = rounded(type, random_numbers((size_t)(n * k), 1 / sqrtf((float)k)));
     p.bias = random_numbers((size_t)n, 1);
@@ -108,10 +108,13 @@ static std::vector<float> run(const problem &p, int first, int m, int tile, size
                         {floats, (int8_t *)d_x.at, d_x_scales, n_rows, p.k, depth, p.k}, max_rows);
         test_wait();
     }
+    device_array<f16> rounded((size_t)m * (size_t)np);
+    f16 *also = p.has_narrow ? rounded.at : nullptr;
     linear_task task = {d_x.at,      d_w.at,     d_bias,
                         d_x_scales,  d_w_scales, p.has_residual ? d_residual.at : nullptr,
-                        y.at,        n_rows,     np,
-                        depth,       np,         p.y_type,
+                        y.at,        also,       n_rows,
+                        np,          depth,      depth,
+                        np,          p.y_type,   NUMBER_F16,
                         p.activation};
     linear_launch(test_stream(), p.type, task, max_rows + 150, tile, shared_bytes);
     test_wait();
@@ -124,6 +127,8 @@ static std::vector<float> run(const problem &p, int first, int m, int tile, size
             result[i] = p.y_type == NUMBER_F16 ? widen(((const f16 *)bytes.data())[i])
                                                : widen(((const bf16 *)bytes.data())[i]);
     }
+    if (p.has_narrow && p.y_type == NUMBER_F32)
+        assert_true(widened(rounded.get()) == widened(narrowed<f16>(result)));
     return result;
 }
 
@@ -163,6 +168,7 @@ static void test_against_double(void **)
                 make_problem(type, random_int(1, 40), random_int(1, 70), random_int(1, 300));
             p.activation = (enum activation)(i % 4);
             p.has_residual = i % 3 == 1;
+            p.has_narrow = i % 2 == 1;
             const int tiles[] = {16, 32, 64, 128};
             std::vector<float> y = run(p, 0, p.m, tiles[i % 4], AMPLE);
             check_near("product", distance(y, expected(p)), bounds[type]);

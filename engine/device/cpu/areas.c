@@ -10,11 +10,6 @@
 #include "device/cpu/area_keys.h"
 #include "kernels/areas.h"
 
-bool cpu_is_plain(const struct attention *attention)
-{
-    return !attention->key && area_is_plain(&attention->area);
-}
-
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
 size_t cpu_key_planes(const struct attention *attention)

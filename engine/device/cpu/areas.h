@@ -7,9 +7,6 @@
 
 #include "device/cpu/products.h"
 
-/* Whether the scores identity serves the attention, so that nothing of this is needed. */
-bool cpu_is_plain(const struct attention *attention);
-
 /* Planes of keys that areas have of their own (mean keys live in the items' scores), and of values;
  * or 0. */
 size_t cpu_key_planes(const struct attention *attention);

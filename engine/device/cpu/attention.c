@@ -16,7 +16,7 @@ static void attend_head(struct stream *stream, const struct attention *attention
                         float *context, size_t context_stride)
 {
     size_t d = attention->head_width, length = memory->length, lp = kernel_padded(length);
-    if (!cpu_is_plain(attention)) {
+    if (!attention_is_plain(attention)) {
         cpu_areas_attend(stream, attention, queries, memory, context, context_stride);
         return;
     }
@@ -77,7 +77,7 @@ void cpu_attend(struct stream *stream, const struct attention *attention, bool c
 /* A cache row is the keys of all heads, then the values, each head padded with zeros. */
 size_t cpu_cache_row_floats(const struct attention *attention)
 {
-    if (!cpu_is_plain(attention))
+    if (!attention_is_plain(attention))
         return cpu_areas_cache_row_floats(attention);
     return 2 * attention->n_heads * kernel_cache_floats(attention->type, attention->head_width);
 }
@@ -148,7 +148,7 @@ void cpu_attend_step(struct stream *stream, const struct attention *attention,
     size_t c = attention->n_heads * attention->head_width;
     for (size_t r = 0; r < rows->n_rows; r++) {
         size_t length = (size_t)rows->lengths[r];
-        if (cpu_is_plain(attention))
+        if (attention_is_plain(attention))
             attend_step_row(stream, attention, rows, r, cache, qkv + r * 3 * c, context + r * c);
         else
             cpu_areas_attend_step(stream, attention, rows->paths[r], length, cache, qkv + r * 3 * c,

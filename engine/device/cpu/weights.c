@@ -1,10 +1,8 @@
 /* The CPU backend's weights: quantised and packed once, when a model is loaded. */
 #include "device/cpu/weights.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/mem.h"
+#include "device/positions.h"
 
 void cpu_weight_close(struct weight *weight)
 {
@@ -146,26 +144,6 @@ void cpu_embedding_close(struct embedding *embedding)
     mem_free(embedding);
 }
 
-/* Column c of the sines has the angle position / 10000^(2c / C), and so has the cosine C/2 on. Each
- * position is the one before it, rotated by the frequency: calls of sin() for all of them would be
- * a tenth of the time in which a server gets ready. */
-static void fill_positions(size_t n_positions, size_t c, float *out)
-{
-    size_t n_sines = (c + 1) / 2;
-    for (size_t i = 0; i < n_sines; i++) {
-        double frequency = pow(10000.0, -2.0 * (double)i / (double)c);
-        double step_sine = sin(frequency), step_cosine = cos(frequency), sine = 0.0, cosine = 1.0;
-        for (float *row = out; row < out + n_positions * c; row += c) {
-            row[i] = (float)sine;
-            if (n_sines + i < c)
-                row[n_sines + i] = (float)cosine;
-            double rotated = sine * step_cosine + cosine * step_sine;
-            cosine = cosine * step_cosine - sine * step_sine;
-            sine = rotated;
-        }
-    }
-}
-
 int cpu_embedding_open(struct device *device, const struct tensor *table, float scale,
                        size_t n_positions, struct embedding **out)
 {
@@ -185,7 +163,7 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
         return ACRE_ENOMEM;
     }
     if (n_positions > 0)
-        fill_positions(n_positions, c, embedding->positions);
+        positions_fill(n_positions, c, embedding->positions);
     *out = embedding;
     return 0;
 }

@@ -45,6 +45,7 @@ __global__ static void __launch_bounds__(IMAGE_THREADS, 1) integrate(integral_ta
         return;
     int first = task.rows.first[sentence], length = task.rows.first[sentence + 1] - first;
     int columns = columns_of(task.shape, length);
+    int kept = task.rows.bases ? task.rows.bases[sentence] : first;
     int across = (columns + AREA_BLOCK - 1) / AREA_BLOCK;
     int first_y = (int)blockIdx.x / across * AREA_BLOCK;
     int first_x = (int)blockIdx.x % across * AREA_BLOCK;
@@ -54,8 +55,9 @@ __global__ static void __launch_bounds__(IMAGE_THREADS, 1) integrate(integral_ta
     for (int y = first_y; y < first_y + AREA_BLOCK && y * columns < length; y++) {
         float row = 0.0f, squares = 0.0f;
         for (int x = first_x; x < first_x + AREA_BLOCK && x < columns; x++) {
-            int item = first + y * columns + x;
-            image.add((size_t)item, item, y > first_y ? item - columns : -1, &row, &squares);
+            int item = y * columns + x;
+            image.add((size_t)(first + item), kept + item, y > first_y ? kept + item - columns : -1,
+                      &row, &squares);
         }
     }
 }

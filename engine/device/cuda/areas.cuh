@@ -21,10 +21,11 @@ GPU_CODE item_view view_of(const area_rows &rows, int row)
     item_view view;
     if (rows.sentences) {
         int sentence = rows.sentences[row];
+        int first = rows.first[sentence];
         view.path = nullptr;
-        view.first = rows.first[sentence];
-        view.length = rows.first[sentence + 1] - view.first;
-        view.last = row - view.first;
+        view.first = rows.bases ? rows.bases[sentence] : first;
+        view.length = rows.first[sentence + 1] - first;
+        view.last = row - first;
     } else {
         int path = rows.path_rows ? rows.path_rows[row] : row;
         view.path = rows.paths + (size_t)path * (size_t)rows.path_stride;

@@ -24,6 +24,8 @@ struct area_rows {
     const int32_t *paths, *lengths; /* a step: rows of path_stride, [R] */
     const int32_t *path_rows;       /* [R]: the row's path; NULL: its own number */
     int path_stride;
+    const int32_t *bases; /* whole sentences: [sentences]: the row that keeps item 0 of each; NULL:
+                           * its first row */
 };
 
 /* Sizes of areas, and of rows. */

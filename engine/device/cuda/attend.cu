@@ -7,11 +7,6 @@
 
 enum { ROW_WARPS = 4, ROW_THREADS = 32 * ROW_WARPS, MEMORY_QUERIES = 4 };
 
-int head_width(int d)
-{
-    return d <= 32 ? 32 : d <= 64 ? 64 : (d + 127) / 128 * 128;
-}
-
 /* ---- Places ---------------------------------------------------------------------------------- */
 
 /* The items of a block, for one head. */
@@ -117,6 +112,37 @@ template <int D, int Q> struct rows_shared {
     }
 };
 
+/* ---- Heads of any width ------------------------------------------------------------------------
+ *
+ * Widths of which a warp reads whole pieces are HEAD_WIDTHS; ANY other is read and written number
+ * by number, in chunks of 32. */
+
+template <bool ANY, class T> GPU_CODE numbers<T> load_part(const T *head, int part, int width)
+{
+    numbers<T> piece = {};
+    if constexpr (ANY) {
+#pragma unroll
+        for (int i = 0; i < numbers<T>::N; i++)
+            piece.x[i] = part + i < width ? widen(head[part + i]) : 0.0f;
+    } else {
+        piece.load(head + part);
+    }
+    return piece;
+}
+
+template <bool ANY, class T>
+GPU_CODE void store_part(const numbers<T> &piece, T *head, int part, int width)
+{
+    if constexpr (ANY) {
+#pragma unroll
+        for (int i = 0; i < numbers<T>::N; i++)
+            if (part + i < width)
+                head[part + i] = narrow<T>(piece.x[i]);
+    } else {
+        piece.store(head + part);
+    }
+}
+
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
 /* How lanes share the numbers of an item: LANES read one together, 16 bytes each. */
@@ -138,23 +164,22 @@ template <class T, int D> struct sharing {
 };
 
 /* The new item of a step, as later steps will read it. */
-template <class T>
-GPU_CODE numbers<T> store_new(const attend_task &task, const item_rows<T> &items, int at_number,
+template <class T, bool ANY>
+GPU_CODE numbers<T> store_new(const attend_task &task, const item_rows<T> &items, int part,
                               size_t at)
 {
     size_t heads = (size_t)(task.n_heads * task.head_width);
     const T *query = (const T *)task.query + (size_t)items.first_row * (size_t)task.query_stride +
-                     (int)blockIdx.y * task.head_width + at_number;
-    numbers<T> key, value;
-    key.load(query + heads);
-    value.load(query + 2 * heads);
-    key.store(items.keys + at + at_number);
-    value.store(items.values + at + at_number);
+                     (int)blockIdx.y * task.head_width;
+    numbers<T> key = load_part<ANY>(query + heads, part, task.head_width);
+    numbers<T> value = load_part<ANY>(query + 2 * heads, part, task.head_width);
+    store_part<ANY>(key, items.keys + at, part, task.head_width);
+    store_part<ANY>(value, items.values + at, part, task.head_width);
     return key;
 }
 
 /* Adds to the scores what the numbers first ... first + D - 1 of all items and queries give. */
-template <class T, int D, int Q>
+template <class T, int D, int Q, bool ANY>
 GPU_CODE void add_scores(const attend_task &task, const item_rows<T> &items, int first,
                          const rows_shared<D, Q> &shared)
 {
@@ -164,9 +189,10 @@ GPU_CODE void add_scores(const attend_task &task, const item_rows<T> &items, int
 #pragma unroll
     for (int q = 0; q < Q; q++)
         if (q < items.n_rows)
-            query[q].load((const T *)task.query +
-                          (size_t)(items.first_row + q) * (size_t)task.query_stride +
-                          (int)blockIdx.y * task.head_width + first + share.part);
+            query[q] = load_part<ANY>(
+                (const T *)task.query + (size_t)(items.first_row + q) * (size_t)task.query_stride +
+                    (int)blockIdx.y * task.head_width,
+                first + share.part, task.head_width);
     for (int start = share.warp * how::ITEMS; start < items.length;
          start += ROW_WARPS * how::ITEMS) {
         int m = start + share.item;
@@ -175,9 +201,9 @@ GPU_CODE void add_scores(const attend_task &task, const item_rows<T> &items, int
             size_t at = items.at(m);
             numbers<T> key;
             if (task.items_of == ITEMS_OF_STEP && m == items.length - 1)
-                key = store_new<T>(task, items, first + share.part, at);
+                key = store_new<T, ANY>(task, items, first + share.part, at);
             else
-                key.load(items.keys + at + first + share.part);
+                key = load_part<ANY>(items.keys + at, first + share.part, task.head_width);
 #pragma unroll
             for (int q = 0; q < Q; q++)
 #pragma unroll
@@ -312,11 +338,35 @@ GPU_CODE void cover_rows(const attend_task &task, const item_rows<T> &items,
     }
 }
 
+/* What the weights of a query's areas sum up to; `totals` is its entry of the first warp. */
+template <int Q> GPU_CODE float total_of(const float *totals)
+{
+    return (totals[0] + totals[Q]) + (totals[2 * Q] + totals[3 * Q]);
+}
+
+/* Tells what every item weighs, of slots that want to know. */
+template <class T, int D, int Q>
+GPU_CODE void put_looks(const attend_task &task, const item_rows<T> &items,
+                        const rows_shared<D, Q> &shared)
+{
+    int slot = task.slots[3 * blockIdx.x];
+    if (!task.looks.is_wanted[slot])
+        return;
+    float *looks = task.looks.weights + (size_t)blockIdx.y * task.looks.head_stride;
+    for (int q = 0; q < items.n_rows; q++) {
+        float total = total_of<Q>(shared.totals + q);
+        float *row = looks + (size_t)(items.first_row + q) * (size_t)task.looks.stride;
+        for (int m = (int)threadIdx.x; m < items.length; m += ROW_THREADS)
+            row[m] = shared.coverage(q)[m] / total;
+    }
+}
+
 /* ---- Context --------------------------------------------------------------------------------- */
 
 /* The numbers first ... first + D - 1 of the contexts, as parts of each warp. */
-template <class T, int D, int Q>
-GPU_CODE void add_values(const item_rows<T> &items, int first, const rows_shared<D, Q> &shared)
+template <class T, int D, int Q, bool ANY>
+GPU_CODE void add_values(const item_rows<T> &items, int first, int width,
+                         const rows_shared<D, Q> &shared)
 {
     typedef sharing<T, D> how;
     how share;
@@ -326,8 +376,7 @@ GPU_CODE void add_values(const item_rows<T> &items, int first, const rows_shared
         int m = start + share.item;
         if (m >= items.length)
             continue;
-        numbers<T> value;
-        value.load(items.values + items.at(m) + first + share.part);
+        numbers<T> value = load_part<ANY>(items.values + items.at(m), first + share.part, width);
 #pragma unroll
         for (int q = 0; q < Q; q++) {
             float coverage = q < items.n_rows ? shared.coverage(q)[m] : 0.0f;
@@ -348,21 +397,23 @@ GPU_CODE void add_values(const item_rows<T> &items, int first, const rows_shared
         }
 }
 
-template <class T, int D, int Q>
+template <class T, int D, int Q, bool ANY>
 GPU_CODE void put_context(const attend_task &task, const item_rows<T> &items, int first,
                           const rows_shared<D, Q> &shared)
 {
     for (int i = (int)threadIdx.x; i < items.n_rows * D; i += ROW_THREADS) {
+        if (ANY && first + i % D >= task.head_width)
+            continue;
         const float *part = shared.parts + i, *totals = shared.totals + i / D;
         float sum = (part[0] + part[Q * D]) + (part[2 * Q * D] + part[3 * Q * D]);
-        float total = (totals[0] + totals[Q]) + (totals[2 * Q] + totals[3 * Q]);
+        float total = total_of<Q>(totals);
         size_t row = (size_t)(items.first_row + i / D) * (size_t)task.context_stride;
         ((T *)task.context)[row + (size_t)((int)blockIdx.y * task.head_width + first + i % D)] =
             narrow<T>(sum / total);
     }
 }
 
-template <class T, int D, int Q>
+template <class T, int D, int Q, bool ANY>
 __global__ static void __launch_bounds__(ROW_THREADS, Q > 1 ? 4 : 8) attend_rows(attend_task task)
 {
     item_rows<T> items = items_of_block<T, Q>(task);
@@ -371,14 +422,16 @@ __global__ static void __launch_bounds__(ROW_THREADS, Q > 1 ? 4 : 8) attend_rows
     rows_shared<D, Q> shared;
     shared.place(gpu_shared(), task.max_length, task.area_width);
     for (int first = 0; first < task.head_width; first += D)
-        add_scores<T, D, Q>(task, items, first, shared);
+        add_scores<T, D, Q, ANY>(task, items, first, shared);
     __syncthreads();
     cover_rows<T, D, Q>(task, items, shared);
     for (int first = 0; first < task.head_width; first += D) {
         __syncthreads(); /* the coverage is there; the parts have been read */
-        add_values<T, D, Q>(items, first, shared);
+        if (Q > 1 && first == 0 && task.looks.weights)
+            put_looks<T, D, Q>(task, items, shared);
+        add_values<T, D, Q, ANY>(items, first, task.head_width, shared);
         __syncthreads();
-        put_context<T, D, Q>(task, items, first, shared);
+        put_context<T, D, Q, ANY>(task, items, first, shared);
     }
 }
 
@@ -393,33 +446,37 @@ __global__ static void __launch_bounds__(STORE_THREADS, 1) store_memory(store_ta
     if (row >= *task.n_rows)
         return;
     int sentence = task.sentences[row], m = row - task.first[sentence];
-    size_t numbers_of_row = (size_t)task.row_numbers;
-    const words4 *from = (const words4 *)((const T *)task.keys_values + row * numbers_of_row);
-    words4 *to = (words4 *)((T *)task.memory + (size_t)task.slots[sentence] * task.slot_stride +
-                            m * numbers_of_row);
-    for (int i = (int)threadIdx.x; i < task.row_numbers * (int)sizeof(T) / 16; i += STORE_THREADS)
-        to[i] = from[i];
+    const T *keys = (const T *)task.keys + (size_t)row * (size_t)task.key_stride;
+    const T *values = (const T *)task.values + (size_t)row * (size_t)task.value_stride;
+    T *to = (T *)task.memory + (size_t)task.slots[sentence] * task.slot_stride +
+            (size_t)(2 * m * task.c);
+    for (int i = (int)threadIdx.x; i < task.c; i += STORE_THREADS) {
+        to[i] = keys[i];
+        to[task.c + i] = values[i];
+    }
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-template <class T, int D, int Q>
+template <class T, int D, int Q, bool ANY>
 static void launch_width(cudaStream_t stream, const attend_task &task, dim3 grid)
 {
     rows_shared<D, Q> shared;
     size_t bytes = shared.place(nullptr, task.max_length, task.area_width);
-    gpu_launch(stream, attend_rows<T, D, Q>, grid, ROW_THREADS, bytes, task);
+    gpu_launch(stream, attend_rows<T, D, Q, ANY>, grid, ROW_THREADS, bytes, task);
 }
 
 template <class T, int Q>
 static void launch_type(cudaStream_t stream, const attend_task &task, dim3 grid)
 {
     if (task.head_width == 32)
-        launch_width<T, 32, Q>(stream, task, grid);
+        launch_width<T, 32, Q, false>(stream, task, grid);
     else if (task.head_width == 64)
-        launch_width<T, 64, Q>(stream, task, grid);
+        launch_width<T, 64, Q, false>(stream, task, grid);
+    else if (task.head_width % 128 == 0)
+        launch_width<T, 128, Q, false>(stream, task, grid);
     else
-        launch_width<T, 128, Q>(stream, task, grid);
+        launch_width<T, 32, Q, true>(stream, task, grid);
 }
 
 template <int Q>

@@ -2,22 +2,28 @@
  * at the cost of regular attention; width 1 is that.
  *
  * What a query gets depends on its items and on their number alone. Heads stand one behind the
- * other, each padded with zeros to HEAD_WIDTHS; queries are scaled. There are two ways to compute:
- * by rows, a block for a head of one query, or of a few that see the same items; and by tiles of 64
- * queries on tensor cores, for whole sentences.
+ * other; queries are scaled. Heads of 32, 64 or a multiple of 128 numbers are read in pieces of 16
+ * bytes, where rows begin at multiples of that; all others number by number. There are two ways to
+ * compute: by rows, a block for a head of one query, or of a few that see the same items; and by
+ * tiles of 64 queries on tensor cores, for whole sentences.
  */
 #ifndef DEVICE_CUDA_ATTEND_H
 #define DEVICE_CUDA_ATTEND_H
 
 #include "device/cuda/gpu.h"
 
-/* Dp of a head of d numbers: 32, 64, or a multiple of 128. */
-int head_width(int d);
-
 enum items_of {
     ITEMS_OF_STEP,     /* rows of a cache, found through the row's path; the last one is new */
     ITEMS_OF_SENTENCE, /* the rows of the query's own sentence */
     ITEMS_OF_MEMORY,   /* what a slot keeps of a sentence, for the rows of that slot */
+};
+
+/* What the items of a memory weigh, in every head, for whoever aligns source and target. */
+struct looks {
+    float *weights; /* [H][head_stride]: of every row, `stride` apart; NULL: nobody wants to know */
+    const int32_t *is_wanted; /* [slots]: whether it is told of this slot's rows */
+    int stride;
+    size_t head_stride;
 };
 
 /* Strides are in numbers of the type. */
@@ -27,13 +33,13 @@ struct attend_task {
                         * them, and of a sentence, too */
     void *context;     /* [R, context_stride] */
     int query_stride, context_stride;
-    int n_heads, head_width; /* H, Dp */
+    int n_heads, head_width; /* H, D */
     int area_width;          /* A */
     bool is_mean;            /* values of areas are means, not sums */
     int max_length;          /* no row has more items */
     const int32_t *n_rows;
 
-    void *items;        /* of a step and of a memory: [items][2][H][Dp], keys, then values */
+    void *items;        /* of a step and of a memory: [items][2][H][D], keys, then values */
     size_t slot_stride; /* of a memory: from slot to slot */
 
     const int32_t *paths;     /* of a step: rows of path_stride: the numbers of the items */
@@ -49,6 +55,7 @@ struct attend_task {
 
     const int32_t *slots; /* of a memory: [groups][3]: slot, its first row, its rows */
     const int32_t *n_groups;
+    struct looks looks; /* of a memory */
 };
 
 enum { ATTEND_TILE = 64 }; /* queries */
@@ -65,12 +72,11 @@ void attend_sentences_launch(cudaStream_t stream, enum number_type type, const a
 
 bool attend_has_tiles(enum number_type type, const attend_task &task, size_t shared_bytes);
 
-/* Keys and values of whole sentences into the memories of their slots: rows of keys_values are
- * [2][H][Dp], memories [slot][L][2][H][Dp]. */
+/* Keys and values of whole sentences into the memories of their slots, [slot][L][2][C]. */
 struct store_task {
-    const void *keys_values;
+    const void *keys, *values; /* [R, stride], C of each row */
+    int c, key_stride, value_stride;
     void *memory;
-    int row_numbers; /* 2 H Dp */
     size_t slot_stride;
     const int32_t *sentences, *first, *slots; /* [R], [sentences + 1], [sentences] */
     const int32_t *n_rows;

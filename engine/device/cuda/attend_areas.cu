@@ -233,6 +233,23 @@ GPU_CODE void put_context(const attend_areas_task &task, const areas_query &quer
     }
 }
 
+GPU_CODE void find_coverage(const attend_areas_task &task, const areas_query &query,
+                            const areas_shared &shared)
+{
+    for (int m = (int)threadIdx.x; m < query.view.length; m += THREADS)
+        shared.scores[m] = coverage_of(task, query, shared.logits, m);
+    __syncthreads();
+}
+
+GPU_CODE void put_looks(const attend_areas_task &task, const areas_query &query,
+                        const float *coverage, float total)
+{
+    float *looks = task.looks.weights + (size_t)blockIdx.y * task.looks.head_stride +
+                   (size_t)query.row * (size_t)task.looks.stride;
+    for (int m = (int)threadIdx.x; m < query.view.length; m += THREADS)
+        looks[m] = coverage[m] / total;
+}
+
 template <class T>
 __global__ static void __launch_bounds__(THREADS, 4) attend_areas(attend_areas_task task)
 {
@@ -247,14 +264,18 @@ __global__ static void __launch_bounds__(THREADS, 4) attend_areas(attend_areas_t
     else
         average_scores<T>(task, query, shared);
     float total = find_weights(task, planes_of(task.shape) * length, shared);
-    if (task.has_value_planes) {
+    bool is_told = task.looks.weights && task.looks.is_wanted[task.slots[query.row]];
+    if (task.weights && (int)blockIdx.y == task.weights_head && query.row == 0)
+        for (int i = (int)threadIdx.x; i < planes_of(task.shape) * length; i += THREADS)
+            task.weights[i] = shared.logits[i] / total;
+    if (is_told || !task.has_value_planes)
+        find_coverage(task, query, shared);
+    if (is_told)
+        put_looks(task, query, shared.scores, total);
+    if (task.has_value_planes)
         put_context<T>(task, query, shared.logits, planes_of(task.shape), total);
-        return;
-    }
-    for (int m = (int)threadIdx.x; m < length; m += THREADS)
-        shared.scores[m] = coverage_of(task, query, shared.logits, m);
-    __syncthreads();
-    put_context<T>(task, query, shared.scores, 1, total);
+    else
+        put_context<T>(task, query, shared.scores, 1, total);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */

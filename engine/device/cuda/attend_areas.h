@@ -10,6 +10,7 @@
 #define DEVICE_CUDA_ATTEND_AREAS_H
 
 #include "device/cuda/areas.h"
+#include "device/cuda/attend.h" /* struct looks */
 
 struct attend_areas_task {
     struct area_rows rows; /* of queries; of a memory: sentences and first are not used */
@@ -35,6 +36,11 @@ struct attend_areas_task {
     void *context; /* [R, context_stride] */
     int context_stride;
     int max_length;
+
+    struct looks looks; /* of a memory */
+    float *weights;     /* [planes][L]: of all areas, of head `weights_head` of row 0; NULL: nobody
+                         * wants     to know */
+    int weights_head;
 };
 
 /* Keys, values and context are of `type`. */

@@ -330,7 +330,8 @@ static int stages_for(const attend_task &task, size_t shared_bytes)
 
 bool attend_has_tiles(enum number_type type, const attend_task &task, size_t shared_bytes)
 {
-    return type != NUMBER_F32 && task.head_width <= 128 && task.area_width <= WIDEST_CHAIN &&
+    bool is_of_tiles = task.head_width == 32 || task.head_width == 64 || task.head_width == 128;
+    return type != NUMBER_F32 && is_of_tiles && task.area_width <= WIDEST_CHAIN &&
            stages_for(task, shared_bytes) > 0;
 }
 

@@ -239,6 +239,8 @@ template <class P>
 void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads,
                 size_t shared_bytes, const P &task)
 {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+        return; /* nothing to do, which CUDA has no launch for */
 #ifdef __CUDACC__
     if (shared_bytes > 48 * 1024) /* more must be asked for */
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -52,6 +52,8 @@ GPU_CODE void finish(const linear_task &task, float x, int row, int column)
     if (task.residual)
         x += task.residual[at];
     store_number(task.y, task.y_type, at, x);
+    if (task.narrow)
+        store_number(task.narrow, task.narrow_type, at, x);
 }
 
 GPU_CODE void finish_sum(const linear_task &task, float sum, int row, int column)
@@ -155,8 +157,9 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
     shared.place(gpu_shared());
     char *stages = shared.stages[0] + warp * (shared.stages[1] - shared.stages[0]);
     size_t row_bytes = (size_t)task.k * sizeof(T), slice_bytes = row_bytes / SLICES;
+    size_t x_bytes = (size_t)task.x_stride * sizeof(T);
     int n_steps = (int)(slice_bytes / STEP_BYTES);
-    const char *x = (const char *)task.x + (size_t)first_row * row_bytes + warp * slice_bytes;
+    const char *x = (const char *)task.x + (size_t)first_row * x_bytes + warp * slice_bytes;
     const char *w = (const char *)task.w + (size_t)first_column * row_bytes + warp * slice_bytes;
     sum sums[ROWS / 16][SLICE_COLUMNS / 8][4] = {};
 
@@ -164,7 +167,7 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
     for (int s = 0; s < STAGES - 1; s++) {
         char *stage = stages + s * memory::STAGE_BYTES;
         if (s < n_steps) {
-            fetch<ROWS, 32>(stage, x + s * STEP_BYTES, row_bytes, n_rows, lane);
+            fetch<ROWS, 32>(stage, x + s * STEP_BYTES, x_bytes, n_rows, lane);
             fetch<SLICE_COLUMNS, 32>(stage + memory::X_BYTES, w + s * STEP_BYTES, row_bytes,
                                      SLICE_COLUMNS, lane);
         }
@@ -176,7 +179,7 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
         int next = step + STAGES - 1;
         if (next < n_steps) {
             char *stage = stages + next % STAGES * memory::STAGE_BYTES;
-            fetch<ROWS, 32>(stage, x + next * STEP_BYTES, row_bytes, n_rows, lane);
+            fetch<ROWS, 32>(stage, x + next * STEP_BYTES, x_bytes, n_rows, lane);
             fetch<SLICE_COLUMNS, 32>(stage + memory::X_BYTES, w + next * STEP_BYTES, row_bytes,
                                      SLICE_COLUMNS, lane);
         }
@@ -245,16 +248,17 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
     memory shared;
     shared.place(gpu_shared());
     size_t row_bytes = (size_t)task.k * sizeof(T);
+    size_t x_bytes = (size_t)task.x_stride * sizeof(T);
     int n_steps = (int)(row_bytes / STEP_BYTES), slice_steps = n_steps / SLICES;
     int warp_row = warp / 2 * WARP_TILE, warp_column = warp % 2 * WARP_TILE;
-    const char *x = (const char *)task.x + (size_t)first_row * row_bytes;
+    const char *x = (const char *)task.x + (size_t)first_row * x_bytes;
     const char *w = (const char *)task.w + (size_t)first_column * row_bytes;
     sum sums[WARP_TILE / 16][WARP_TILE / 8][4] = {}, totals[WARP_TILE / 16][WARP_TILE / 8][4];
 
 #pragma unroll
     for (int s = 0; s < TILE_STAGES - 1; s++) {
         char *stage = shared.stages + s * memory::STAGE_BYTES;
-        fetch<ROWS, THREADS>(stage, x + s * STEP_BYTES, row_bytes, n_rows, thread);
+        fetch<ROWS, THREADS>(stage, x + s * STEP_BYTES, x_bytes, n_rows, thread);
         fetch<TILE_COLUMNS, THREADS>(stage + memory::X_BYTES, w + s * STEP_BYTES, row_bytes,
                                      TILE_COLUMNS, thread);
         copy_commit();
@@ -265,7 +269,7 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
         int next = step + TILE_STAGES - 1;
         if (next < n_steps) {
             char *stage = shared.stages + next % TILE_STAGES * memory::STAGE_BYTES;
-            fetch<ROWS, THREADS>(stage, x + next * STEP_BYTES, row_bytes, n_rows, thread);
+            fetch<ROWS, THREADS>(stage, x + next * STEP_BYTES, x_bytes, n_rows, thread);
             fetch<TILE_COLUMNS, THREADS>(stage + memory::X_BYTES, w + next * STEP_BYTES, row_bytes,
                                          TILE_COLUMNS, thread);
         }
@@ -335,11 +339,12 @@ __global__ static void __launch_bounds__(F32_THREADS, 1) multiply_f32(linear_tas
         return;
     memory shared;
     shared.place(gpu_shared());
-    const float *x = (const float *)task.x + (size_t)first_row * (size_t)task.k;
+    const float *x = (const float *)task.x + (size_t)first_row * (size_t)task.x_stride;
     const float *w = (const float *)task.w + (size_t)first_column * (size_t)task.k;
     float sums[R][4] = {};
     for (int first = 0; first < task.k; first += F32_STEP) {
-        fetch_transposed<ROWS>(shared.x, memory::X_STRIDE, x + first, task.k, n_rows, thread);
+        fetch_transposed<ROWS>(shared.x, memory::X_STRIDE, x + first, task.x_stride, n_rows,
+                               thread);
         fetch_transposed<F32_COLUMNS>(shared.w, memory::W_STRIDE, w + first, task.k, F32_COLUMNS,
                                       thread);
         __syncthreads();

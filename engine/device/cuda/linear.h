@@ -19,17 +19,18 @@ extern "C" {
 enum { LINEAR_ROW_BYTES = 512, LINEAR_COLUMNS = 64 };
 
 struct linear_task {
-    const void *x;         /* [M,Kp] of the type */
+    const void *x;         /* [M,x_stride] of the type, Kp of each row are read */
     const void *w;         /* [Np,Kp] */
     const float *bias;     /* [Np] */
     const float *x_scales; /* [M], int8 */
     const float *w_scales; /* [Np], int8 */
     const float *residual; /* [M,Np], y_stride apart, or NULL */
     void *y;               /* [M,y_stride] of y_type */
+    void *narrow;          /* the same rounded to narrow_type; NULL: not wanted */
     const int32_t *n_rows; /* M, on the device */
     int n, k;              /* Np, Kp */
-    int y_stride;
-    enum number_type y_type; /* not int8 */
+    int x_stride, y_stride;
+    enum number_type y_type, narrow_type; /* not int8 */
     enum activation activation;
 };
 

@@ -21,8 +21,7 @@ __global__ static void __launch_bounds__(LSTM_THREADS, 1) step_cells(cell_task t
     float gates[4];
 #pragma unroll
     for (int g = 0; g < 4; g++)
-        gates[g] = load_number(task.gates, task.type,
-                               (size_t)row * (size_t)task.gates_stride + (size_t)(g * task.c + i)) +
+        gates[g] = task.gates[(size_t)row * (size_t)task.gates_stride + (size_t)(g * task.c + i)] +
                    recurrent[g * task.c];
     size_t before = (size_t)(task.before ? task.before[r] : r) * task.cell_stride + (size_t)i;
     size_t after = (size_t)(task.after ? task.after[r] : r) * task.cell_stride + (size_t)i;
@@ -30,11 +29,9 @@ __global__ static void __launch_bounds__(LSTM_THREADS, 1) step_cells(cell_task t
     float cell = fmaf(sigmoid(gates[0]), tanhf(gates[2]), kept);
     float hidden = sigmoid(gates[3]) * tanhf(cell);
     task.cells[after] = cell;
-    store_number(task.hidden, task.type, (size_t)row * (size_t)task.hidden_stride + (size_t)i,
-                 hidden);
-    if (task.carried)
-        store_number(task.carried, task.type, (size_t)r * (size_t)task.carried_stride + (size_t)i,
-                     hidden);
+    put_hidden(task.hidden, row, i, hidden);
+    if (task.carried.numbers)
+        put_hidden(task.carried, r, i, hidden);
 }
 
 __global__ static void __launch_bounds__(LSTM_THREADS, 1) read_states(states_task task)

@@ -6,15 +6,14 @@
 #ifndef DEVICE_CUDA_LSTM_H
 #define DEVICE_CUDA_LSTM_H
 
-#include "device/cuda/gpu.h"
+#include "device/cuda/norm.h" /* struct hidden_rows */
 
 /* c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), for row r of a step, or for item t
  * of sentence r: nothing where the sentence has no such item. */
 struct cell_task {
-    const void *gates; /* [R][gates_stride] of `type`: i, f, g, o, each C: what the input gave */
+    const float *gates;     /* [R][gates_stride]: i, f, g, o, each C: what the input gave */
     const float *recurrent; /* [r][recurrent_stride] */
     int gates_stride, recurrent_stride, c;
-    enum number_type type;
     const int32_t *n_rows; /* of a step, or sentences */
 
     const int32_t *first; /* sentences: [n_rows + 1]; NULL: a step */
@@ -24,10 +23,8 @@ struct cell_task {
     const int32_t *before, *after; /* [r]: states; NULL: the row's own number */
     size_t cell_stride;
 
-    void *hidden; /* [R][hidden_stride] of `type`: h */
-    int hidden_stride;
-    void *carried; /* [r][carried_stride] of `type`: h for the product of the next step; or NULL */
-    int carried_stride;
+    struct hidden_rows hidden;  /* [R]: h */
+    struct hidden_rows carried; /* [r]: h for the product of the next step; numbers NULL: none */
 };
 
 void cell_launch(cudaStream_t stream, const cell_task &task, int max_rows);

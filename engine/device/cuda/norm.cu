@@ -4,14 +4,6 @@ enum { ROW_WARPS = 4 }; /* of a block, a row each */
 
 static const float EPSILON = 1e-5f;
 
-GPU_CODE void put_hidden(const hidden_rows &hidden, int row, int i, float x)
-{
-    size_t at = (size_t)row * (size_t)hidden.stride + (size_t)i;
-    hidden.numbers[at] = x;
-    if (hidden.narrow_type != NUMBER_F32)
-        store_number(hidden.narrow, hidden.narrow_type, at, x);
-}
-
 /* The row of this warp; -1: it has none. */
 GPU_CODE int row_of_warp(const int32_t *n_rows)
 {

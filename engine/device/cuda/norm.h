@@ -35,6 +35,14 @@ struct close_task {
     struct hidden_rows hidden;
 };
 
+GPU_CODE void put_hidden(const hidden_rows &hidden, int row, int i, float x)
+{
+    size_t at = (size_t)row * (size_t)hidden.stride + (size_t)i;
+    hidden.numbers[at] = x;
+    if (hidden.narrow_type != NUMBER_F32)
+        store_number(hidden.narrow, hidden.narrow_type, at, x);
+}
+
 void embed_launch(cudaStream_t stream, const embed_task &task, int max_rows);
 void close_launch(cudaStream_t stream, const close_task &task, int max_rows);
 

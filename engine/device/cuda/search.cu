@@ -4,15 +4,10 @@
 
 enum { PLACE_THREADS = 1024, PLACE_WARPS = PLACE_THREADS / 32 };
 
-/* Hypothesis b's row of what only the next step reads. */
-GPU_BOTH int turn_row(const slots_shape &shape, int slot, int t, int b)
+/* The page of step number `step`. */
+GPU_CODE int32_t *page_of(const step_pages &pages, const slots_shape &shape, int step)
 {
-    return ((t & 1) * shape.n_slots + slot) * shape.beam + b;
-}
-
-GPU_BOTH int cache_row(const slots_shape &shape, int slot, int t, int b)
-{
-    return (slot * shape.positions + t) * shape.beam + b;
+    return pages.words + step % SEARCH_PAGES * (1 + shape.n_slots);
 }
 
 /* The sum of x of the lanes before this one. */
@@ -64,12 +59,15 @@ __global__ static void __launch_bounds__(PLACE_THREADS, 1) place_rows(place_task
     gpu_layout layout = {gpu_shared(), 0};
     int32_t *rows_of = layout.take<int32_t>(PLACE_WARPS);
     int32_t *groups_of = layout.take<int32_t>(PLACE_WARPS);
-    int n_rows = 0, n_groups = 0;
+    int n_rows = 0, n_groups = 0, step = *task.pages.step;
+    int32_t *page = page_of(task.pages, task.shape, step);
     for (int first = 0; first < task.shape.n_slots; first += PLACE_THREADS) {
         int slot = first + (int)threadIdx.x, rows, groups;
         int n = slot < task.shape.n_slots ? task.searches[slot].n_live : 0;
         int row = n_rows + sum_before_in_block(n, rows_of, &rows);
         int group = n_groups + sum_before_in_block(n > 0, groups_of, &groups);
+        if (slot < task.shape.n_slots)
+            page[1 + slot] = 0;
         for (int b = 0; b < n; b++)
             put_row(task, &task.searches[slot], slot, row + b, b);
         if (n > 0) {
@@ -81,8 +79,9 @@ __global__ static void __launch_bounds__(PLACE_THREADS, 1) place_rows(place_task
         n_groups += groups;
     }
     if (threadIdx.x == 0) {
-        *task.n_rows = n_rows;
+        *task.n_rows = page[0] = n_rows;
         *task.n_groups = n_groups;
+        *task.pages.step = step + 1;
     }
 }
 
@@ -307,11 +306,14 @@ GPU_CODE void put_results(const advance_task &task, const struct search *search,
             const struct search_node *node = search_node(search, t, b);
             tokens[t - 1] = node->token;
             b = node->parent;
+            if (task.alignment && task.is_aligned[slot])
+                task.alignments[tokens - task.tokens + t - 1] =
+                    task.alignment[cache_row(task.shape, slot, t - 1, b)];
         }
     }
     if (threadIdx.x == 0) {
         end->n_hypotheses = search->n_results;
-        end->is_over = 1;
+        page_of(task.pages, task.shape, *task.pages.step - 1)[1 + slot] = 1;
     }
 }
 
@@ -346,6 +348,21 @@ __global__ static void __launch_bounds__(ADVANCE_THREADS, 1) advance_slots(advan
         put_results(task, search, slot);
 }
 
+/* One block. */
+__global__ static void __launch_bounds__(ADVANCE_THREADS, 1) force_slot(force_task task)
+{
+    struct search *search = &task.advance.searches[task.slot];
+    if (threadIdx.x == 0) {
+        struct continuation only;
+        only.score = search->score[0];
+        only.b = 0;
+        only.token = task.token;
+        search_go_on(search, &only, 1);
+    }
+    __syncthreads();
+    extend_paths(task.advance, search, task.slot);
+}
+
 /* ---- Launches -------------------------------------------------------------------------------- */
 
 void place_launch(cudaStream_t stream, const place_task &task)
@@ -369,4 +386,9 @@ void advance_launch(cudaStream_t stream, const advance_task &task)
     layout.take<struct continuation>((size_t)(2 * task.shape.beam));
     gpu_launch(stream, advance_slots, dim3((unsigned)task.shape.n_slots), ADVANCE_THREADS,
                layout.bytes, task);
+}
+
+void force_launch(cudaStream_t stream, const force_task &task)
+{
+    gpu_launch(stream, force_slot, dim3(1), ADVANCE_THREADS, 0, task);
 }

@@ -17,11 +17,33 @@ extern "C" {
 #include "search/scan.h"
 }
 
-enum { SEARCH_SLICE = 512 }; /* ids whose candidates are found together */
+enum {
+    SEARCH_SLICE = 512,      /* ids whose candidates are found together */
+    SEARCH_MAX_SLICES = 512, /* of a vocabulary */
+    SEARCH_PAGES = 4,        /* steps of which the host may read */
+};
 
 /* How large the store of a device is. */
 struct slots_shape {
     int n_slots, beam, positions;
+};
+
+/* Hypothesis b's row of what only the next step reads. */
+GPU_BOTH int turn_row(const slots_shape &shape, int slot, int t, int b)
+{
+    return ((t & 1) * shape.n_slots + slot) * shape.beam + b;
+}
+
+GPU_BOTH int cache_row(const slots_shape &shape, int slot, int t, int b)
+{
+    return (slot * shape.positions + t) * shape.beam + b;
+}
+
+/* What a step tells the host, in pinned memory: a page for each of the last SEARCH_PAGES steps, so
+ * that a recorded step can write it. Words: its rows, then of each slot whether it has ended. */
+struct step_pages {
+    int32_t *words; /* [SEARCH_PAGES][1 + n_slots] */
+    int32_t *step;  /* on the device: steps begun so far */
 };
 
 /* ---- Rows of a step -------------------------------------------------------------------------- */
@@ -36,6 +58,7 @@ struct place_task {
     int32_t *lengths, *path_rows; /* items it attends to, and where their numbers are */
     int32_t *state_before, *state_after;
     int32_t *groups; /* [n_slots][3]: slot, first row, rows: of slots that have any */
+    struct step_pages pages;
 };
 
 void place_launch(cudaStream_t stream, const place_task &task);
@@ -67,7 +90,7 @@ void scan_launch(cudaStream_t stream, const scan_task &task, int max_rows);
 
 /* What the host reads of a slot; in pinned memory. */
 struct slot_end {
-    int32_t is_over, n_hypotheses;
+    int32_t n_hypotheses;
     int32_t n_tokens[MAX_BEAM];
     float score[MAX_BEAM], normalized_score[MAX_BEAM];
 };
@@ -84,8 +107,23 @@ struct advance_task {
     int32_t *paths;              /* [2 * n_slots * beam][positions] */
     struct slot_end *ends;       /* [n_slots] */
     int32_t *tokens;             /* [n_slots][beam][positions] */
+    struct step_pages pages;
+
+    /* Where alignments are kept; NULL: nowhere. */
+    const int32_t
+        *alignment;      /* [n_slots][positions][beam]: what the step of node (t, b) looks at */
+    int32_t *alignments; /* [n_slots][beam][positions]: of the tokens of results */
+    const int32_t *is_aligned; /* [n_slots]: whether they are wanted */
 };
 
 void advance_launch(cudaStream_t stream, const advance_task &task);
+
+/* The only hypothesis of a slot goes on with this token. */
+struct force_task {
+    struct advance_task advance;
+    int32_t slot, token;
+};
+
+void force_launch(cudaStream_t stream, const force_task &task);
 
 #endif

@@ -1,0 +1,94 @@
+#include "device/cuda/area_key.h"
+
+void cuda_area_key_close(struct area_key *key)
+{
+    if (key)
+        gpu_release(&key->memory);
+    mem_free(key);
+}
+
+/* Columns first ... first + d - 1 of a matrix [d, inputs], transposed. */
+static void read_transposed(const struct tensor *weight, size_t first, size_t d, float *row,
+                            float *out)
+{
+    size_t inputs = weight->shape[1];
+    for (size_t n = 0; n < d; n++) {
+        tensor_read(weight, n * inputs + first, d, row);
+        for (size_t k = 0; k < d; k++)
+            out[k * d + n] = row[k];
+    }
+}
+
+static void read_scaled(const struct tensor *tensor, float scale, size_t n, float *out)
+{
+    tensor_read(tensor, 0, n, out);
+    for (size_t i = 0; i < n; i++)
+        out[i] *= scale;
+}
+
+/* fc1's part of the embeddings of a size, and its bias. scratch: 2 d. */
+static void fill_constants(const struct area_key_parts *parts, size_t d,
+                           const struct area_walk *walk, float *scratch, float *out)
+{
+    size_t half = d / 2, inputs = parts->fc1_weight.shape[1];
+    size_t first = area_key_is_sum(parts->mode) ? 0 : inputs - 2 * half;
+    float *embedding = scratch, *row = scratch + d;
+    tensor_read(&parts->height_embedding, (size_t)(walk->height - 1) * half, half, embedding);
+    tensor_read(&parts->width_embedding, (size_t)(walk->width - 1) * half, half, embedding + half);
+    tensor_read(&parts->fc1_bias, 0, d, out);
+    for (size_t n = 0; n < d; n++) {
+        tensor_read(&parts->fc1_weight, n * inputs + first, 2 * half, row);
+        for (size_t i = 0; i < 2 * half; i++)
+            out[n] += row[i] * embedding[i];
+    }
+}
+
+/* scratch: the larger of [D,D] and [planes][D], and 2 D. */
+static void upload(struct area_key *key, const struct area_key_parts *parts, size_t d,
+                   const struct area_rule *area, float *scratch)
+{
+    size_t planes = area_planes(area), square = d * d,
+           most = square > planes * d ? square : planes * d;
+    float *numbers = scratch, *row = scratch + most;
+    struct gpu_memory *memory = &key->memory;
+    read_transposed(&parts->fc1_weight, 0, d, row, numbers);
+    cuda_upload(memory, numbers, square * sizeof(float), (void **)&key->base);
+    if (key->has_deviation) {
+        read_transposed(&parts->fc1_weight, area_key_is_sum(parts->mode) ? 0 : d, d, row, numbers);
+        cuda_upload(memory, numbers, square * sizeof(float), (void **)&key->deviation);
+    }
+    read_scaled(&parts->fc2_weight, parts->scale, square, numbers);
+    cuda_upload(memory, numbers, square * sizeof(float), (void **)&key->turn);
+    read_scaled(&parts->fc2_bias, parts->scale, d, numbers);
+    cuda_upload(memory, numbers, d * sizeof(float), (void **)&key->query_bias);
+    struct area_walk walk = {};
+    walk.rule = area;
+    while (area_next(&walk))
+        fill_constants(parts, d, &walk, row, numbers + walk.plane * d);
+    cuda_upload(memory, numbers, planes * d * sizeof(float), (void **)&key->constants);
+}
+
+int cuda_area_key_open(struct device *device, const struct area_key_parts *parts,
+                       const struct attention *attention, struct area_key **out)
+{
+    size_t d = attention->head_width, planes = area_planes(&attention->area);
+    struct area_key *key = cuda_new<struct area_key>();
+    float *scratch = static_cast<float *>(mem_alloc((d * (d + planes) + 2 * d) * sizeof(float)));
+    int status = key && scratch ? 0 : ACRE_ENOMEM;
+    cuda_use(cuda_device_of(device));
+    if (status == 0) {
+        key->is_largest = parts->mode == AREA_KEY_MAX || parts->mode == AREA_KEY_MAX_CONCAT;
+        key->is_dense = area_key_inputs(parts->mode, d) > 0;
+        key->has_deviation = area_key_has_deviation(parts->mode);
+        if (key->is_dense)
+            upload(key, parts, d, &attention->area, scratch);
+        status = key->memory.has_failed ? ACRE_ENOMEM : 0;
+    }
+    mem_free(scratch);
+    if (status != 0) {
+        cuda_area_key_close(key);
+        return status;
+    }
+    *out = key;
+    return 0;
+}

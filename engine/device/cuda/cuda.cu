@@ -1,0 +1,149 @@
+/* The CUDA backend: opening a GPU, and the table of its operations.
+ *
+ * Opening fails with what there is and what is needed: no driver, too old a one, no such GPU, too
+ * old a GPU. */
+#include <cstdio>
+
+#include "device/cuda/attention.h"
+#include "device/cuda/products.h"
+#include "device/cuda/recurrent.h"
+
+enum {
+    LEAST_CAPABILITY = 75, /* of what kernels are compiled for, times 10 */
+    HALF_CAPABILITY = 80,  /* that has bf16 */
+};
+
+static void cuda_close(struct device *device)
+{
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    cuda_use(cuda);
+    if (cuda->stream)
+        cudaStreamDestroy(cuda->stream);
+    gpu_release(&cuda->memory);
+    pthread_mutex_destroy(&cuda->loading);
+    mem_free(cuda);
+}
+
+static const struct device_ops *operations()
+{
+    static struct device_ops ops;
+    ops.close = cuda_close;
+    ops.weight_open = cuda_weight_open;
+    ops.weights_order = cuda_weights_order;
+    ops.norm_open = cuda_norm_open;
+    ops.embedding_open = cuda_embedding_open;
+    ops.area_key_open = cuda_area_key_open;
+    ops.weight_close = cuda_weight_close;
+    ops.norm_close = cuda_norm_close;
+    ops.embedding_close = cuda_embedding_close;
+    ops.area_key_close = cuda_area_key_close;
+    ops.stream_open = cuda_stream_open;
+    ops.buffer_open = cuda_buffer_open;
+    ops.rows_open = cuda_rows_open;
+    ops.store_open = cuda_store_open;
+    ops.stream_close = cuda_stream_close;
+    ops.buffer_close = cuda_buffer_close;
+    ops.rows_close = cuda_rows_close;
+    ops.store_close = cuda_store_close;
+    ops.enter = cuda_enter;
+    ops.force = cuda_force;
+    ops.drop = cuda_drop;
+    ops.run = cuda_run;
+    ops.poll = cuda_poll;
+    ops.embed = cuda_embed;
+    ops.linear = cuda_linear;
+    ops.linear_add = cuda_linear_add;
+    ops.close_sublayer = cuda_close_sublayer;
+    ops.attend = cuda_attend;
+    ops.attend_step = cuda_attend_step;
+    ops.store_memory = cuda_store_memory;
+    ops.attend_memory = cuda_attend_memory;
+    ops.lstm_layer = cuda_lstm_layer;
+    ops.state_read = cuda_state_read;
+    ops.state_write = cuda_state_write;
+    ops.search_begin = cuda_search_begin;
+    ops.search_output = cuda_search_output;
+    ops.search_advance = cuda_search_advance;
+    ops.search_force = cuda_search_force;
+    ops.memory_weights = cuda_memory_weights;
+    ops.read = cuda_read;
+    ops.write = cuda_write;
+    return &ops;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int find(int ordinal, struct acre_err *err)
+{
+    int driver = 0, runtime = 0, n = 0;
+    cudaError_t error = cudaDriverGetVersion(&driver);
+    if (error == cudaSuccess && driver == 0)
+        return err_set(err, ACRE_EUNSUPPORTED, "cuda: this machine has no NVIDIA driver");
+    cudaRuntimeGetVersion(&runtime);
+    error = cudaGetDeviceCount(&n);
+    cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver)
+        return err_set(err, ACRE_EUNSUPPORTED,
+                       "cuda: expected a driver for CUDA %d.%d or newer, found one for %d.%d",
+                       runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && n == 0))
+        return err_set(err, ACRE_EUNSUPPORTED, "cuda: this machine has no NVIDIA GPU");
+    if (error != cudaSuccess)
+        return err_set(err, ACRE_EUNSUPPORTED, "cuda: %s: %s", cudaGetErrorName(error),
+                       cudaGetErrorString(error));
+    if (ordinal >= n)
+        return err_set(err, ACRE_EUNSUPPORTED, "cuda:%d: expected a GPU from 0 to %d", ordinal,
+                       n - 1);
+    return 0;
+}
+
+static int attribute(int ordinal, enum cudaDeviceAttr which)
+{
+    int value = 0;
+    cudaDeviceGetAttribute(&value, which, ordinal);
+    return value;
+}
+
+static int describe(struct cuda_device *cuda, struct acre_err *err)
+{
+    int major = attribute(cuda->ordinal, cudaDevAttrComputeCapabilityMajor);
+    int minor = attribute(cuda->ordinal, cudaDevAttrComputeCapabilityMinor);
+    if (10 * major + minor < LEAST_CAPABILITY)
+        return err_set(err, ACRE_EUNSUPPORTED,
+                       "cuda:%d: expected a GPU of compute capability %d.%d or newer, found %d.%d",
+                       cuda->ordinal, LEAST_CAPABILITY / 10, LEAST_CAPABILITY % 10, major, minor);
+    cuda->shared_bytes = (size_t)attribute(cuda->ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    cuda->half = 10 * major + minor < HALF_CAPABILITY ? NUMBER_F16 : NUMBER_BF16;
+    struct cudaDeviceProp properties;
+    cudaGetDeviceProperties(&properties, cuda->ordinal);
+    snprintf(cuda->name, sizeof(cuda->name), "cuda:%d %.80s (sm_%d%d)", cuda->ordinal,
+             properties.name, major, minor);
+    return 0;
+}
+
+extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_err *err)
+{
+    int status = find(ordinal, err);
+    if (status != 0)
+        return status;
+    struct cuda_device *cuda = cuda_new<struct cuda_device>();
+    if (!cuda)
+        return err_set(err, ACRE_ENOMEM, "cuda: no memory for the device");
+    cuda->ordinal = ordinal;
+    cuda->device.ops = operations();
+    cuda->device.name = cuda->name;
+    cuda->device.n_workers = 1;
+    cuda->device.runs_ahead = 0;
+    pthread_mutex_init(&cuda->loading, NULL);
+    status = describe(cuda, err);
+    cuda_use(cuda);
+    if (status == 0 &&
+        cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking) != cudaSuccess)
+        status = err_set(err, ACRE_ENOMEM, "cuda:%d: no memory for a stream", ordinal);
+    if (status != 0) {
+        cuda_close(&cuda->device);
+        return status;
+    }
+    *out = &cuda->device;
+    return 0;
+}

@@ -1,0 +1,62 @@
+#include "device/cuda/memory.h"
+
+extern "C" {
+#include "base/mem.h"
+}
+
+struct gpu_block {
+    struct gpu_block *next;
+    void *at;
+    size_t bytes;
+    bool is_pinned;
+};
+
+static cudaError_t take(size_t bytes, enum gpu_kind kind, void **at)
+{
+    if (kind == GPU_PINNED) {
+        cudaError_t error = cudaHostAlloc(at, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+        if (error == cudaSuccess)
+            memset(*at, 0, bytes);
+        return error;
+    }
+    cudaError_t error = cudaMalloc(at, bytes);
+    if (error == cudaSuccess && kind == GPU_ZEROED)
+        error = cudaMemset(*at, 0, bytes);
+    if (error == cudaSuccess && kind == GPU_ZEROED)
+        error = cudaDeviceSynchronize(); /* streams of ours do not wait for it */
+    return error;
+}
+
+void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind)
+{
+    if (bytes == 0 || memory->has_failed)
+        return NULL;
+    struct gpu_block *block = static_cast<struct gpu_block *>(mem_calloc(1, sizeof(*block)));
+    if (!block || take(bytes, kind, &block->at) != cudaSuccess || !block->at) {
+        cudaGetLastError(); /* of no further interest: the caller says what there is no memory for
+                             */
+        mem_free(block);
+        memory->has_failed = true;
+        return NULL;
+    }
+    block->next = memory->blocks;
+    block->bytes = bytes;
+    block->is_pinned = kind == GPU_PINNED;
+    memory->blocks = block;
+    mem_note((ptrdiff_t)bytes);
+    return block->at;
+}
+
+void gpu_release(struct gpu_memory *memory)
+{
+    for (struct gpu_block *block = memory->blocks, *next; block; block = next) {
+        next = block->next;
+        if (block->is_pinned)
+            cudaFreeHost(block->at);
+        else
+            cudaFree(block->at);
+        mem_note(-(ptrdiff_t)block->bytes);
+        mem_free(block);
+    }
+    memory->blocks = NULL;
+}

@@ -1,0 +1,32 @@
+/* memory.h - the one gate to the memory of a GPU, and to pinned memory that it shares with the
+ * host.
+ *
+ * Whatever is opened on a device has a list of blocks that go together. What is taken counts as
+ * held by the calling thread (base/mem.h), so that models tell what they take wherever it is.
+ */
+#ifndef DEVICE_CUDA_MEMORY_H
+#define DEVICE_CUDA_MEMORY_H
+
+#include "device/cuda/gpu.h"
+
+enum gpu_kind { GPU_RAW, GPU_ZEROED, GPU_PINNED };
+
+struct gpu_block;
+
+/* Begins as zeros. */
+struct gpu_memory {
+    struct gpu_block *blocks;
+    bool has_failed; /* some block could not be had */
+};
+
+/* NULL if there is none, which the list remembers, and for 0 bytes. */
+void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind);
+void gpu_release(struct gpu_memory *memory);
+
+template <class T>
+void gpu_take(struct gpu_memory *memory, T **out, size_t n, enum gpu_kind kind = GPU_RAW)
+{
+    *out = static_cast<T *>(gpu_take(memory, n * sizeof(T), kind));
+}
+
+#endif

@@ -1,0 +1,52 @@
+#include "device/cuda/stream.h"
+
+#include "device/cuda/linear.h"
+
+static void take(struct stream *stream, const struct stream_limits *limits)
+{
+    struct gpu_memory *memory = &stream->memory;
+    size_t rows = limits->max_rows, planes = limits->max_planes;
+    int depth = linear_depth(NUMBER_INT8, (int)limits->max_width);
+    stream->sums_stride = depth;
+    gpu_take(memory, &stream->sums, rows * (size_t)depth, GPU_ZEROED);
+    gpu_take(memory, &stream->quantised, rows * (size_t)depth, GPU_ZEROED);
+    gpu_take(memory, &stream->scales, rows, GPU_ZEROED);
+    gpu_take(memory, &stream->one, 1);
+    gpu_take(memory, &stream->weights, planes * limits->max_memory);
+    if (!limits->has_areas)
+        return;
+    gpu_take(memory, &stream->rows, rows * (size_t)depth, GPU_ZEROED);
+    gpu_take(memory, &stream->turned, rows * (size_t)depth, GPU_ZEROED);
+    items_take_all(memory, rows, limits->max_width, planes, &stream->areas);
+}
+
+int cuda_stream_open(struct device *device, const struct stream_limits *limits, struct stream **out)
+{
+    static const int32_t one = 1;
+    struct stream *stream = cuda_new<struct stream>();
+    if (!stream)
+        return ACRE_ENOMEM;
+    stream->device = cuda_device_of(device);
+    cuda_use(stream->device);
+    take(stream, limits);
+    if (stream->memory.has_failed ||
+        cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking) != cudaSuccess) {
+        cuda_stream_close(stream);
+        return ACRE_ENOMEM;
+    }
+    cudaMemcpy(stream->one, &one, sizeof(one), cudaMemcpyHostToDevice);
+    cudaDeviceSynchronize();
+    *out = stream;
+    return 0;
+}
+
+void cuda_stream_close(struct stream *stream)
+{
+    if (!stream)
+        return;
+    cuda_use(stream->device);
+    if (stream->cuda)
+        cudaStreamDestroy(stream->cuda);
+    gpu_release(&stream->memory);
+    mem_free(stream);
+}
