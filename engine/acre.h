@@ -171,11 +171,19 @@ void acre_model_statistics(const struct acre_model *model, struct acre_statistic
  * it does, sentences of others wait for. */
 typedef void acre_done_fn(void *user);
 
+/* Where sentences end, besides where they are longer than the model can read. */
+enum acre_split {
+    ACRE_SPLIT_LINES,     /* where they read like it, and at line ends */
+    ACRE_SPLIT_SENTENCES, /* only where they read like it */
+    ACRE_SPLIT_NOTHING,   /* nowhere */
+};
+
 struct acre_request {
     struct acre_model *model;
     const char *text; /* UTF-8, [text_bytes], no terminator needed */
     size_t text_bytes;
     bool is_tokens; /* text is the vocabulary's own tokens separated by spaces, one sentence */
+    enum acre_split split;
     struct acre_decoding decoding; /* start from acre_model_info()->decoding */
     bool is_aligned;    /* hypotheses shall say where in the text each of their tokens comes from */
     int timeout_ms;     /* from now; not translated by then ends with ACRE_ETIMEOUT. 0: no limit */

@@ -275,7 +275,7 @@ static int open_text(struct acre_job *job, const struct acre_request *request, s
         return document_init_tokens(&job->document, request->text, request->text_bytes,
                                     model->tokenizer, max_tokens, err);
     return splitter_open(&job->document, request->text, request->text_bytes, model->tokenizer,
-                         model->config.source, max_tokens, &job->splitter, err);
+                         model->config.source, max_tokens, request->split, &job->splitter, err);
 }
 
 /* A memory that is a grid has whole rows. */

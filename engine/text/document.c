@@ -23,7 +23,7 @@
 #include "base/mem.h"
 #include "text/utf8.h"
 
-enum { MAX_TOKEN_BYTES = 32 };
+enum { MAX_TOKEN_BYTES = 32, MAX_CLOSING = 8 };
 
 struct part {
     size_t at, end;
@@ -34,6 +34,7 @@ struct splitter {
     size_t capacity; /* of document->sentences */
     const struct tokenizer *tokenizer;
     size_t max_tokens;
+    enum acre_split split;
     size_t window_bytes; /* first guess of what max_tokens tokens are */
     bool has_ordinals;   /* "3." is "third" in the language */
     struct tokens probe; /* of the span encoded last */
@@ -262,6 +263,8 @@ static int take_line(struct splitter *splitter)
 {
     struct part *lines = &splitter->lines;
     size_t begin = lines->at;
+    if (splitter->split != ACRE_SPLIT_LINES)
+        lines->at = lines->end;
     while (lines->at < lines->end)
         if (is_line_end(utf8_next(splitter->document->text, lines->end, &lines->at)))
             break;
@@ -315,6 +318,21 @@ static bool goes_on(const struct splitter *splitter, size_t begin, size_t end)
     return is_abbreviation(text + word, end - word);
 }
 
+/* Whether the text up to `end` reads like a whole sentence: "Oh!", and a few quotes and brackets.
+ */
+static bool is_ended(const char *text, size_t begin, size_t end)
+{
+    for (int i = 0; i < MAX_CLOSING && end > begin; i++) {
+        int32_t last = character_before(text, end);
+        if (u_hasBinaryProperty(last, UCHAR_S_TERM))
+            return true;
+        if (!u_ispunct(last))
+            return false;
+        end = utf8_begin(text, end - 1);
+    }
+    return false;
+}
+
 /* Goes to the next end that ICU proposes; if the sentence ends there, it becomes the lines. */
 static void take_sentence(struct splitter *splitter)
 {
@@ -326,6 +344,11 @@ static void take_sentence(struct splitter *splitter)
     if (trimmed > before)
         splitter->trimmed = trimmed;
     if (end < bytes && goes_on(splitter, splitter->sentence, splitter->trimmed))
+        return;
+    if (end < bytes && splitter->split == ACRE_SPLIT_SENTENCES &&
+        !is_ended(splitter->document->text, splitter->sentence, splitter->trimmed))
+        return;
+    if (end < bytes && splitter->split == ACRE_SPLIT_NOTHING)
         return;
     splitter->lines = (struct part){splitter->sentence, end};
     splitter->sentence = splitter->trimmed = end;
@@ -416,7 +439,7 @@ static int copy_text(struct document *document, const char *text, size_t text_by
 
 int splitter_open(struct document *document, const char *text, size_t text_bytes,
                   const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
-                  struct splitter **out, struct acre_err *err)
+                  enum acre_split split, struct splitter **out, struct acre_err *err)
 {
     struct splitter *splitter = mem_calloc(1, sizeof(*splitter));
     *document = (struct document){0};
@@ -426,6 +449,7 @@ int splitter_open(struct document *document, const char *text, size_t text_bytes
         .document = document,
         .tokenizer = tokenizer,
         .max_tokens = max_tokens,
+        .split = split,
         .window_bytes = max_tokens * (tokenizer_is_bytes(tokenizer) ? 1 : 4),
         .has_ordinals = has_ordinals(language),
     };
@@ -457,8 +481,8 @@ int document_init(struct document *document, const char *text, size_t text_bytes
 {
     struct splitter *splitter;
     bool is_done;
-    int code =
-        splitter_open(document, text, text_bytes, tokenizer, language, max_tokens, &splitter, err);
+    int code = splitter_open(document, text, text_bytes, tokenizer, language, max_tokens,
+                             ACRE_SPLIT_LINES, &splitter, err);
     if (code)
         return code;
     code = splitter_continue(splitter, SIZE_MAX, &is_done, err);

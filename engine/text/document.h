@@ -37,7 +37,7 @@ int document_init(struct document *document, const char *text, size_t text_bytes
 struct splitter;
 int splitter_open(struct document *document, const char *text, size_t text_bytes,
                   const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
-                  struct splitter **splitter, struct acre_err *err);
+                  enum acre_split split, struct splitter **splitter, struct acre_err *err);
 int splitter_continue(struct splitter *splitter, size_t max_bytes, bool *is_done,
                       struct acre_err *err);
 void splitter_close(struct splitter *splitter); /* NULL is allowed */

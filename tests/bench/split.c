@@ -116,7 +116,8 @@ static struct times split(const struct tokenizer *tokenizer, const char *text)
     struct acre_err err;
     struct times times = {0};
     double start = milliseconds();
-    if (splitter_open(&document, text, strlen(text), tokenizer, "en", MAX_TOKENS, &splitter, &err))
+    if (splitter_open(&document, text, strlen(text), tokenizer, "en", MAX_TOKENS, ACRE_SPLIT_LINES,
+                      &splitter, &err))
         stop(err.text);
     for (bool is_done = false; !is_done;) {
         double before = milliseconds();

@@ -24,7 +24,8 @@ static int split(const struct tokenizer *tokenizer, const char *text, size_t siz
     struct splitter *splitter;
     struct acre_err err;
     bool is_done = false;
-    int code = splitter_open(document, text, size, tokenizer, "de", most, &splitter, &err);
+    int code = splitter_open(document, text, size, tokenizer, "de", most,
+                             (enum acre_split)(most % 3), &splitter, &err);
     if (code != 0)
         return code;
     while (code == 0 && !is_done)

@@ -426,17 +426,69 @@ static void check_same(const struct document *parts, const struct document *whol
 }
 
 /* Splits in parts of max_bytes and says how many there were. */
-static size_t split_parts(struct document *document, const char *text, size_t max_bytes)
+static size_t split_parts(struct document *document, const char *text, size_t max_bytes,
+                          enum acre_split split)
 {
     struct splitter *splitter;
     bool is_done = false;
     size_t n = 0;
-    assert_int_equal(splitter_open(document, text, strlen(text), pieces, "en", 20, &splitter, NULL),
-                     0);
+    assert_int_equal(
+        splitter_open(document, text, strlen(text), pieces, "en", 20, split, &splitter, NULL), 0);
     for (; !is_done; n++)
         assert_int_equal(splitter_continue(splitter, max_bytes, &is_done, NULL), 0);
     splitter_close(splitter);
     return n;
+}
+
+/* What ends a sentence is the caller's choice; what is too long is cut all the same. */
+static void test_split_choices(void **state)
+{
+    (void)state;
+    static const struct {
+        enum acre_split split;
+        const char *text, *sentences[5];
+    } cases[] = {
+        {ACRE_SPLIT_LINES, "One two\nthree. Four.", {"One two", "three.", "Four."}},
+        {ACRE_SPLIT_SENTENCES, "One two\nthree. Four.", {"One two\nthree.", "Four."}},
+        {ACRE_SPLIT_SENTENCES, "One.\nTwo\r\n\nthree", {"One.", "Two\r\n\nthree"}},
+        {ACRE_SPLIT_SENTENCES, "\"One!\")\n Two", {"\"One!\")", "Two"}},
+        {ACRE_SPLIT_SENTENCES, " \nOne\n ", {"One"}},
+        {ACRE_SPLIT_NOTHING, " One. Two\nthree.\n\nFour. ", {"One. Two\nthree.\n\nFour."}},
+        {ACRE_SPLIT_NOTHING, " \n ", {0}},
+        {ACRE_SPLIT_NOTHING,
+         "One two three four five. One two three four five six seven",
+         {"One two three four five.", "One two three four five six", "seven"}},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct document document;
+        size_t n = 0;
+        split_parts(&document, cases[i].text, 3, cases[i].split);
+        for (; cases[i].sentences[n]; n++) {
+            assert_true(n < document.n_sentences);
+            const struct document_sentence *found = &document.sentences[n];
+            assert_int_equal(found->n_bytes, strlen(cases[i].sentences[n]));
+            assert_memory_equal(document.text + found->first, cases[i].sentences[n],
+                                found->n_bytes);
+        }
+        assert_int_equal(document.n_sentences, n);
+        document_fini(&document);
+    }
+}
+
+/* Each choice is linear where line ends are all there is. */
+static void test_split_choices_of_many_lines(void **state)
+{
+    (void)state;
+    static const char *const units[] = {")\n", "\n", "a\n", "...\n", "a)\n"};
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        char *text = repeat("a", units[i], LARGE / 8);
+        for (int split = ACRE_SPLIT_LINES; split <= ACRE_SPLIT_NOTHING; split++) {
+            struct document document;
+            split_parts(&document, text, LARGE, (enum acre_split)split);
+            document_fini(&document);
+        }
+        mem_free(text);
+    }
 }
 
 /* In parts a text gives what it gives as a whole, and no part is much more than it should be:
@@ -452,7 +504,7 @@ static void test_parts(void **state)
         struct document whole, parts;
         assert_int_equal(document_init(&whole, text, strlen(text), pieces, "en", 20, NULL), 0);
         for (size_t max_bytes = 1; max_bytes < 2 * BYTES; max_bytes = max_bytes * 3 + 5) {
-            size_t n = split_parts(&parts, text, max_bytes);
+            size_t n = split_parts(&parts, text, max_bytes, ACRE_SPLIT_LINES);
             check_same(&parts, &whole);
             document_fini(&parts);
             if (max_bytes > 1000 && n < BYTES / 4 / max_bytes)
@@ -578,11 +630,18 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),         cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_join),          cmocka_unit_test(test_bad_text),
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_filling),       cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_large),         cmocka_unit_test(test_token_lines),
+        cmocka_unit_test(test_known),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_filling),
+        cmocka_unit_test(test_split_choices),
+        cmocka_unit_test(test_split_choices_of_many_lines),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_token_lines),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
