@@ -1,3 +1,7 @@
+/* Happy path: list the trie's units -> follow every path from the root, as Darts does, and see that
+ * each offset and string stays inside -> count, per path, the rules that fit one text.
+ * Failure modes: an offset or string that leaves the table, a root that is no node, or a text that
+ * more than 32 rules fit: ACRE_EMODEL. Work and memory are linear in the table's size. */
 #include "text/charsmap.h"
 
 #include <stdbool.h>

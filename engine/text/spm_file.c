@@ -1,3 +1,8 @@
+/* Happy path: walk the fields of ModelProto -> of each piece note what is user-defined, of the
+ * normaliser's specification check the character map -> sort the user-defined pieces and see how
+ * many begin one another.
+ * Failure modes: what is not a protocol buffer to the letter, a table that is unsound, or too many
+ * nested pieces: ACRE_EMODEL; the library never sees such a file. */
 #include "text/spm_file.h"
 
 #include <stdbool.h>

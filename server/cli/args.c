@@ -1,3 +1,7 @@
+/* Happy path: args_parse() writes the defaults, takes options and positionals in the order they
+ * come, and returns ARGS_GO.
+ * Failure modes: an unknown option, a missing or wrong value, or an argument too many: one line on
+ * stderr that names it, and ARGS_WRONG. */
 #include "cli/args.h"
 
 #include <stdarg.h>

@@ -1,3 +1,6 @@
+/* Happy path: read one character from as many tokens as it takes -> name it if it cannot be seen ->
+ * write it to three streams in memory: as it is shown, as it is, and the whole sentence.
+ * Failure modes: no memory: false. Bytes that are no character become labels of their own. */
 #include "picture/attention_labels.h"
 
 #include <stdint.h>

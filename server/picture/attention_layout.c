@@ -1,3 +1,6 @@
+/* Happy path: columns from the widths of labels, rows from how many areas overlap, then the charts
+ * of a layer side by side.
+ * Failure modes: no memory: false. Sizes are bounded by ATTENTION_LAYOUT_MOST areas a row. */
 #include "picture/attention_layout.h"
 
 #include <stdlib.h>

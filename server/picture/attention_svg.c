@@ -1,3 +1,6 @@
+/* Happy path: paragraphs and charts into a stream in memory, one below the other -> the page, as
+ * high as they came out.
+ * Failure modes: no memory: -1 before anything is written. */
 #include "picture/attention_svg.h"
 
 #include <stdint.h>

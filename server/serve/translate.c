@@ -67,9 +67,8 @@ struct translator {
     struct translate *translates; /* those that are not freed; loop thread */
     uv_loop_t *loop;
     uv_work_t warm_up;
-    /* The loop is woken by an eventfd of our own. A uv_async_t leaves a mark behind after it has
-     * woken the loop, for which the loop then spins: on one CPU, where it runs in the place of the
-     * thread that is to leave the mark, until its time is up. */
+    /* The loop is woken by an eventfd of our own. With a uv_async_t the loop spins until the thread
+     * that woke it has cleared a flag. On one CPU that thread cannot run while the loop spins. */
     uv_poll_t wake;
     int wake_fd;
     uv_mutex_t lock;
