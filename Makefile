@@ -158,7 +158,7 @@ fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TA
 	@conf/packages install build fuzz
 	tests/fuzz/run $(or $(FUZZ_SECONDS),60) $(TARGET)
 
-install: build ## install command, library, header and models under PREFIX
+install: build ## install command, library, header, models and systemd units under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
 	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include engine/acre.h engine/acre_bench.h
@@ -169,6 +169,10 @@ install: build ## install command, library, header and models under PREFIX
 	    'Requires.private: $(ENGINE_LIBS)' 'Cflags: -I$(PREFIX)/include' \
 	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/acre.pc
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/bin/acre|$(PREFIX)/bin/acre|; s|/etc/acre/|$(PREFIX)/share/acre/|' \
+	    conf/acre.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/acre.service
+	install -m 644 conf/acre.socket $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for model in $(patsubst %/config.json,%,$(wildcard models/*/config.json)); do \
 	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/acre/$$model $$model/*; done
 

@@ -4,12 +4,10 @@
  * Happy path: URL, or the configured address -> connect -> GET -> status 200 -> exit status 0.
  * Failure modes: every step names the address and what was found; each has the time-out. */
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "cli/args.h"
@@ -33,8 +31,9 @@ static const struct option options[] = {
 };
 
 static const struct option positionals[] = {
-    ARGS_POSITIONAL("URL", struct health_args, url,
-                    "http://HOST:PORT[/PATH]; the path is /health/ready if none is given"),
+    ARGS_POSITIONAL(
+        "URL", struct health_args, url,
+        "http://HOST:PORT[/PATH] or unix:/PATH; the path is /health/ready if none is given"),
     {.key = NULL},
 };
 
@@ -56,6 +55,7 @@ static int find_target(const struct health_args *args, struct target *target, st
 {
     static const char scheme[] = "http://";
     const char *address = args->url;
+    char first[OPTION_TEXT_BYTES];
     struct settings settings;
     size_t n;
 
@@ -63,48 +63,20 @@ static int find_target(const struct health_args *args, struct target *target, st
     if (!args->url[0]) {
         if (args->config[0] && options_load(settings_table, &settings, args->config, err) != 0)
             return err->code;
-        address = settings.listen;
+        listener_first(settings.listen, first, sizeof(first));
+        address = first;
     } else if (strncmp(address, scheme, sizeof(scheme) - 1) == 0) {
         address += sizeof(scheme) - 1;
     }
-    n = strcspn(address, "/");
+    n = strncmp(address, "unix:", 5) == 0 ? strlen(address) : strcspn(address, "/");
     snprintf(target->address, sizeof(target->address), "%.*s", (int)n, address);
     snprintf(target->path, sizeof(target->path), "%s",
              address[n] && address[n + 1] ? address + n : "/health/ready");
     if (!listener_valid(target->address))
         return error_set(err, ACRE_EOPTION,
-                         "URL: expected http://HOST:PORT[/PATH], found \"%.200s\"",
+                         "URL: expected http://HOST:PORT[/PATH] or unix:/PATH, found \"%.200s\"",
                          args->url[0] ? args->url : address);
     return 0;
-}
-
-static int connect_to(const struct target *target, int64_t timeout_s, int *fd, struct acre_err *err)
-{
-    const struct timeval timeout = {.tv_sec = timeout_s};
-    struct addrinfo *list;
-    int rc = listener_look_up(target->address, &list, err);
-
-    if (rc != 0)
-        return rc;
-    *fd = -1;
-    for (const struct addrinfo *info = list; info && *fd < 0; info = info->ai_next) {
-        int s = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC, 0);
-
-        setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-        setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-        if (s >= 0 && connect(s, info->ai_addr, info->ai_addrlen) == 0) {
-            *fd = s;
-            break;
-        }
-        rc = errno;
-        if (s >= 0)
-            close(s);
-    }
-    freeaddrinfo(list);
-    if (*fd >= 0)
-        return 0;
-    return error_set(err, ACRE_EIO, "%s: expected a server, found: %s", target->address,
-                     strerror(rc == EINPROGRESS ? ETIMEDOUT : rc));
 }
 
 /* The reply as far as it goes into `text`, which is terminated. */
@@ -112,8 +84,9 @@ static int exchange(const struct target *target, int fd, char *text, size_t text
                     struct acre_err *err)
 {
     size_t used = 0;
-    ssize_t n = dprintf(fd, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
-                        target->path, target->address);
+    ssize_t n =
+        dprintf(fd, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", target->path,
+                strncmp(target->address, "unix:", 5) == 0 ? "localhost" : target->address);
 
     while (n > 0 && used < text_bytes - 1) {
         n = recv(fd, text + used, text_bytes - 1 - used, 0);
@@ -160,7 +133,7 @@ int cmd_health(int argc, char **argv)
     if (find_target(&args, &target, &err) != 0)
         return err.code == ACRE_EOPTION && args.url[0] ? args_wrong("%s", err.text)
                                                        : args_failed("%s", err.text);
-    rc = connect_to(&target, args.timeout_s, &fd, &err);
+    rc = listener_connect(target.address, (int)args.timeout_s, &fd, &err);
     if (rc == 0) {
         rc = exchange(&target, fd, reply, sizeof(reply), &err);
         close(fd);

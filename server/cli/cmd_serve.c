@@ -36,7 +36,8 @@ static const struct option options[] = {
      .type = OPTION_TEXT,
      .offset = offsetof(struct serve_args, listen),
      .value = "HOST:PORT",
-     .help = "address to serve on (default: 127.0.0.1:5000); port 0 picks a free one",
+     .help = "address to serve on (default: 127.0.0.1:5000), or several with commas; port 0 "
+             "picks a free one",
      .valid = listener_valid,
      .expected = LISTENER_EXPECTED},
     ARGS_TEXT("models", struct serve_args, models, "DIR",
@@ -298,8 +299,8 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
 
     for (size_t i = 0; i < serve->listener.n_fds; i++) {
         listener_name(&serve->listener, i, name);
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%shttp://%s",
-                 i > 0 ? " and " : "", name);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s", i > 0 ? " and " : "",
+                 strncmp(name, "unix:", 5) == 0 ? "" : "http://", name);
     }
     log_info("serving %zu models on %s with %d threads", server->models.n_items,
              acre_engine_backend(server->engine), acre_engine_threads(server->engine));
@@ -345,7 +346,8 @@ static int run_server(struct settings *settings, const struct serve_args *args)
 
     signal(SIGPIPE, SIG_IGN);
     raise_descriptor_limit(settings);
-    if (listener_open(settings->listen, &serve.listener, &err) != 0)
+    if (listener_inherit(&serve.listener, &err) != 0 ||
+        (serve.listener.n_fds == 0 && listener_open(settings->listen, &serve.listener, &err) != 0))
         return args_failed("%s", err.text);
     if (uv_loop_init(&serve.loop) != 0) {
         listener_close(&serve.listener);

@@ -183,6 +183,26 @@ static void describe(const json_t *value, char *text, size_t text_bytes)
     free(dump);
 }
 
+/* ["a", "b"] as "a,b". */
+static int set_array(const struct option *option, void *base, const json_t *array,
+                     struct acre_err *err)
+{
+    char text[OPTION_TEXT_BYTES] = "";
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(array, index, item)
+    {
+        const char *value = json_string_value(item);
+        const size_t used = strlen(text);
+
+        if (!value || !value[0] || strchr(value, ',') || used + strlen(value) + 2 > sizeof(text))
+            return refuse(option, err, "an array of something else");
+        snprintf(text + used, sizeof(text) - used, "%s%s", used ? "," : "", value);
+    }
+    return set_text(option, base, text, "an empty array", err);
+}
+
 static int set_json(const struct option *option, void *base, const json_t *value,
                     struct acre_err *err)
 {
@@ -195,6 +215,8 @@ static int set_json(const struct option *option, void *base, const json_t *value
         return set_real(option, base, json_number_value(value), found, err);
     if (option->type == OPTION_TEXT && json_is_string(value))
         return set_text(option, base, json_string_value(value), found, err);
+    if (option->type == OPTION_TEXT && option->is_list && json_is_array(value))
+        return set_array(option, base, value, err);
     if (option->type == OPTION_FLAG && json_is_boolean(value)) {
         *(bool *)field(option, base) = json_is_true(value);
         return 0;

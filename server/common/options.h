@@ -41,6 +41,7 @@ struct option {
     const char *initial; /* the default as it would be written; NULL leaves the field alone */
     const char *value;   /* what to call the value in help, e.g. "HOST:PORT" */
     const char *help;
+    bool is_list;                    /* of texts with commas between; in JSON also an array */
     bool is_fixed;                   /* a running server cannot take another value */
     bool (*valid)(const char *text); /* more than the type demands; NULL: any */
     const char *expected;            /* what `valid` accepts, for error messages */

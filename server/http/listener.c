@@ -1,18 +1,26 @@
+/* Happy path: listener_open() -> for each address open_name(), open_path() or adopt().
+ *
+ * Failure modes: one address that cannot be had closes all. A socket file that nobody listens at is
+ * in the way and is removed; one that somebody does is taken. */
 #include "http/listener.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/error.h"
 
-enum { HOST_BYTES = 256, PORT_BYTES = 6 };
+enum { HOST_BYTES = 256, PORT_BYTES = 6, ADDRESS_BYTES = 512, FIRST_INHERITED_FD = 3 };
 
 /* Splits "host:port" or "[host]:port". */
 static bool split(const char *address, char host[HOST_BYTES], char port[PORT_BYTES])
@@ -40,11 +48,60 @@ static bool split(const char *address, char host[HOST_BYTES], char port[PORT_BYT
     return strspn(port, "0123456789") == port_bytes && strtol(port, NULL, 10) <= 65535;
 }
 
-bool listener_valid(const char *address)
+static const char *path_of(const char *address)
 {
+    return strncmp(address, "unix:", 5) == 0 ? address + 5 : NULL;
+}
+
+/* -1: it is another kind of address, or none. */
+static int fd_of(const char *address)
+{
+    const char *digits = address + 3;
+    const size_t n = strncmp(address, "fd:", 3) == 0 ? strspn(digits, "0123456789") : 0;
+
+    return n > 0 && n < 6 && !digits[n] ? atoi(digits) : -1;
+}
+
+static bool is_address(const char *address)
+{
+    const char *path = path_of(address);
     char host[HOST_BYTES], port[PORT_BYTES];
 
-    return split(address, host, port);
+    if (path)
+        return path[0] && strlen(path) < sizeof(((struct sockaddr_un *)0)->sun_path);
+    return fd_of(address) >= 0 || split(address, host, port);
+}
+
+/* Takes the next address off the list; false: there is none. */
+static bool next_address(const char **addresses, char *address, size_t address_bytes)
+{
+    const size_t n = strcspn(*addresses, ",");
+
+    if (!**addresses)
+        return false;
+    snprintf(address, address_bytes, "%.*s", (int)n, *addresses);
+    *addresses += n + ((*addresses)[n] == ',' && (*addresses)[n + 1]);
+    return true;
+}
+
+void listener_first(const char *addresses, char *address, size_t address_bytes)
+{
+    if (!next_address(&addresses, address, address_bytes))
+        address[0] = '\0';
+}
+
+bool listener_valid(const char *addresses)
+{
+    char address[ADDRESS_BYTES];
+    const size_t n = strlen(addresses);
+    size_t n_addresses = 0;
+
+    if (n == 0 || addresses[n - 1] == ',')
+        return false;
+    while (next_address(&addresses, address, sizeof(address)))
+        if (!is_address(address) || ++n_addresses > LISTENER_SOCKETS)
+            return false;
+    return true;
 }
 
 int listener_look_up(const char *address, struct addrinfo **list, struct acre_err *err)
@@ -65,12 +122,18 @@ int listener_look_up(const char *address, struct addrinfo **list, struct acre_er
     return 0;
 }
 
-int listener_check(const char *address, struct acre_err *err)
+int listener_check(const char *addresses, struct acre_err *err)
 {
+    char address[ADDRESS_BYTES];
     struct addrinfo *list;
-    if (listener_look_up(address, &list, err) != 0)
-        return error_prefix(err, "listen: ");
-    freeaddrinfo(list);
+
+    while (next_address(&addresses, address, sizeof(address))) {
+        if (path_of(address) || fd_of(address) >= 0)
+            continue;
+        if (listener_look_up(address, &list, err) != 0)
+            return error_prefix(err, "listen: ");
+        freeaddrinfo(list);
+    }
     return 0;
 }
 
@@ -116,27 +179,34 @@ static void take_port(int fd, struct addrinfo *list)
 /* A family this machine does not have is left out, unless there is no other. -1 with errno. */
 static int bind_all(struct addrinfo *list, struct listener *listener)
 {
+    const size_t first = listener->n_fds;
     int why = EADDRNOTAVAIL;
 
-    listener->n_fds = 0;
-    for (const struct addrinfo *info = list; info && listener->n_fds < LISTENER_SOCKETS;
-         info = info->ai_next) {
+    for (const struct addrinfo *info = list; info; info = info->ai_next) {
+        if (listener->n_fds == LISTENER_SOCKETS) {
+            errno = EMFILE;
+            return -1;
+        }
         if (bind_one(info, &listener->fds[listener->n_fds]) == 0) {
-            if (listener->n_fds++ == 0)
-                take_port(listener->fds[0], list);
+            if (listener->n_fds++ == first)
+                take_port(listener->fds[first], list);
             continue;
         }
         why = errno;
-        if (why != EAFNOSUPPORT && why != EADDRNOTAVAIL) {
-            listener_close(listener);
-            break;
-        }
+        if (why != EAFNOSUPPORT && why != EADDRNOTAVAIL)
+            return -1;
     }
     errno = why;
-    return listener->n_fds > 0 ? 0 : -1;
+    return listener->n_fds > first ? 0 : -1;
 }
 
-int listener_open(const char *address, struct listener *listener, struct acre_err *err)
+static int refuse_taken(const char *address, struct acre_err *err)
+{
+    return error_set(err, ACRE_EIO, "listen: expected a free address and port, found %s: %s",
+                     address, strerror(errno));
+}
+
+static int open_name(const char *address, struct listener *listener, struct acre_err *err)
 {
     struct addrinfo *list;
     int rc;
@@ -145,16 +215,126 @@ int listener_open(const char *address, struct listener *listener, struct acre_er
         return error_prefix(err, "listen: ");
     rc = bind_all(list, listener);
     if (rc != 0)
-        error_set(err, ACRE_EIO, "listen: expected a free address and port, found %s: %s", address,
-                  strerror(errno));
+        refuse_taken(address, err);
     freeaddrinfo(list);
-    return rc == 0 ? 0 : ACRE_EIO;
+    return rc;
+}
+
+/* Whether a socket file is there at which nobody listens. */
+static bool is_left_over(const struct sockaddr_un *address)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct stat found;
+    bool is_refused;
+
+    if (fd < 0)
+        return false;
+    is_refused = connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0 &&
+                 errno == ECONNREFUSED;
+    close(fd);
+    return is_refused && lstat(address->sun_path, &found) == 0 && S_ISSOCK(found.st_mode);
+}
+
+static struct sockaddr_un unix_address(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    strncpy(address.sun_path, path,
+            sizeof(address.sun_path) - 1); /* is_address() saw that it fits */
+    return address;
+}
+
+static int open_path(const char *path, struct listener *listener, struct acre_err *err)
+{
+    const struct sockaddr_un address = unix_address(path);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int rc = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&address, sizeof(address));
+
+    if (rc != 0 && fd >= 0 && errno == EADDRINUSE) {
+        if (is_left_over(&address) && unlink(path) == 0)
+            rc = bind(fd, (const struct sockaddr *)&address, sizeof(address));
+        else
+            errno = EADDRINUSE;
+    }
+    if (rc != 0) {
+        refuse_taken(path, err);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    listener->paths[listener->n_fds] = strdup(path);
+    listener->fds[listener->n_fds++] = fd;
+    return 0;
+}
+
+/* A socket that somebody else has bound. */
+static int adopt(int fd, struct listener *listener, struct acre_err *err)
+{
+    int type = 0;
+    socklen_t type_bytes = sizeof(type);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) != 0 || type != SOCK_STREAM)
+        return error_set(err, ACRE_EIO, "listen: fd:%d: expected a stream socket, found %s", fd,
+                         type ? "another kind" : strerror(errno));
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    listener->fds[listener->n_fds++] = fd;
+    return 0;
+}
+
+static int open_one(const char *address, struct listener *listener, struct acre_err *err)
+{
+    if (listener->n_fds == LISTENER_SOCKETS)
+        return error_set(err, ACRE_EOPTION, "listen: expected at most %d sockets, found more",
+                         LISTENER_SOCKETS);
+    if (path_of(address))
+        return open_path(path_of(address), listener, err);
+    return fd_of(address) >= 0 ? adopt(fd_of(address), listener, err)
+                               : open_name(address, listener, err);
+}
+
+int listener_open(const char *addresses, struct listener *listener, struct acre_err *err)
+{
+    char address[ADDRESS_BYTES];
+
+    listener->n_fds = 0;
+    while (next_address(&addresses, address, sizeof(address)))
+        if (open_one(address, listener, err) != 0) {
+            listener_close(listener);
+            return -1;
+        }
+    return 0;
+}
+
+int listener_inherit(struct listener *listener, struct acre_err *err)
+{
+    const char *pid = getenv("LISTEN_PID"), *n_text = getenv("LISTEN_FDS");
+    const int n = pid && n_text && strtol(pid, NULL, 10) == getpid() ? atoi(n_text) : 0;
+
+    listener->n_fds = 0;
+    if (n > LISTENER_SOCKETS)
+        return error_set(err, ACRE_EOPTION, "LISTEN_FDS: expected at most %d sockets, found %d",
+                         LISTENER_SOCKETS, n);
+    for (int i = 0; i < n; i++)
+        if (adopt(FIRST_INHERITED_FD + i, listener, err) != 0)
+            return err->code;
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    return 0;
 }
 
 void listener_close(struct listener *listener)
 {
-    while (listener->n_fds > 0)
-        close(listener->fds[--listener->n_fds]);
+    while (listener->n_fds > 0) {
+        char **path = &listener->paths[--listener->n_fds];
+
+        close(listener->fds[listener->n_fds]);
+        if (*path)
+            unlink(*path);
+        free(*path);
+        *path = NULL;
+    }
 }
 
 int listener_listen(const struct listener *listener, struct acre_err *err)
@@ -167,18 +347,61 @@ int listener_listen(const struct listener *listener, struct acre_err *err)
     return 0;
 }
 
+static void name_unix(const struct sockaddr_un *bound, char name[LISTENER_NAME_BYTES])
+{
+    snprintf(name, LISTENER_NAME_BYTES, "unix:%.*s", (int)sizeof(bound->sun_path), bound->sun_path);
+}
+
 void listener_name(const struct listener *listener, size_t i, char name[LISTENER_NAME_BYTES])
 {
     struct sockaddr_storage bound = {0};
     socklen_t bound_bytes = sizeof(bound);
     char host[INET6_ADDRSTRLEN], port[PORT_BYTES];
 
-    if (getsockname(listener->fds[i], (struct sockaddr *)&bound, &bound_bytes) != 0 ||
-        getnameinfo((struct sockaddr *)&bound, bound_bytes, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    if (getsockname(listener->fds[i], (struct sockaddr *)&bound, &bound_bytes) == 0 &&
+        bound.ss_family == AF_UNIX)
+        name_unix((const struct sockaddr_un *)(const void *)&bound, name);
+    else if (getnameinfo((struct sockaddr *)&bound, bound_bytes, host, sizeof(host), port,
+                         sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         snprintf(name, LISTENER_NAME_BYTES, "?");
-        return;
+    else
+        snprintf(name, LISTENER_NAME_BYTES, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+                 port);
+}
+
+/* ---- The other side -------------------------------------------------------------------------- */
+
+static int connect_one(int family, const struct sockaddr *address, socklen_t bytes, int timeout_s)
+{
+    const struct timeval timeout = {.tv_sec = timeout_s};
+    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    if (fd < 0 || connect(fd, address, bytes) == 0)
+        return fd;
+    close(fd); /* errno stays: a socket closes well */
+    return -1;
+}
+
+int listener_connect(const char *address, int timeout_s, int *fd, struct acre_err *err)
+{
+    struct addrinfo *list = NULL;
+
+    *fd = -1;
+    if (path_of(address)) {
+        const struct sockaddr_un file = unix_address(path_of(address));
+
+        *fd = connect_one(AF_UNIX, (const struct sockaddr *)&file, sizeof(file), timeout_s);
+    } else if (listener_look_up(address, &list, err) != 0) {
+        return err->code;
     }
-    snprintf(name, LISTENER_NAME_BYTES, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
-             port);
+    for (const struct addrinfo *info = list; info && *fd < 0; info = info->ai_next)
+        *fd = connect_one(info->ai_family, info->ai_addr, info->ai_addrlen, timeout_s);
+    if (*fd < 0)
+        error_set(err, ACRE_EIO, "%s: expected a server, found: %s", address,
+                  strerror(errno == EINPROGRESS || errno == EAGAIN ? ETIMEDOUT : errno));
+    if (list)
+        freeaddrinfo(list);
+    return *fd < 0 ? -1 : 0;
 }

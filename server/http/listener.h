@@ -1,8 +1,9 @@
-/* listener.h - the sockets the server accepts connections on: one for every address of a name.
+/* listener.h - the sockets the server accepts connections on.
  *
- * "localhost" is an IPv4 and an IPv6 address, and clients may try either. Opened before models are
- * loaded, so that a taken port is reported at once; nobody is accepted until listener_listen().
- * Main thread only.
+ * An address is HOST:PORT, "unix:/path" or "fd:N", a socket that is open already; several have
+ * commas between them. "localhost" is an IPv4 and an IPv6 address, and clients may try either: a
+ * name has one socket for each. Opened before models are loaded, so that a taken port is reported
+ * at once; nobody is accepted until listener_listen(). Main thread only.
  */
 #ifndef SERVER_HTTP_LISTENER_H
 #define SERVER_HTTP_LISTENER_H
@@ -14,32 +15,42 @@
 
 struct addrinfo;
 
-#define LISTENER_EXPECTED "HOST:PORT or [IPV6]:PORT"
+#define LISTENER_EXPECTED "HOST:PORT, [IPV6]:PORT, unix:/PATH or fd:NUMBER, or several with commas"
 
-enum { LISTENER_BACKLOG = 1024, LISTENER_SOCKETS = 8, LISTENER_NAME_BYTES = 64 };
+enum { LISTENER_BACKLOG = 1024, LISTENER_SOCKETS = 16, LISTENER_NAME_BYTES = 128 };
 
 struct listener {
     int fds[LISTENER_SOCKETS];
+    char *paths[LISTENER_SOCKETS]; /* owned: of files to remove; or NULL */
     size_t n_fds;
 };
 
-/* Whether `address` looks like HOST:PORT; the name is not looked up. */
-bool listener_valid(const char *address);
+/* Whether they look like addresses; no name is looked up. */
+bool listener_valid(const char *addresses);
 
-/* Looks the name up; freeaddrinfo(*list). */
+/* The first of them, in `address`. */
+void listener_first(const char *addresses, char *address, size_t address_bytes);
+
+/* Looks up HOST:PORT; freeaddrinfo(*list). */
 int listener_look_up(const char *address, struct addrinfo **list, struct acre_err *err);
 
-/* Whether it is an address of some machine: the name is looked up, nothing is bound. */
-int listener_check(const char *address, struct acre_err *err);
+/* Connects a socket to HOST:PORT or unix:/PATH, where each attempt may take so long. */
+int listener_connect(const char *address, int timeout_s, int *fd, struct acre_err *err);
 
-/* Binds sockets to `address`, all to the same port. On success the caller owns them. */
-int listener_open(const char *address, struct listener *listener, struct acre_err *err);
+/* Whether they are addresses of some machine: names are looked up, nothing is bound. */
+int listener_check(const char *addresses, struct acre_err *err);
+
+/* Binds sockets, those of one name to the same port. On success the caller owns them. */
+int listener_open(const char *addresses, struct listener *listener, struct acre_err *err);
 void listener_close(struct listener *listener);
+
+/* Takes the sockets that systemd has opened for this process (sd_listen_fds(3)); maybe none. */
+int listener_inherit(struct listener *listener, struct acre_err *err);
 
 /* Lets clients connect. */
 int listener_listen(const struct listener *listener, struct acre_err *err);
 
-/* The address of a socket as it appears in a URL. */
+/* The address of a socket: as it appears in a URL, or unix:/PATH. */
 void listener_name(const struct listener *listener, size_t i, char name[LISTENER_NAME_BYTES]);
 
 #endif

@@ -56,8 +56,16 @@ static bool is_header_text(const char *text)
 }
 
 const struct option settings_table[] = {
-    FIXED_TEXT(listen, "127.0.0.1:5000", listener_valid, LISTENER_EXPECTED,
-               "address to serve on; 0.0.0.0 or [::] is every address, port 0 picks a free port"),
+    {.key = "listen",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct settings, listen),
+     .initial = "127.0.0.1:5000",
+     .valid = listener_valid,
+     .expected = LISTENER_EXPECTED,
+     .is_list = true,
+     .is_fixed = true,
+     .help = "address to serve on, or a list of them; 0.0.0.0 or [::] is every address, port 0 "
+             "picks a free port; sockets that systemd has opened take their place"},
     TEXT(models, "models", is_filled, "a folder",
          "folder of model directories; every subfolder with a config.json is served"),
     TEXT(bad_models, "fail", is_fail_or_skip, "\"fail\" or \"skip\"",

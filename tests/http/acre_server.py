@@ -23,7 +23,9 @@ class Server:
 
     def __init__(self, models, **overrides):
         listen, config = overrides.pop("listen", "127.0.0.1:0"), overrides.pop("config", None)
-        command = [ACRE, "serve", "--listen", listen, "--models", str(models)]
+        command = [ACRE, "serve", "--models", str(models)]
+        if listen:
+            command += ["--listen", listen]
         if config:
             command += ["--config", str(config)]
         for key, value in overrides.items():

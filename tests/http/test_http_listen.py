@@ -1,7 +1,10 @@
 """Where the server listens, and where its log goes."""
 
+import json
 import os
 import re
+import shutil
+import signal
 import socket
 import subprocess
 
@@ -60,3 +63,159 @@ def test_a_log_without_a_place_goes_nowhere(tmp_path):
     finally:
         process.terminate()
         assert process.wait(timeout=20) == 0
+
+
+# ---- Several addresses, socket files, sockets of others -------------------------------------------
+
+
+def ask(connection, path=b"/health"):
+    connection.sendall(b"GET " + path + b" HTTP/1.0\r\n\r\n")
+    data = b""
+    while piece := connection.recv(65536):
+        data += piece
+    return data
+
+
+def ask_file(path):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(path))
+        return ask(connection)
+
+
+def test_several_addresses(tmp_path):
+    file = tmp_path / "acre.sock"
+    config = tmp_path / "acre.json"
+    config.write_text(json.dumps({"listen": ["127.0.0.1:0", f"unix:{file}", "127.0.0.2:0"]}))
+    server = Server(MODEL, listen=None, config=config, access_log=tmp_path / "access.log")
+    try:
+        assert server.get("/health").status_code == 200
+        assert ask_file(file).startswith(b"HTTP/1.1 200")
+        other = int(re.search(r"http://127\.0\.0\.2:(\d+)", "".join(server.log))[1])
+        with socket.create_connection(("127.0.0.2", other), timeout=20) as connection:
+            assert ask(connection).startswith(b"HTTP/1.1 200")
+        assert f" and unix:{file} and " in "".join(server.log)
+        assert eventually(lambda: " local GET /health 200 " in (tmp_path / "access.log").read_text())
+        done = subprocess.run([ACRE, "health", f"unix:{file}"], timeout=60, check=False)
+        assert done.returncode == 0
+    finally:
+        assert server.stop() == 0
+    assert not file.exists()
+
+
+def refused(*args, **kwargs):
+    done = subprocess.run([ACRE, "serve", "--models", MODEL, *args], capture_output=True, text=True,
+                          timeout=60, check=False, **kwargs)
+    assert done.returncode != 0 and done.stdout == ""
+    return done.stderr
+
+
+def test_a_socket_file_left_over_is_replaced_and_one_in_use_is_not(tmp_path):
+    file = tmp_path / "acre.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(file))
+    server = Server(MODEL, listen=f"127.0.0.1:0,unix:{file}")
+    try:
+        assert ask_file(file).startswith(b"HTTP/1.1 200")
+        assert refused("--listen", f"unix:{file}") == (
+            f"acre: listen: expected a free address and port, found {file}: Address already in use\n")
+        assert ask_file(file).startswith(b"HTTP/1.1 200")
+    finally:
+        assert server.stop() == 0
+    file.write_text("a file of somebody else")
+    assert "Address already in use" in refused("--listen", f"unix:{file}")
+    assert file.read_text() == "a file of somebody else"
+
+
+@pytest.mark.parametrize("listen", ["unix:", "unix:/" + "a" * 108, "fd:", "fd:x", "fd:-1", ",",
+                                    "127.0.0.1:0,", "127.0.0.1:0,,127.0.0.1:0",
+                                    ",".join(["127.0.0.1:0"] * 17)])
+def test_what_is_no_address(listen):
+    assert "--listen: expected HOST:PORT, " in refused("--listen", listen)
+
+
+def test_descriptors_that_are_no_sockets():
+    assert "listen: fd:99: expected a stream socket, found" in refused("--listen", "fd:99")
+    assert "listen: fd:0: expected a stream socket, found" in refused("--listen", "fd:0",
+                                                                      stdin=subprocess.DEVNULL)
+    with socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+        fd = datagrams.fileno()
+        assert f"fd:{fd}: expected a stream socket, found another kind" in refused(
+            "--listen", f"fd:{fd}", pass_fds=[fd])
+
+
+def activate(sockets, environment, *args):
+    """Starts the server as systemd does, with sockets from descriptor 3 on."""
+    fds = [s.fileno() for s in sockets]
+    keep = "".join(f" {3 + i}<&{fd}" for i, fd in enumerate(fds))
+    script = (f'exec {keep}; LISTEN_PID=$$ LISTEN_FDS={len(fds)} exec "$@"')
+    return subprocess.Popen(["bash", "-c", script, "bash", ACRE, "serve", "--models", MODEL, *args],
+                            pass_fds=fds, env={**os.environ, **environment},
+                            stderr=subprocess.PIPE, text=True)
+
+
+class Manager:
+    """What systemd's side of sd_notify hears."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.socket.settimeout(60)
+
+    def hears(self):
+        return self.socket.recv(4096).decode()
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_a_manager_starts_it_and_hears_how_it_is(tmp_path, is_abstract):
+    name = f"acre-test-{os.getpid()}" if is_abstract else str(tmp_path / "notify")
+    manager = Manager("\0" + name if is_abstract else name)
+    file = socket.socket(socket.AF_UNIX)
+    file.bind(str(tmp_path / "acre.sock"))
+    file.listen()
+    with socket.create_server(("127.0.0.1", 0)) as port, file:
+        high = [socket.fromfd(s.fileno(), s.family, s.type) for s in (port, file)]
+        with socket.create_connection(port.getsockname(), timeout=60) as early:
+            process = activate(high, {"NOTIFY_SOCKET": ("@" if is_abstract else "") + name,
+                                      "WATCHDOG_USEC": "200000"})
+            try:
+                assert ask(early).startswith(b"HTTP/1.1 200")  # came before there was a server
+                assert ask_file(tmp_path / "acre.sock").startswith(b"HTTP/1.1 200")
+                assert manager.hears() == "READY=1"
+                assert [manager.hears() for _ in range(3)] == ["WATCHDOG=1"] * 3
+                process.send_signal(signal.SIGHUP)
+                heard = [manager.hears()]
+                while heard[-1] != "READY=1":
+                    heard.append(manager.hears())
+                assert any(re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", text) for text in heard)
+            finally:
+                process.terminate()
+                assert process.wait(timeout=60) == 0
+            while (text := manager.hears()) == "WATCHDOG=1":
+                continue
+            assert text == "STOPPING=1"
+    assert (tmp_path / "acre.sock").exists()  # it is the manager's
+
+
+def test_sockets_for_another_process_are_not_taken():
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        done = subprocess.run(
+            [ACRE, "serve", "--models", MODEL, "--listen", "fd:98"], capture_output=True, text=True,
+            env={**os.environ, "LISTEN_PID": "1", "LISTEN_FDS": "1"}, timeout=60, check=False,
+            pass_fds=[port.fileno()])
+        assert "listen: fd:98: expected a stream socket" in done.stderr
+
+
+# ---- The unit ------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not here")
+def test_the_unit_is_confined(tmp_path):
+    unit = tmp_path / "acre.service"
+    shutil.copy(ROOT / "conf/acre.service", unit)
+    done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20",
+                           "--no-pager", unit], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    exposure = re.search(r"Overall exposure level for acre.service: (\d+\.\d)", done.stdout)
+    assert float(exposure[1]) <= 2.0
