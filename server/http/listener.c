@@ -239,8 +239,7 @@ static struct sockaddr_un unix_address(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    strncpy(address.sun_path, path,
-            sizeof(address.sun_path) - 1); /* is_address() saw that it fits */
+    memcpy(address.sun_path, path, strlen(path)); /* is_address() saw that it fits */
     return address;
 }
 
