@@ -197,7 +197,7 @@ static struct record *new_record(const struct acre_model *model, const struct se
     if (!record)
         return NULL;
     record->least = least;
-    record->attention.n_layers = config_is_lstm(config) ? 1 : (size_t)config->decoder_layers;
+    record->attention.n_layers = (size_t)config->decoder_cross.n_layers;
     record->attention.n_heads = (size_t)config->decoder_heads;
     record->attention.n_source = sentence->n_source + 1;
     record->attention.n_target = sentence->hypotheses[0].n_tokens + 1;

@@ -96,7 +96,7 @@ static int open_networks(struct bench *bench, struct acre_err *err)
     int status = 0;
     for (size_t i = 0; i < ACRE_AREAS && status == 0; i++) {
         struct config *config = &bench->subjects[i].config;
-        status = preset_config(preset, i, bench->options.vocab_size, config, err);
+        status = preset_config(preset, i, bench->options.vocab_size, network_kinds, config, err);
         config->compute_type = bench->type;
     }
     if (status == 0)

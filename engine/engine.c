@@ -203,7 +203,7 @@ static void fill_info(struct acre_model *model)
         .source = config->source,
         .target = config->target,
         .level = tokenizer_is_bytes(model->tokenizer) ? "char" : "token",
-        .model_type = config->model_type,
+        .model_type = config->kind->model_type,
         .compute_type = compute_type_name(config->compute_type),
         .parameters = model->parameters,
         .d_model = config->d_model,
@@ -284,7 +284,7 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
                 struct acre_err *err)
 {
     struct config *config = &model->config;
-    int status = config_load(directory, config, err);
+    int status = config_load(directory, network_kinds, config, err);
     if (engine->is_type_forced)
         config->compute_type = engine->compute_type;
     if (status == 0)

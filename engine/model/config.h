@@ -1,6 +1,7 @@
 /* config.h - what config.json, generation_config.json and tokenizer_config.json say of a model.
  *
- * Keys are MarianConfig's. Missing keys, wrong types and values out of range are errors that name
+ * Keys are those of transformers' configurations; which of them a model has is its architecture's
+ * (struct config_kind). Missing keys, wrong types and values out of range are errors that name
  * file, field, what was expected and what was found; keys Acre does not use are ignored, because
  * transformers writes many. Everything is checked here, so that the rest of the engine may trust
  * it.
@@ -16,11 +17,16 @@
 #include "tensor/area.h"
 #include "tensor/compute.h"
 
-enum { CONFIG_MAX_LAYERS = 64 };
+enum { CONFIG_MAX_LAYERS = 64, CONFIG_MAX_ATTENTIONS = 3 };
+
+struct config;
+struct json_object;
+struct tensor_list;
 
 /* Area settings of one kind of attention (encoder self, decoder self, cross). Where width and
  * height are 1 attention is regular, and of the others only `sigmoid` acts. */
 struct area_config {
+    int n_layers; /* that have this attention; 0: the model has none of this kind */
     enum area_key_mode key;
     enum area_value value;
     int width[CONFIG_MAX_LAYERS], height[CONFIG_MAX_LAYERS]; /* of the largest areas per layer */
@@ -30,8 +36,31 @@ struct area_config {
     float temperature; /* divides the logits of areas */
 };
 
+/* An attention that a model has, and what section `area` may say of it. */
+struct config_attention {
+    const char *name; /* "encoder_self" */
+    struct area_config *area;
+    int n_layers, head_width;
+    int max_rows; /* of its memory as a grid; 1: it is not known as a whole, so it cannot be one */
+};
+
+/* An architecture, as config.json sees it; the beginning of each table in nn/. */
+struct config_kind {
+    const char *model_type;
+
+    /* Reads what is its own, once the sizes that all have are read: other sizes and their limits,
+     * keys with one value only. */
+    int (*read)(const struct json_object *object, struct config *config, struct acre_err *err);
+
+    /* Its attentions, once all sizes are known. Returns how many there are. */
+    size_t (*attentions)(struct config *config, struct config_attention *attentions);
+
+    /* Names and shapes of its tensors, besides embeddings and output layer (random_weights.h). */
+    void (*list)(const struct config *config, struct tensor_list *list);
+};
+
 struct config {
-    char model_type[32];         /* "marian" or "acre-lstm" */
+    const struct config_kind *kind;
     char source[16], target[16]; /* language codes, from tokenizer_config.json; "" if absent */
     int d_model;
     int encoder_layers, decoder_layers;
@@ -52,8 +81,10 @@ struct config {
     struct area_config encoder_self, decoder_self, decoder_cross;
 };
 
-/* Reads the files of `directory`. On success config_fini() frees what config owns. */
-int config_load(const char *directory, struct config *config, struct acre_err *err);
+/* Reads the files of `directory`. The kinds that there are end with NULL and live longer than the
+ * config. On success config_fini() frees what it owns. */
+int config_load(const char *directory, const struct config_kind *const *kinds,
+                struct config *config, struct acre_err *err);
 
 /* The same from the files' contents; those after config.json are optional (bytes == NULL). The
  * directory's name tells the languages where no file does. */
@@ -61,12 +92,9 @@ struct config_texts {
     const char *directory;
     struct text config, generation, tokenizer; /* borrowed */
 };
-int config_parse(const struct config_texts *texts, struct config *config, struct acre_err *err);
+int config_parse(const struct config_texts *texts, const struct config_kind *const *kinds,
+                 struct config *config, struct acre_err *err);
 void config_fini(struct config *config);
-
-/* Whether it is of LSTMs: d_model cells, as many decoder as encoder layers, decoder_heads that are
- * each as wide as the model, one attention (decoder_cross). What only Transformers have is zero. */
-bool config_is_lstm(const struct config *config);
 
 int config_max_area_width(const struct config *config);
 

@@ -87,7 +87,8 @@ static json_t *config_of(const struct acre_preset *preset, size_t areas, int voc
 }
 
 int preset_config(const struct acre_preset *preset, size_t areas, int vocab_size,
-                  struct config *config, struct acre_err *err)
+                  const struct config_kind *const *kinds, struct config *config,
+                  struct acre_err *err)
 {
     json_t *root = config_of(preset, areas, vocab_size);
     char *text = json_dumps(root, 0);
@@ -96,7 +97,7 @@ int preset_config(const struct acre_preset *preset, size_t areas, int vocab_size
         return err_set(err, ACRE_ENOMEM, "no memory for a configuration");
     const struct config_texts texts = {.directory = "",
                                        .config = {.bytes = text, .n = strlen(text)}};
-    int status = config_parse(&texts, config, err);
+    int status = config_parse(&texts, kinds, config, err);
     free(text);
     return status;
 }

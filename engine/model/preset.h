@@ -12,8 +12,10 @@
 /* Static. ACRE_EOPTION names those that there are. */
 int preset_find(const char *name, const struct acre_preset **preset, struct acre_err *err);
 
-/* areas: one of enum acre_areas. On success config_fini() frees what config owns. */
+/* areas: one of enum acre_areas; kinds: as of config_parse(). On success config_fini() frees what
+ * config owns. */
 int preset_config(const struct acre_preset *preset, size_t areas, int vocab_size,
-                  struct config *config, struct acre_err *err);
+                  const struct config_kind *const *kinds, struct config *config,
+                  struct acre_err *err);
 
 #endif

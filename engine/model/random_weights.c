@@ -20,123 +20,55 @@ static const float VECTOR_SPREAD = 0.02f; /* of biases */
 
 /* ---- Names and shapes ------------------------------------------------------------------------ */
 
-struct listing {
+struct tensor_list {
     json_t *header;
     size_t bytes; /* of data so far */
 };
 
-/* A tensor [n,k], or [n] where k is 0. */
-static void add(struct listing *listing, size_t n, size_t k, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void add(struct listing *listing, size_t n, size_t k, const char *format, ...)
+void tensor_list_add(struct tensor_list *list, size_t n, size_t k, const char *format, ...)
 {
     char name[128];
     va_list args;
     va_start(args, format);
     vsnprintf(name, sizeof(name), format, args);
     va_end(args);
-    size_t begin = listing->bytes;
+    size_t begin = list->bytes;
     json_t *shape =
         k > 0 ? json_pack("[I, I]", (json_int_t)n, (json_int_t)k) : json_pack("[I]", (json_int_t)n);
-    listing->bytes += n * (k > 0 ? k : 1) * NUMBER_BYTES;
-    json_object_set_new(listing->header, name,
+    list->bytes += n * (k > 0 ? k : 1) * NUMBER_BYTES;
+    json_object_set_new(list->header, name,
                         json_pack("{s:s, s:o, s:[I, I]}", "dtype", "BF16", "shape", shape,
-                                  "data_offsets", (json_int_t)begin, (json_int_t)listing->bytes));
+                                  "data_offsets", (json_int_t)begin, (json_int_t)list->bytes));
 }
 
-/* What products and norms have: a weight [n,k], or [n], and a bias [n]. */
-static void add_pair(struct listing *listing, size_t n, size_t k, const char *prefix,
-                     const char *name)
+void tensor_list_add_pair(struct tensor_list *list, size_t n, size_t k, const char *prefix,
+                          const char *name)
 {
-    add(listing, n, k, "%s%s.weight", prefix, name);
-    add(listing, n, 0, "%s%s.bias", prefix, name);
+    tensor_list_add(list, n, k, "%s%s.weight", prefix, name);
+    tensor_list_add(list, n, 0, "%s%s.bias", prefix, name);
 }
 
-static void add_area_key(struct listing *listing, const struct area_config *area, size_t layer,
-                         size_t d, const char *prefix)
+void tensor_list_add_area_key(struct tensor_list *list, const struct area_config *area,
+                              size_t layer, size_t d, const char *prefix)
 {
     size_t height = (size_t)area->height[layer], width = (size_t)area->width[layer];
     size_t inputs = area_key_inputs(area->key, d);
     if (inputs == 0 || height * width == 1)
         return;
-    add_pair(listing, d, inputs, prefix, "area.fc1");
-    add_pair(listing, d, d, prefix, "area.fc2");
-    add(listing, height, d / 2, "%sarea.height_embedding.weight", prefix);
-    add(listing, width, d / 2, "%sarea.width_embedding.weight", prefix);
+    tensor_list_add_pair(list, d, inputs, prefix, "area.fc1");
+    tensor_list_add_pair(list, d, d, prefix, "area.fc2");
+    tensor_list_add(list, height, d / 2, "%sarea.height_embedding.weight", prefix);
+    tensor_list_add(list, width, d / 2, "%sarea.width_embedding.weight", prefix);
 }
 
-static void add_attention(struct listing *listing, const struct area_config *area, size_t layer,
-                          size_t c, size_t n_heads, const char *prefix, const char *name)
+static struct tensor_list list_tensors(const struct config *config)
 {
-    static const char *const projections[] = {"q_proj", "k_proj", "v_proj", "out_proj"};
-    char full[96];
-    snprintf(full, sizeof(full), "%s%s.", prefix, name);
-    for (size_t i = 0; i < sizeof(projections) / sizeof(projections[0]); i++)
-        add_pair(listing, c, c, full, projections[i]);
-    add_area_key(listing, area, layer, c / n_heads, full);
-    snprintf(full, sizeof(full), "%s_layer_norm", name);
-    add_pair(listing, c, 0, prefix, full);
-}
-
-static void add_feed_forward(struct listing *listing, size_t c, size_t f, const char *prefix)
-{
-    add_pair(listing, f, c, prefix, "fc1");
-    add_pair(listing, c, f, prefix, "fc2");
-    add_pair(listing, c, 0, prefix, "final_layer_norm");
-}
-
-static void list_transformer(struct listing *listing, const struct config *config)
-{
-    size_t c = (size_t)config->d_model;
-    for (size_t i = 0; i < (size_t)config->encoder_layers; i++) {
-        char prefix[64];
-        snprintf(prefix, sizeof(prefix), "model.encoder.layers.%zu.", i);
-        add_attention(listing, &config->encoder_self, i, c, (size_t)config->encoder_heads, prefix,
-                      "self_attn");
-        add_feed_forward(listing, c, (size_t)config->encoder_ffn, prefix);
-    }
-    for (size_t i = 0; i < (size_t)config->decoder_layers; i++) {
-        char prefix[64];
-        snprintf(prefix, sizeof(prefix), "model.decoder.layers.%zu.", i);
-        add_attention(listing, &config->decoder_self, i, c, (size_t)config->decoder_heads, prefix,
-                      "self_attn");
-        add_attention(listing, &config->decoder_cross, i, c, (size_t)config->decoder_heads, prefix,
-                      "encoder_attn");
-        add_feed_forward(listing, c, (size_t)config->decoder_ffn, prefix);
-    }
-}
-
-static void list_lstm(struct listing *listing, const struct config *config)
-{
-    size_t c = (size_t)config->d_model, heads = (size_t)config->decoder_heads;
-    for (int side = 0; side < 2; side++) {
-        const char *name = side == 0 ? "encoder" : "decoder";
-        for (int i = 0; i < config->decoder_layers; i++) {
-            size_t inputs = side == 1 && i == 0 ? (heads + 1) * c : c;
-            add(listing, 4 * c, inputs, "model.%s.layers.%d.weight_ih", name, i);
-            add(listing, 4 * c, c, "model.%s.layers.%d.weight_hh", name, i);
-            add(listing, 4 * c, 0, "model.%s.layers.%d.bias", name, i);
-        }
-    }
-    add(listing, heads * c, c, "model.decoder.attention.k_proj.weight");
-    add(listing, heads * c, 2 * c, "model.decoder.attention.a_proj.weight");
-    if (heads > 1)
-        add_pair(listing, c, heads * c, "model.decoder.attention.", "out_proj");
-    add_area_key(listing, &config->decoder_cross, 0, c, "model.decoder.attention.");
-}
-
-static struct listing list_tensors(const struct config *config)
-{
-    struct listing listing = {.header = json_object()};
+    struct tensor_list list = {.header = json_object()};
     size_t v = (size_t)config->vocab_size;
-    add(&listing, v, (size_t)config->d_model, "model.shared.weight");
-    add(&listing, 1, v, "final_logits_bias");
-    if (config_is_lstm(config))
-        list_lstm(&listing, config);
-    else
-        list_transformer(&listing, config);
-    return listing;
+    tensor_list_add(&list, v, (size_t)config->d_model, "model.shared.weight");
+    tensor_list_add(&list, 1, v, "final_logits_bias");
+    config->kind->list(config, &list);
+    return list;
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -174,13 +106,13 @@ static void fill_tensor(const char *name, const json_t *entry, uint64_t *state, 
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static int write_file(struct random_weights *weights, const struct listing *listing,
+static int write_file(struct random_weights *weights, const struct tensor_list *list,
                       const char *header, uint64_t seed)
 {
     size_t header_bytes = strlen(header), padded = (header_bytes + 7) / 8 * 8;
     const char *name;
     json_t *entry;
-    weights->file_bytes = LENGTH_BYTES + padded + listing->bytes;
+    weights->file_bytes = LENGTH_BYTES + padded + list->bytes;
     weights->file = mem_map(weights->file_bytes);
     if (!weights->file)
         return ACRE_ENOMEM;
@@ -190,7 +122,7 @@ static int write_file(struct random_weights *weights, const struct listing *list
     char *text = (char *)weights->file + LENGTH_BYTES;
     memset(text, ' ', padded);
     memcpy(text, header, header_bytes);
-    json_object_foreach(listing->header, name, entry)
+    json_object_foreach(list->header, name, entry)
     {
         fill_tensor(name, entry, &seed, text + padded);
     }
@@ -201,11 +133,11 @@ int random_weights_init(struct random_weights *weights, const struct config *con
                         struct acre_err *err)
 {
     *weights = (struct random_weights){.tensors = NULL};
-    struct listing listing = list_tensors(config);
-    char *header = json_dumps(listing.header, JSON_COMPACT);
-    int status = header ? write_file(weights, &listing, header, seed) : ACRE_ENOMEM;
+    struct tensor_list list = list_tensors(config);
+    char *header = json_dumps(list.header, JSON_COMPACT);
+    int status = header ? write_file(weights, &list, header, seed) : ACRE_ENOMEM;
     free(header);
-    json_decref(listing.header);
+    json_decref(list.header);
     if (status != 0)
         return err_set(err, status, "no memory for random weights");
     return safetensors_open_buffer(weights->file, weights->file_bytes, &weights->tensors, err);

@@ -1,5 +1,6 @@
-/* architecture.h - an architecture is a table: how its networks are opened, what they need to work
- * in, and their passes. network.c finds it by config.json's model_type.
+/* architecture.h - an architecture is a table: what its config.json says, how its networks are
+ * opened, what they need to work in, and their passes. Configurations find theirs by model_type, in
+ * the list of network.c.
  *
  * The mathematics is written once, over device operations. A network is immutable and shared by all
  * workers; what a pass works on belongs to one stream.
@@ -53,7 +54,7 @@ struct pass {
 };
 
 struct architecture {
-    const char *model_type;
+    struct config_kind config; /* first: a configuration points to it */
 
     /* Binds every tensor with its expected shape, for products in config->compute_type. `weights`
      * and `config` must live longer than the network, which the caller owns. */
@@ -71,6 +72,12 @@ struct architecture {
     /* The decoder over known target tokens (teacher forcing); NULL: it goes step by step only. */
     struct buffer *(*decode)(const struct network *network, const struct pass *pass);
 };
+
+/* That of a configuration which was read with network_kinds. */
+static inline const struct architecture *architecture_of(const struct config *config)
+{
+    return (const struct architecture *)config->kind;
+}
 
 /* Tells the listener, if there is one, what every head of row 0 of query[R,C] weighs; heads are
  * numbered from first_head on. */

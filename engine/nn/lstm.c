@@ -10,7 +10,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mem.h"
+#include "model/random_weights.h" /* tensor_list_add() */
 #include "nn/layer.h"
 
 /* gates[4C] = input·x + recurrent·hidden + bias, in PyTorch's order: input, forget, cell, output.
@@ -41,6 +43,46 @@ struct lstm {
 static const struct lstm *of(const struct network *network)
 {
     return (const struct lstm *)network;
+}
+
+/* ---- Configuration --------------------------------------------------------------------------- */
+
+/* The decoder's layers begin with the encoder's states. */
+static int read_config(const struct json_object *object, struct config *config,
+                       struct acre_err *err)
+{
+    char expected[64];
+    if (config->decoder_layers == config->encoder_layers)
+        return 0;
+    snprintf(expected, sizeof(expected), "encoder_layers, which is %d", config->encoder_layers);
+    return json_fail(object, "decoder_layers", expected, json_find(object, "decoder_layers"), err);
+}
+
+/* Its one attention is from the decoder's last layer; heads are as wide as the model. */
+static size_t list_attentions(struct config *config, struct config_attention *attentions)
+{
+    attentions[0] = (struct config_attention){"decoder_cross", &config->decoder_cross,
+                                              .n_layers = 1, .head_width = config->d_model, 1};
+    return 1;
+}
+
+static void list_tensors(const struct config *config, struct tensor_list *list)
+{
+    size_t c = (size_t)config->d_model, heads = (size_t)config->decoder_heads;
+    for (int side = 0; side < 2; side++) {
+        const char *name = side == 0 ? "encoder" : "decoder";
+        for (int i = 0; i < config->decoder_layers; i++) {
+            size_t inputs = side == 1 && i == 0 ? (heads + 1) * c : c;
+            tensor_list_add(list, 4 * c, inputs, "model.%s.layers.%d.weight_ih", name, i);
+            tensor_list_add(list, 4 * c, c, "model.%s.layers.%d.weight_hh", name, i);
+            tensor_list_add(list, 4 * c, 0, "model.%s.layers.%d.bias", name, i);
+        }
+    }
+    tensor_list_add(list, heads * c, c, "model.decoder.attention.k_proj.weight");
+    tensor_list_add(list, heads * c, 2 * c, "model.decoder.attention.a_proj.weight");
+    if (heads > 1)
+        tensor_list_add_pair(list, c, heads * c, "model.decoder.attention.", "out_proj");
+    tensor_list_add_area_key(list, &config->decoder_cross, 0, c, "model.decoder.attention.");
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -191,7 +233,7 @@ static int lstm_open(struct device *device, const struct config *config,
     struct lstm *model = mem_calloc(1, sizeof(*model));
     if (!model)
         return err_set(err, ACRE_ENOMEM, "no memory for the model");
-    model->network = (struct network){.architecture = &lstm_architecture,
+    model->network = (struct network){.architecture = architecture_of(config),
                                       .device = device,
                                       .positions = (size_t)config->max_positions};
     model->c = (size_t)config->d_model;
@@ -322,7 +364,10 @@ static struct buffer *lstm_step(const struct network *network, const struct pass
 }
 
 const struct architecture lstm_architecture = {
-    .model_type = "acre-lstm",
+    .config = {.model_type = "acre-lstm",
+               .read = read_config,
+               .attentions = list_attentions,
+               .list = list_tensors},
     .open = lstm_open,
     .close = lstm_close,
     .needs = lstm_needs,

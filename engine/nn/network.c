@@ -1,30 +1,21 @@
-/* Networks are found by the model_type of their configuration. A workspace opens what its network
+/* A configuration has found its architecture. A workspace opens what its network
  * says that it needs; its passes are functions of the workspace alone, as device_ops.run() asks.
  *
- * Opening fails without memory, or for an unknown model_type; of passes only the poll can fail. */
+ * Opening fails without memory, or where weights do not fit; of passes only the poll can fail. */
 #include "nn/network.h"
 
-#include <string.h>
-
-#include "base/error.h"
 #include "nn/lstm.h"
-#include "nn/transformer.h"
+#include "nn/marian.h"
 
 enum { ADMIT_ROWS = 1024 /* bounds how long newcomers keep the running sentences waiting */ };
 
-static const struct architecture *const architectures[] = {&transformer_architecture,
-                                                           &lstm_architecture};
+const struct config_kind *const network_kinds[] = {&marian_architecture.config,
+                                                   &lstm_architecture.config, NULL};
 
 int network_open(struct device *device, const struct config *config, struct safetensors *weights,
                  struct network **network, struct acre_err *err)
 {
-    for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++)
-        if (strcmp(architectures[i]->model_type, config->model_type) == 0)
-            return architectures[i]->open(device, config, weights, network, err);
-    return err_set(err, ACRE_EMODEL,
-                   "config.json: model_type: expected one that this build has, "
-                   "found \"%s\"",
-                   config->model_type);
+    return architecture_of(config)->open(device, config, weights, network, err);
 }
 
 void network_close(struct network *network)

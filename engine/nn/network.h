@@ -9,7 +9,10 @@
 
 #include "nn/architecture.h"
 
-/* By config->model_type. *network is owned by the caller. */
+/* The architectures that there are, for config_load(); NULL ends them. */
+extern const struct config_kind *const network_kinds[];
+
+/* Of a config that was read with network_kinds. *network is owned by the caller. */
 int network_open(struct device *device, const struct config *config, struct safetensors *weights,
                  struct network **network, struct acre_err *err);
 void network_close(struct network *network); /* NULL is allowed */

@@ -124,7 +124,7 @@ static int bind_all(struct transformer *model, const struct config *config,
     return status;
 }
 
-static void transformer_close(struct network *network)
+void transformer_close(struct network *network)
 {
     struct transformer *model = (struct transformer *)network;
     struct device *device = network->device;
@@ -140,13 +140,13 @@ static void transformer_close(struct network *network)
     mem_free(model);
 }
 
-static int transformer_open(struct device *device, const struct config *config,
-                            struct safetensors *weights, struct network **out, struct acre_err *err)
+int transformer_open(struct device *device, const struct config *config,
+                     struct safetensors *weights, struct network **out, struct acre_err *err)
 {
     struct transformer *model = mem_calloc(1, sizeof(*model));
     if (!model)
         return err_set(err, ACRE_ENOMEM, "no memory for the model");
-    model->network = (struct network){.architecture = &transformer_architecture,
+    model->network = (struct network){.architecture = architecture_of(config),
                                       .device = device,
                                       .positions = (size_t)config->max_positions};
     model->c = (size_t)config->d_model;
@@ -183,7 +183,7 @@ static void widen_limits(const struct attention *attention, struct stream_limits
 enum buffers { HIDDEN, JOINED, CONTEXT, INNER }; /* [R,C], [R,3C], [R,C], [R,F] */
 
 /* The layer before the last one aligns best (Garg et al., EMNLP 2019). */
-static void transformer_needs(const struct network *network, struct network_needs *needs)
+void transformer_needs(const struct network *network, struct network_needs *needs)
 {
     const struct transformer *model = of(network);
     size_t c = model->c, n = model->n_decoder;
@@ -254,7 +254,7 @@ static void cross_attention(const struct pass *pass, const struct layer *layer, 
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 
-static struct buffer *transformer_encode(const struct network *network, const struct pass *pass)
+struct buffer *transformer_encode(const struct network *network, const struct pass *pass)
 {
     const struct transformer *model = of(network);
     pass->ops->embed(pass->stream, network->embeddings.source, pass->rows, pass->buffers[HIDDEN]);
@@ -270,7 +270,7 @@ static struct buffer *transformer_encode(const struct network *network, const st
     return pass->buffers[HIDDEN];
 }
 
-static struct buffer *transformer_step(const struct network *network, const struct pass *pass)
+struct buffer *transformer_step(const struct network *network, const struct pass *pass)
 {
     const struct transformer *model = of(network);
     pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
@@ -283,7 +283,7 @@ static struct buffer *transformer_step(const struct network *network, const stru
     return pass->buffers[HIDDEN];
 }
 
-static struct buffer *transformer_decode(const struct network *network, const struct pass *pass)
+struct buffer *transformer_decode(const struct network *network, const struct pass *pass)
 {
     const struct transformer *model = of(network);
     pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
@@ -295,13 +295,3 @@ static struct buffer *transformer_decode(const struct network *network, const st
     }
     return pass->buffers[HIDDEN];
 }
-
-const struct architecture transformer_architecture = {
-    .model_type = "marian",
-    .open = transformer_open,
-    .close = transformer_close,
-    .needs = transformer_needs,
-    .encode = transformer_encode,
-    .step = transformer_step,
-    .decode = transformer_decode,
-};

@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "model/config.h"
+#include "nn/network.h"
 #include "text/document.h"
 
 enum { MAX_TOKENS = 511, PART_BYTES = 16384, N_SIZES = 3, ROUNDS = 3 };
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
     struct tokenizer *tokenizer;
     struct config config;
     struct acre_err err;
-    if (config_load(directory, &config, &err) ||
+    if (config_load(directory, network_kinds, &config, &err) ||
         tokenizer_open(directory, config.vocab_size, &tokenizer, &err))
         stop(err.text);
     printf("%s, ms\n%-20s %8s %8s %8s %8s %8s\n", directory, "text", "40 kB", "100 kB", "1 MB",

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "model/config.h"
+#include "nn/network.h" /* network_kinds */
 #include "temp.h"
 
 static struct config config;
@@ -67,7 +68,7 @@ static int parse(const char *changes, const char *generation, const char *tokeni
     write_config(text, sizeof(text), changes);
     struct config_texts texts = {directory, text_of(text), text_of(generation), text_of(tokenizer)};
     err = (struct acre_err){0};
-    return config_parse(&texts, &config, &err);
+    return config_parse(&texts, network_kinds, &config, &err);
 }
 
 static void parse_good(const char *changes, const char *generation)
@@ -80,7 +81,7 @@ static void test_good(void **state)
 {
     (void)state;
     parse_good("", NULL);
-    assert_string_equal(config.model_type, "marian");
+    assert_string_equal(config.kind->model_type, "marian");
     assert_int_equal(config.d_model, 64);
     assert_int_equal(config.encoder_layers, 2);
     assert_int_equal(config.decoder_layers, 3);
@@ -116,7 +117,9 @@ static void test_lstm(void **state)
                "encoder_attention_heads:;activation_function:;d_model:70;"
                "area:{\"decoder_cross\":{\"width\":[2]}}",
                NULL);
-    assert_true(config_is_lstm(&config));
+    assert_string_equal(config.kind->model_type, "acre-lstm");
+    assert_int_equal(config.encoder_self.n_layers, 0);
+    assert_int_equal(config.decoder_cross.n_layers, 1);
     assert_int_equal(config.d_model, 70);
     assert_int_equal(config.decoder_cross.width[0], 2);
     assert_int_equal(config_max_area_width(&config), 2);
@@ -505,11 +508,11 @@ static void test_directory(void **state)
     (void)state;
     char directory[sizeof(TEMP_TEMPLATE)], text[4096];
     temp_make(directory);
-    assert_int_equal(config_load(directory, &config, &err), ACRE_EIO);
+    assert_int_equal(config_load(directory, network_kinds, &config, &err), ACRE_EIO);
     assert_string_equal(err.text, "config.json: cannot be opened: No such file or directory");
     write_config(text, sizeof(text), "");
     temp_write_text(directory, "config.json", text);
-    assert_int_equal(config_load(directory, &config, &err), 0);
+    assert_int_equal(config_load(directory, network_kinds, &config, &err), 0);
     config_fini(&config);
     temp_write_text(directory, "generation_config.json", "{\"num_beams\":2}");
     temp_write_text(directory, "tokenizer_config.json", "{\"source_lang\":\"sv\"}");
@@ -517,7 +520,7 @@ static void test_directory(void **state)
     long n = 0;
     for (; code == ACRE_ENOMEM && n < 100; n++) {
         mem_fail_after(n);
-        code = config_load(directory, &config, &err);
+        code = config_load(directory, network_kinds, &config, &err);
         mem_fail_after(-1);
     }
     assert_int_equal(code, 0);
@@ -527,7 +530,7 @@ static void test_directory(void **state)
     assert_string_equal(config.target, "");
     config_fini(&config);
     temp_write_text(directory, "generation_config.json", "{");
-    assert_int_equal(config_load(directory, &config, &err), ACRE_EMODEL);
+    assert_int_equal(config_load(directory, network_kinds, &config, &err), ACRE_EMODEL);
     assert_string_equal(err.text, "generation_config.json: line 1: expected JSON, found: string "
                                   "or '}' expected near end of file");
     temp_remove(directory);

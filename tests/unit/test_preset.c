@@ -21,7 +21,7 @@ static struct config config_of(const struct acre_preset *preset, size_t areas)
 {
     struct config config;
     struct acre_err err;
-    if (preset_config(preset, areas, VOCAB, &config, &err) != 0)
+    if (preset_config(preset, areas, VOCAB, network_kinds, &config, &err) != 0)
         fail_msg("%s: %s", preset->name, err.text);
     return config;
 }
@@ -55,14 +55,14 @@ static void configurations_are_what_the_table_says(void **state)
     for (size_t i = 0; (preset = acre_preset(i)); i++) {
         for (size_t areas = 0; areas < ACRE_AREAS; areas++) {
             struct config config = config_of(preset, areas);
-            assert_string_equal(config.model_type, preset->model_type);
+            assert_string_equal(config.kind->model_type, preset->model_type);
             assert_int_equal(config.d_model, preset->d_model);
             assert_int_equal(config.encoder_layers, preset->layers);
             assert_int_equal(config.decoder_layers, preset->layers);
             assert_int_equal(config.decoder_heads, preset->attention_heads);
             assert_int_equal(config.vocab_size, VOCAB);
             assert_int_equal(config_max_area_width(&config), preset->areas[areas].width);
-            bool is_lstm = config_is_lstm(&config);
+            bool is_lstm = config.encoder_self.n_layers == 0;
             int n = is_lstm ? 1 : preset->layers;
             assert_int_equal(config.encoder_ffn, preset->ffn);
             assert_int_equal(config.decoder_ffn, preset->ffn);

@@ -1,0 +1,26 @@
+/* generation.h - decoding keys of config.json and generation_config.json, as transformers counts
+ * them. Any thread.
+ */
+#ifndef MODEL_GENERATION_H
+#define MODEL_GENERATION_H
+
+#include "base/json.h"
+#include "model/config.h"
+
+struct generation {
+    int num_beams, max_length, min_length, max_new_tokens, min_new_tokens;
+    int pad_token, end_token, start_token, forced_end_token;
+    float length_penalty;
+};
+
+extern const struct generation generation_defaults;
+
+/* Reads the keys of one file; they go before those read earlier. Once config's sizes are known. */
+int generation_read(const struct json_object *object, struct generation *generation,
+                    struct config *config, struct acre_err *err);
+
+/* Puts into config what the files say together. `file` is blamed for what is missing in all. */
+int generation_finish(const char *file, const struct generation *generation, struct config *config,
+                      struct acre_err *err);
+
+#endif

@@ -1,0 +1,13 @@
+/* languages.h - which languages a model directory is for. Any thread.
+ */
+#ifndef MODEL_LANGUAGES_H
+#define MODEL_LANGUAGES_H
+
+#include "base/json.h"
+#include "model/config.h"
+
+/* From tokenizer_config.json (NULL: there is none), or else from the directory's name. */
+int languages_read(const struct json_object *tokenizer, const char *directory,
+                   struct config *config, struct acre_err *err);
+
+#endif
