@@ -22,7 +22,7 @@ ENGINE_LIBS := jansson icu-uc sentencepiece
 SERVER_LIBS := libuv
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
 ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread
-SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null)
+SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null) -lcld2
 LLHTTP := /usr/share/llhttp# Debian has this parser as source
 CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) \
             -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
@@ -35,7 +35,7 @@ include engine/kernels/rules.mk
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
-SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*/*.c)) $(LLHTTP_OBJ)
+SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*/*.c server/*/*.cc)) $(LLHTTP_OBJ)
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
 UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 

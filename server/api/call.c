@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/detect.h"
 #include "api/reply.h"
 #include "serve/languages.h"
 
@@ -62,26 +63,15 @@ static int choose_by_name(struct call *call, struct acre_model **model, struct s
     return must_match("level", request->level, info->level, info, error);
 }
 
-/* There is no detection, and an assumed language would be a lie to clients that show it. */
-static int refuse_auto(const struct models *models, struct srv_error *error)
-{
-    char sources[128];
-
-    models_list_sources(models, sources, sizeof(sources));
-    return error_reply(error, 400, "detection_not_supported",
-                       "auto is not supported: this server does not detect languages; give the "
-                       "source language (%s)",
-                       sources);
-}
-
 static int choose_by_pair(struct call *call, struct acre_model **model, struct srv_error *error)
 {
     const struct srv_translate *request = &call->request;
-    const char *source = request->source, *target = request->target;
+    const char *source, *target = request->target;
     enum models_match match;
 
-    if (strcasecmp(source, "auto") == 0)
-        return refuse_auto(&call->server->models, error);
+    if (strcasecmp(request->source, "auto") == 0 && detect_source(call, error) != 0)
+        return -1;
+    source = request->source;
     match = models_find_pair(&call->server->models, source, target, request->level, model);
     if (match == MODELS_NO_SOURCE || match == MODELS_NO_TARGET)
         return error_field(error, "language_not_supported",
@@ -184,8 +174,24 @@ static void read_fields(struct call *call)
     call->rc = fields_read(&call->fields, call->http, call->dialect->fields, &call->error);
 }
 
+static void answer(struct call *call)
+{
+    json_t *body = call->dialect->answer(call, &call->error);
+
+    if (!body) {
+        end_with_error(call, &call->error);
+        return;
+    }
+    reply_json(call->http, 200, body);
+    free_call(call);
+}
+
 static void go_on(struct call *call)
 {
+    if (call->rc == 0 && call->dialect->answer) {
+        answer(call);
+        return;
+    }
     if (call->rc == 0)
         call->rc = start(call, &call->error);
     if (call->rc != 0)

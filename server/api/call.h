@@ -26,6 +26,8 @@ struct call {
     bool is_array; /* the texts came as one, so the reply has arrays */
     bool wants_scores;
     int n_alternatives;
+    bool is_detected; /* request.source was "auto"; it is what was found now, so certainly: */
+    int confidence;   /* 0 to 100 */
 
     uv_work_t reading;
     bool is_reading;
@@ -37,6 +39,8 @@ struct call {
 
 struct dialect {
     const char *const *fields; /* the names of all, NULL at the end */
+    /* What needs no translation: the reply, NULL is an error. Then the rest but `word` is NULL. */
+    json_t *(*answer)(struct call *call, struct srv_error *error);
     int (*parse)(struct call *call, struct srv_error *error);
     json_t *(*render)(const struct call *call); /* NULL: no memory */
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/call.h"
+#include "api/libre.h"
 #include "serve/languages.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -48,7 +48,7 @@ static int parse_text(const struct server *server, const json_t *value, const ch
     return 0;
 }
 
-static int parse_texts(struct call *call, struct srv_error *error)
+int libre_parse_texts(struct call *call, struct srv_error *error)
 {
     const json_t *q = fields_find(&call->fields, "q");
     const size_t limit = (size_t)call->server->settings->max_texts;
@@ -168,7 +168,7 @@ static int parse(struct call *call, struct srv_error *error)
     if (call->name)
         request->model_name = call->name;
     needs_pair = !request->model_name;
-    if (parse_texts(call, error) != 0 ||
+    if (libre_parse_texts(call, error) != 0 ||
         parse_required(fields, "source", needs_pair, &request->source, error) != 0 ||
         parse_required(fields, "target", needs_pair, &request->target, error) != 0)
         return -1;
@@ -207,6 +207,13 @@ static json_t *render_score(const struct call *call, size_t i)
     return json_real(result ? result->hypotheses[0].normalized_score : 0);
 }
 
+static json_t *render_detected(const struct call *call, size_t i)
+{
+    (void)i;
+    return json_pack("{s:i, s:s}", "confidence", call->confidence, "language",
+                     call->request.source);
+}
+
 typedef json_t *render_fn(const struct call *call, size_t i);
 
 /* Sets one member: of every text as an array, or of the only text. NULL in `body` is no memory. */
@@ -230,6 +237,8 @@ static json_t *render(const struct call *call)
 
     if (rc == 0 && call->n_alternatives > 0)
         rc = render_each(call, body, "alternatives", render_alternatives, call->is_array);
+    if (rc == 0 && call->is_detected)
+        rc = render_each(call, body, "detectedLanguage", render_detected, call->is_array);
     if (rc == 0 && call->wants_scores)
         rc = render_each(call, body, "scores", render_score, true);
     if (rc == 0)
@@ -240,14 +249,14 @@ static json_t *render(const struct call *call)
 
 /* ---- Its words ------------------------------------------------------------------------------- */
 
-static void word(const struct call *call, struct srv_error *error)
+void libre_word(const struct call *call, struct srv_error *error)
 {
     const struct srv_translate *request = &call->request;
 
     if (strcmp(error->code, "missing_parameter") == 0)
         snprintf(error->text, sizeof(error->text), "Invalid request: missing %s parameter",
                  error->field);
-    else if (strcmp(error->code, "language_not_supported") == 0)
+    else if (strcmp(error->code, "language_not_supported") == 0 && error->field[0])
         snprintf(error->text, sizeof(error->text), "%.60s is not supported",
                  strcmp(error->field, "source") == 0 ? request->source : request->target);
     else if (strcmp(error->code, "invalid_json") == 0)
@@ -266,7 +275,7 @@ static const struct dialect dialect = {
     .fields = field_names,
     .parse = parse,
     .render = render,
-    .word = word,
+    .word = libre_word,
 };
 
 void api_libre_translate(struct server *server, struct http_request *request, const char *rest)

@@ -23,6 +23,9 @@ http_replied_fn routes_count;
 /* libre.c: LibreTranslate's calls. */
 route_fn api_libre_translate, api_libre_languages;
 
+/* libre_service.c: what LibreTranslate answers beside. */
+route_fn api_libre_detect, api_libre_settings, api_libre_suggest;
+
 /* status.c: what this server is and how it is. */
 route_fn api_status_models, api_status_health, api_status_live, api_status_ready;
 

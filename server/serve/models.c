@@ -65,6 +65,22 @@ enum models_match models_find_pair(const struct models *models, const char *sour
     return level ? MODELS_NO_LEVEL : MODELS_FOUND;
 }
 
+size_t models_sources(const struct models *models, const char *codes[MODELS_MAX_SOURCES])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < models->n_items && n < MODELS_MAX_SOURCES; i++) {
+        const char *source = acre_model_info(models->items[i])->source;
+        size_t known = 0;
+
+        while (known < n && strcasecmp(codes[known], source) != 0)
+            known++;
+        if (source[0] && known == n)
+            codes[n++] = source;
+    }
+    return n;
+}
+
 /* Appends ", item" unless the list has it already. Items that do not fit are left out. */
 static void append(char *list, size_t list_bytes, const char *item)
 {

@@ -47,6 +47,11 @@ enum models_match models_find_pair(const struct models *models, const char *sour
                                    const char *target, const char *level,
                                    struct acre_model **model);
 
+/* The languages that models translate from, each once, in the order of the models; at most
+ * MODELS_MAX_SOURCES. Returns how many. */
+enum { MODELS_MAX_SOURCES = 64 };
+size_t models_sources(const struct models *models, const char *codes[MODELS_MAX_SOURCES]);
+
 /* Lists for error texts: "en-de-token, en-fr-token" and "en, sv". */
 void models_list_names(const struct models *models, char *text, size_t text_bytes);
 void models_list_sources(const struct models *models, char *text, size_t text_bytes);

@@ -108,6 +108,8 @@ const struct option settings_table[] = {
          "what lines of the log, on standard error, and of the access log look like"),
     TEXT(access_log, "", NULL, NULL,
          "file for one line of each reply; - is standard output, empty is none"),
+    TEXT(suggestions, "", NULL, NULL,
+         "file to which POST /suggest appends what users suggest; empty = 403"),
     TEXT(cors_origin, "*", is_header_text, "printable ASCII text",
          "Access-Control-Allow-Origin of every reply; empty = no CORS headers"),
     {.key = NULL},

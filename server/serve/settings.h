@@ -33,6 +33,7 @@ struct settings {
     int64_t drain_grace_s;
     char log_format[OPTION_TEXT_BYTES];
     char access_log[OPTION_TEXT_BYTES];
+    char suggestions[OPTION_TEXT_BYTES];
     char cors_origin[OPTION_TEXT_BYTES];
 };
 

@@ -1,0 +1,168 @@
+/* LibreTranslate's calls beside translating: /detect, /frontend/settings, /suggest.
+ *
+ * A suggestion is a line of JSON that a thread of the pool appends to the file `suggestions`; the
+ * reply does not wait for the disk, and a failure is a line of the log. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/call.h"
+#include "api/detect.h"
+#include "api/libre.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "common/log.h"
+#include "serve/languages.h"
+
+/* ---- /detect --------------------------------------------------------------------------------- */
+
+static const char *const detect_fields[] = {"q", NULL};
+
+/* What is not known is said to be the first language, with confidence 0, as LibreTranslate does. */
+static json_t *detect(struct call *call, struct srv_error *error)
+{
+    struct detection detection;
+    const char *codes[MODELS_MAX_SOURCES];
+    json_t *list;
+
+    if (libre_parse_texts(call, error) != 0 || detect_texts(call, &detection, error) != 0)
+        return NULL;
+    if (detection.n == 0 && models_sources(&call->server->models, codes) > 0) {
+        detection.items[0].code = codes[0];
+        detection.items[0].confidence = 0;
+        detection.n = 1;
+    }
+    list = json_array();
+    for (size_t i = 0; i < detection.n; i++)
+        list = json_list_append(list,
+                                json_pack("{s:i, s:s}", "confidence", detection.items[i].confidence,
+                                          "language", detection.items[i].code));
+    if (!list)
+        error_from_engine(error, ACRE_ENOMEM, NULL);
+    return list;
+}
+
+static const struct dialect detect_dialect = {
+    .fields = detect_fields,
+    .answer = detect,
+    .word = libre_word,
+};
+
+void api_libre_detect(struct server *server, struct http_request *request, const char *rest)
+{
+    call_start(server, request, rest, &detect_dialect);
+}
+
+/* ---- /frontend/settings ---------------------------------------------------------------------- */
+
+static json_t *language(const char *code)
+{
+    return json_pack("{s:s, s:s}", "code", code, "name", languages_name(code));
+}
+
+/* Files are translated in place of their text: see libre_file.c. */
+void api_libre_settings(struct server *server, struct http_request *request, const char *rest)
+{
+    const struct settings *settings = server->settings;
+    const struct acre_model_info *first = acre_model_info(server->models.items[0]);
+
+    (void)rest;
+    reply_json(request, 200,
+               json_pack("{s:b, s:I, s:b, s:i, s:b, s:{s:o, s:o}, s:b, s:[]}", "apiKeys", 0,
+                         "charLimit", (json_int_t)settings->max_text_chars, "filesTranslation", 0,
+                         "frontendTimeout", 500, "keyRequired", 0, "language", "source",
+                         language(first->source), "target", language(first->target), "suggestions",
+                         settings->suggestions[0] != '\0', "supportedFilesFormat"));
+}
+
+/* ---- /suggest -------------------------------------------------------------------------------- */
+
+static const char *const suggest_fields[] = {"q", "s", "source", "target", NULL};
+
+struct suggestion {
+    uv_work_t work;
+    const char *path; /* of the settings */
+    char *line;       /* owned, [bytes], ends with a newline */
+    size_t bytes;
+};
+
+/* Pool thread. Lines that are appended with one write() do not mix. */
+static void append_line(uv_work_t *work)
+{
+    const struct suggestion *suggestion = work->data;
+    int fd = open(suggestion->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0 || write(fd, suggestion->line, suggestion->bytes) != (ssize_t)suggestion->bytes)
+        log_warning("%s: a suggestion could not be written", suggestion->path);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void on_appended(uv_work_t *work, int status)
+{
+    struct suggestion *suggestion = work->data;
+
+    (void)status;
+    free(suggestion->line);
+    free(suggestion);
+}
+
+/* Takes `object`. */
+static int keep(struct server *server, json_t *object)
+{
+    struct suggestion *suggestion = calloc(1, sizeof(*suggestion));
+    char *text = object ? json_dumps(object, JSON_FLAGS) : NULL;
+
+    json_decref(object);
+    if (!suggestion || !text) {
+        free(suggestion);
+        free(text);
+        return -1;
+    }
+    suggestion->line = text;
+    suggestion->bytes = strlen(text) + 1;
+    text[suggestion->bytes - 1] = '\n'; /* in the terminator's place */
+    suggestion->path = server->settings->suggestions;
+    suggestion->work.data = suggestion;
+    uv_queue_work(server->loop, &suggestion->work, append_line, on_appended);
+    return 0;
+}
+
+static json_t *suggest(struct call *call, struct srv_error *error)
+{
+    const char *values[4] = {NULL};
+    json_t *object;
+
+    if (!call->server->settings->suggestions[0]) {
+        error_reply(error, 403, "suggestions_disabled", "Suggestions are disabled on this server.");
+        return NULL;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        if (fields_text(&call->fields, suggest_fields[i], &values[i], error) != 0)
+            return NULL;
+        if (!values[i]) {
+            error_field(error, "missing_parameter", suggest_fields[i],
+                        "expected a value, found none");
+            return NULL;
+        }
+    }
+    object = json_pack("{s:s, s:s, s:s, s:s}", "q", values[0], "s", values[1], "source", values[2],
+                       "target", values[3]);
+    if (keep(call->server, object) != 0) {
+        error_from_engine(error, ACRE_ENOMEM, NULL);
+        return NULL;
+    }
+    return json_pack("{s:b}", "success", 1);
+}
+
+static const struct dialect suggest_dialect = {
+    .fields = suggest_fields,
+    .answer = suggest,
+    .word = libre_word,
+};
+
+void api_libre_suggest(struct server *server, struct http_request *request, const char *rest)
+{
+    call_start(server, request, rest, &suggest_dialect);
+}

@@ -1,0 +1,108 @@
+#include "content/detect.h"
+
+#include <cstdio> /* which compact_lang_det.h needs and does not include */
+#include <cstring>
+#include <strings.h>
+
+#include <cld2/public/compact_lang_det.h>
+#include <cld2/public/encodings.h>
+#include <unicode/uchar.h>
+#include <unicode/utf8.h>
+
+namespace
+{
+
+struct guess {
+    const char *codes[DETECT_MOST];
+    int percents[DETECT_MOST];
+    bool is_reliable;
+};
+
+/* ISO 639-1 for what CLD2 calls by older or longer names. */
+const char *modern_code(CLD2::Language language)
+{
+    const char *code = CLD2::LanguageCode(language);
+
+    if (strcmp(code, "iw") == 0)
+        return "he";
+    if (strcmp(code, "jw") == 0)
+        return "jv";
+    return code;
+}
+
+guess ask(const char *text, int bytes, bool is_html, int flags, const char *hint)
+{
+    CLD2::CLDHints hints = {hint, nullptr, CLD2::UNKNOWN_ENCODING, CLD2::UNKNOWN_LANGUAGE};
+    CLD2::Language languages[3];
+    guess found;
+    double scores[3];
+    int text_bytes;
+
+    CLD2::ExtDetectLanguageSummary(text, bytes, !is_html, &hints, flags, languages, found.percents,
+                                   scores, nullptr, &text_bytes, &found.is_reliable);
+    for (int i = 0; i < DETECT_MOST; i++)
+        found.codes[i] = languages[i] == CLD2::UNKNOWN_LANGUAGE ? "" : modern_code(languages[i]);
+    return found;
+}
+
+/* "nb" and "no", "zh" and "zh-Hant" are one language to CLD2 or to those who ask. */
+bool is_same(const char *code, const char *found)
+{
+    size_t n = strcspn(code, "-_");
+
+    if (strcasecmp(code, found) == 0)
+        return true;
+    if (strcasecmp(found, "no") == 0)
+        return strcasecmp(code, "nb") == 0;
+    return n == strcspn(found, "-_") && strncasecmp(code, found, n) == 0;
+}
+
+/* What of a guess is among the codes. */
+void take(const guess &found, const char *const *codes, size_t n_codes, int divisor,
+          struct detection *detection)
+{
+    for (int i = 0; i < DETECT_MOST; i++)
+        for (size_t c = 0; c < n_codes && found.codes[i][0]; c++)
+            if (is_same(codes[c], found.codes[i])) {
+                detection->items[detection->n++] = {codes[c], found.percents[i] / divisor};
+                break;
+            }
+}
+
+} // namespace
+
+void detect_languages(const char *text, size_t bytes, bool is_html, const char *const *codes,
+                      size_t n_codes, struct detection *detection)
+{
+    const int n = bytes > (1 << 30) ? 1 << 30 : static_cast<int>(bytes);
+    const guess strict = ask(text, n, is_html, 0, nullptr);
+    char hint[128] = "";
+
+    *detection = {};
+    take(strict, codes, n_codes, strict.is_reliable ? 1 : 2, detection);
+    if (detection->n > 0)
+        return;
+    if (strict.is_reliable && strict.codes[0][0]) {
+        snprintf(detection->other, sizeof(detection->other), "%s", strict.codes[0]);
+        return;
+    }
+    take(ask(text, n, is_html, CLD2::kCLDFlagBestEffort, nullptr), codes, n_codes, 2, detection);
+    if (detection->n > 0)
+        return;
+    for (size_t i = 0; i < n_codes; i++)
+        snprintf(hint + strlen(hint), sizeof(hint) - strlen(hint), "%s%s", i > 0 ? "," : "",
+                 codes[i]);
+    take(ask(text, n, is_html, CLD2::kCLDFlagBestEffort, hint), codes, n_codes, 4, detection);
+}
+
+bool detect_has_letters(const char *text, size_t bytes)
+{
+    UChar32 character;
+
+    for (size_t at = 0; at < bytes;) {
+        U8_NEXT(text, at, bytes, character);
+        if (character > 0 && u_isalpha(character))
+            return true;
+    }
+    return false;
+}
