@@ -37,7 +37,7 @@ int detect_texts(const struct call *call, struct detection *detection, struct sr
 
     if (!joined)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
-    detect_languages(joined, bytes, false, codes, n_codes, detection);
+    detect_languages(joined, bytes, call->request.format != SRV_TEXT, codes, n_codes, detection);
     if (detection->n == 0 && !detect_has_letters(joined, bytes) && n_codes > 0) {
         detection->items[0].code = codes[0];
         detection->items[0].confidence = 0;

@@ -17,7 +17,8 @@
 static const char *const field_names[] = {
     "q",      "source",     "target",    "format",         "alternatives",
     "level",  "model",      "beam_size", "max_length",     "timeout_ms",
-    "scores", "alignments", "stream",    "length_penalty", NULL,
+    "scores", "alignments", "stream",    "length_penalty", "translate_attributes",
+    NULL,
 };
 
 /* Strings that must be there. */
@@ -103,16 +104,18 @@ static int parse_alternatives(struct call *call, struct srv_error *error)
     return 0;
 }
 
-static int parse_format(const struct fields *fields, struct srv_error *error)
+static int parse_format(struct call *call, struct srv_error *error)
 {
     const char *format = NULL;
 
-    if (fields_text(fields, "format", &format, error) != 0)
+    if (fields_text(&call->fields, "format", &format, error) != 0)
         return -1;
-    if (format && strcmp(format, "text") != 0)
+    if (format && strcmp(format, "text") != 0 && strcmp(format, "html") != 0)
         return error_reply(error, 400, "format_not_supported", "%.60s format is not supported",
                            format);
-    return 0;
+    call->request.format = format && strcmp(format, "html") == 0 ? SRV_HTML : SRV_TEXT;
+    return fields_flag(&call->fields, "translate_attributes", &call->request.with_attributes,
+                       error);
 }
 
 static int parse_timeout(struct call *call, struct srv_error *error)
@@ -172,7 +175,7 @@ static int parse(struct call *call, struct srv_error *error)
         parse_required(fields, "source", needs_pair, &request->source, error) != 0 ||
         parse_required(fields, "target", needs_pair, &request->target, error) != 0)
         return -1;
-    if (parse_alternatives(call, error) != 0 || parse_format(fields, error) != 0 ||
+    if (parse_alternatives(call, error) != 0 || parse_format(call, error) != 0 ||
         parse_timeout(call, error) != 0 || parse_level(call, error) != 0)
         return -1;
     return parse_flags(call, error);
@@ -182,20 +185,20 @@ static int parse(struct call *call, struct srv_error *error)
 
 static json_t *render_text(const struct call *call, size_t i)
 {
-    const struct acre_result *result = translate_result(call->translate, i);
+    const char *text = translate_text(call->translate, i, 0);
 
-    if (result)
-        return json_string(result->hypotheses[0].text);
+    if (text)
+        return json_string(text);
     return json_stringn(call->request.texts[i].data, call->request.texts[i].bytes);
 }
 
 static json_t *render_alternatives(const struct call *call, size_t i)
 {
-    const struct acre_result *result = translate_result(call->translate, i);
     json_t *list = json_array();
+    const char *text;
 
-    for (size_t h = 1; result && h < result->n_hypotheses; h++)
-        list = json_list_append(list, json_string(result->hypotheses[h].text));
+    for (size_t h = 1; (text = translate_text(call->translate, i, h)); h++)
+        list = json_list_append(list, json_string(text));
     return list;
 }
 

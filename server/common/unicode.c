@@ -41,6 +41,29 @@ size_t unicode_valid_bytes(const char *text, size_t bytes)
     return at;
 }
 
+uint32_t unicode_next(const char *text, size_t bytes, size_t *at)
+{
+    uint32_t code;
+    const size_t n = decode((const unsigned char *)text + *at, bytes - *at, &code);
+
+    *at += n > 0 ? n : 1;
+    return n > 0 ? code : 0xfffd;
+}
+
+size_t unicode_encode(uint32_t code, char utf8[5])
+{
+    static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+
+    utf8[n] = '\0';
+    for (size_t i = n - 1; i > 0; i--) {
+        utf8[i] = (char)(0x80 | (code & 0x3f));
+        code >>= 6;
+    }
+    utf8[0] = (char)(heads[n] | code);
+    return n;
+}
+
 size_t unicode_chars(const char *text, size_t bytes)
 {
     size_t n = 0;

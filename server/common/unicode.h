@@ -7,9 +7,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of the longest valid prefix; `bytes` if all of it is valid. */
 size_t unicode_valid_bytes(const char *text, size_t bytes);
+
+/* The character at *at, which goes behind it; U+FFFD and one byte where it is not valid. */
+uint32_t unicode_next(const char *text, size_t bytes, size_t *at);
+
+/* Writes a character and a terminator; returns its bytes. */
+size_t unicode_encode(uint32_t code, char utf8[5]);
 
 /* Characters (code points) in valid UTF-8. */
 size_t unicode_chars(const char *text, size_t bytes);

@@ -1,8 +1,9 @@
 /* Happy path: translate_start() copies the texts -> split_part() splits them into N jobs (in a
- * pool thread, as often as on_submitted() finds that there is more; of one short text in the loop)
- * and queues all of them at once -> each job's on_done() (engine worker) puts its item on the list
- * and wakes the loop -> on_wake() counts it off -> the last one calls `done` -> its owner reads the
- * results and closes.
+ * pool thread, as often as on_submitted() finds that there is more; of one short text in the loop;
+ * markup and placeholders become prose first) and queues all of them at once -> each job's
+ * on_done() (engine worker) puts its item on the list and wakes the loop -> on_wake() counts it off
+ * -> the last one calls `done`, after prose was rendered in the pool -> its owner reads the results
+ * and closes.
  *
  * Failure modes: a text is refused, or the queue has no room for all: `done` is called at once. The
  * owner closes early (deadline, client left, shutdown): submitting stops, jobs are cancelled, and
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/unicode.h"
+#include "content/prose.h"
 
 /* A single text of up to so many bytes is submitted by the loop itself: that takes tenths of a
  * millisecond at most, and spares waking a thread of the pool and being woken by it. */
@@ -29,8 +31,13 @@ enum { SHARE_NS = 20000000, PART_BYTES = 2048 };
 
 struct item {
     struct translate *translate;
-    const char *text;     /* in translate->texts */
-    size_t bytes;         /* 0: blank, no job */
+    const char *text; /* in translate->texts */
+    size_t bytes;     /* 0: blank, no job */
+    bool is_read;     /* as prose */
+    bool is_prose;    /* else the text is what the engine is given */
+    struct prose prose;
+    char **rendered; /* owned, [n_rendered] owned: prose in the words of each hypothesis */
+    size_t n_rendered;
     struct acre_job *job; /* owned */
     struct item *next;    /* in translator->finished */
 };
@@ -51,7 +58,11 @@ struct translate {
     bool is_submitting;          /* loop thread only */
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
-    size_t next;         /* the first item that is not split; it may have a job */
+    enum srv_format format;
+    struct prose_markup markup; /* its names are owned */
+    size_t n_prose;             /* items that are */
+    bool is_rendered;
+    size_t next; /* the first item that is not split; it may have a job */
     size_t n_submitted;
     int status; /* of submitting */
     struct acre_err err;
@@ -82,16 +93,28 @@ static bool is_idle(const struct translate *translate)
     return !translate->is_submitting && translate->n_finished == translate->n_submitted;
 }
 
+static void free_item(struct item *item)
+{
+    acre_job_close(item->job);
+    for (size_t i = 0; i < item->n_rendered; i++)
+        free(item->rendered[i]);
+    free(item->rendered);
+    prose_fini(&item->prose);
+}
+
 static void free_translate(struct translate *translate)
 {
     *translate->previous_link = translate->sibling;
     if (translate->sibling)
         translate->sibling->previous_link = translate->previous_link;
     for (size_t i = 0; i < translate->n_items; i++)
-        acre_job_close(translate->items[i].job);
+        free_item(&translate->items[i]);
+    free((void *)translate->markup.ignored);
     free(translate->texts);
     free(translate);
 }
+
+static void render(struct translate *translate);
 
 /* After anything changed: frees it or tells the owner, if it is time. */
 static void settle(struct translate *translate)
@@ -103,10 +126,14 @@ static void settle(struct translate *translate)
     }
     if (translate->is_submitting || translate->is_told)
         return;
-    if (translate->status != 0 || is_idle(translate)) {
-        translate->is_told = true;
-        translate->done(translate->user);
+    if (translate->status == 0 && !is_idle(translate))
+        return;
+    if (translate->status == 0 && translate->n_prose > 0 && !translate->is_rendered) {
+        render(translate);
+        return;
     }
+    translate->is_told = true;
+    translate->done(translate->user);
 }
 
 /* Any thread. Who finds the list empty wakes the loop, after the lock: the loop may run at once. */
@@ -152,7 +179,97 @@ static void on_wake(uv_poll_t *wake, int status, int events)
         take_finished(translator);
 }
 
+/* ---- Rendering ------------------------------------------------------------------------------- */
+
+static int render_item(struct item *item, struct acre_err *err)
+{
+    const struct acre_result *result = item->job ? acre_job_result(item->job) : NULL;
+    const size_t n = result ? result->n_hypotheses : 1;
+    size_t bytes;
+
+    if (result && result->status != 0)
+        return 0; /* translate_error() tells */
+    item->rendered = calloc(n, sizeof(item->rendered[0]));
+    if (!item->rendered)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    for (; item->n_rendered < n; item->n_rendered++)
+        if (prose_render(&item->prose, result, item->n_rendered, &item->rendered[item->n_rendered],
+                         &bytes, err) != 0)
+            return err->code;
+    return 0;
+}
+
+/* Any thread. */
+static void render_all(struct translate *translate)
+{
+    for (size_t i = 0; i < translate->n_items && translate->status == 0; i++)
+        if (atomic_load(&translate->is_cancelled))
+            translate->status = ACRE_ECANCELLED;
+        else if (translate->items[i].is_prose)
+            translate->status = render_item(&translate->items[i], &translate->err);
+}
+
+/* Pool thread. */
+static void render_in_pool(uv_work_t *work)
+{
+    render_all(work->data);
+}
+
+static void on_rendered(uv_work_t *work, int status)
+{
+    struct translate *translate = work->data;
+
+    (void)status;
+    translate->is_submitting = false;
+    translate->translator->n_submitting--;
+    settle(translate);
+}
+
+static void render(struct translate *translate)
+{
+    translate->is_rendered = true;
+    if (translate->n_items == 1 && translate->items[0].bytes <= SHORT_BYTES) {
+        render_all(translate);
+        settle(translate);
+        return;
+    }
+    translate->is_submitting = true;
+    translate->translator->n_submitting++;
+    uv_queue_work(translate->translator->loop, &translate->work, render_in_pool, on_rendered);
+}
+
 /* ---- Submitting ------------------------------------------------------------------------------ */
+
+/* Markup, and text with placeholders, is prose; its words are what is translated. */
+static int read_prose(struct item *item, struct acre_err *err)
+{
+    const struct translate *translate = item->translate;
+    int status =
+        translate->format == SRV_TEXT
+            ? prose_read_text(item->text, item->bytes, &item->prose, err)
+            : prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
+
+    item->is_read = true;
+    item->is_prose = item->prose.is_markup || item->prose.n_marks > 0;
+    return status;
+}
+
+static int open_job(struct item *item, struct acre_err *err)
+{
+    struct acre_request request = item->translate->request;
+    int status = read_prose(item, err);
+
+    if (status != 0)
+        return status;
+    item->translate->n_prose += item->is_prose;
+    request.text = item->is_prose ? item->prose.text : item->text;
+    request.text_bytes = item->is_prose ? item->prose.text_bytes : item->bytes;
+    request.is_aligned = request.is_aligned || item->is_prose;
+    request.user = item;
+    if (item->is_prose && unicode_is_blank(request.text, request.text_bytes))
+        return 0;
+    return acre_job_open(item->translate->translator->engine, &request, &item->job, err);
+}
 
 static bool has_more(const struct translate *translate)
 {
@@ -162,19 +279,14 @@ static bool has_more(const struct translate *translate)
 /* About max_bytes more of the next item. */
 static void split_part(struct translate *translate, size_t max_bytes)
 {
-    struct acre_request request = translate->request;
     struct item *item = &translate->items[translate->next];
-    bool is_split = false;
+    bool is_split = true;
 
-    request.text = item->text;
-    request.text_bytes = item->bytes;
-    request.user = item;
-    if (item->bytes > 0 && !item->job)
-        translate->status =
-            acre_job_open(translate->translator->engine, &request, &item->job, &translate->err);
-    if (item->bytes > 0 && translate->status == 0)
+    if (item->bytes > 0 && !item->is_read)
+        translate->status = open_job(item, &translate->err);
+    if (item->job && translate->status == 0)
         translate->status = acre_job_split(item->job, max_bytes, &is_split, &translate->err);
-    translate->next += translate->status == 0 && (is_split || item->bytes == 0);
+    translate->next += translate->status == 0 && is_split;
 }
 
 /* Any of them may be done before this returns. */
@@ -204,6 +316,15 @@ static void drop_jobs(struct translate *translate)
     }
 }
 
+/* Prose is rendered from them. */
+static void drop_texts(struct translate *translate)
+{
+    if (translate->n_prose > 0)
+        return;
+    free(translate->texts);
+    translate->texts = NULL;
+}
+
 static void cancel_jobs(struct translate *translate)
 {
     for (size_t i = 0; i < translate->n_items; i++)
@@ -219,8 +340,7 @@ static void submit_now(struct translate *translate)
     if (translate->status == 0)
         queue_all(translate);
     drop_jobs(translate);
-    free(translate->texts);
-    translate->texts = NULL;
+    drop_texts(translate);
     if (translate->status == 0 && translate->n_submitted > 0)
         return;
     translate->nothing.translate = translate;
@@ -264,8 +384,7 @@ static void on_submitted(uv_work_t *work, int status)
     drop_jobs(translate);
     translate->is_submitting = false;
     translate->translator->n_submitting--;
-    free(translate->texts);
-    translate->texts = NULL;
+    drop_texts(translate);
     if (translate->is_closed)
         cancel_jobs(translate);
     settle(translate);
@@ -313,6 +432,32 @@ static int copy_texts(struct translate *translate, const struct srv_translate *r
     return 0;
 }
 
+/* The names that the request borrows, in one piece: pointers, then texts. */
+static int copy_markup(struct translate *translate, const struct srv_translate *request)
+{
+    size_t bytes = request->n_ignored * sizeof(char *);
+    char **names, *at;
+
+    translate->format = request->format;
+    translate->markup.is_xml = request->format == SRV_XML;
+    translate->markup.with_attributes = request->with_attributes;
+    for (size_t i = 0; i < request->n_ignored; i++)
+        bytes += strlen(request->ignored[i]) + 1;
+    if (bytes == 0)
+        return 0;
+    names = malloc(bytes);
+    if (!names)
+        return ACRE_ENOMEM;
+    at = (char *)(names + request->n_ignored);
+    for (size_t i = 0; i < request->n_ignored; i++) {
+        names[i] = strcpy(at, request->ignored[i]);
+        at += strlen(at) + 1;
+    }
+    translate->markup.ignored = (const char *const *)names;
+    translate->markup.n_ignored = request->n_ignored;
+    return 0;
+}
+
 int translate_start(struct translator *translator, const struct srv_translate *request,
                     struct acre_model *model, translate_done_fn *done, void *user,
                     struct translate **out, struct srv_error *error)
@@ -332,9 +477,11 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->done = done;
     translate->user = user;
     translate->work.data = translate;
-    translate->request = (struct acre_request){
-        .model = model, .decoding = decoding_of(translator, request, model), .done = on_done};
-    if (copy_texts(translate, request) != 0) {
+    translate->request = (struct acre_request){.model = model,
+                                               .decoding = decoding_of(translator, request, model),
+                                               .is_aligned = request->is_aligned,
+                                               .done = on_done};
+    if (copy_texts(translate, request) != 0 || copy_markup(translate, request) != 0) {
         free_translate(translate);
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     }
@@ -383,6 +530,21 @@ const struct acre_result *translate_result(const struct translate *translate, si
     const struct acre_job *job = translate->items[index].job;
 
     return job ? acre_job_result(job) : NULL;
+}
+
+const char *translate_text(const struct translate *translate, size_t index, size_t hypothesis)
+{
+    const struct item *item = &translate->items[index];
+    const struct acre_result *result = translate_result(translate, index);
+
+    if (item->is_prose)
+        return hypothesis < item->n_rendered ? item->rendered[hypothesis] : NULL;
+    return result && hypothesis < result->n_hypotheses ? result->hypotheses[hypothesis].text : NULL;
+}
+
+const struct prose *translate_prose(const struct translate *translate, size_t index)
+{
+    return translate->items[index].is_prose ? &translate->items[index].prose : NULL;
 }
 
 void translate_close(struct translate *translate)

@@ -24,6 +24,8 @@ struct srv_text {
     size_t bytes;
 };
 
+enum srv_format { SRV_TEXT, SRV_HTML, SRV_XML };
+
 /* What a client asks for. Strings are borrowed; NULL or 0 means not given. */
 struct srv_translate {
     const char *model_name;
@@ -31,6 +33,11 @@ struct srv_translate {
     struct srv_text *texts; /* owned, [n_texts] */
     size_t n_texts;
     struct decoding_wish decoding;
+    enum srv_format format;
+    bool with_attributes;       /* of HTML: alt, title and placeholder are translated, too */
+    const char *const *ignored; /* [n_ignored]: elements of markup that are kept as they are */
+    size_t n_ignored;
+    bool is_aligned; /* of SRV_TEXT: hypotheses say where their tokens come from */
     uint64_t timeout_ms;
 };
 
@@ -63,8 +70,16 @@ int translate_start(struct translator *translator, const struct srv_translate *r
  * (413), or the first text's error. */
 int translate_error(const struct translate *translate, struct srv_error *error);
 
-/* Once done without error: the result of a text, or NULL if it was blank and stands for itself. */
+/* Once done without error: the result of a text, or NULL if it was blank and stands for itself. Of
+ * markup, and of text with placeholders, it is that of its words: see translate_text(). */
 const struct acre_result *translate_result(const struct translate *translate, size_t index);
+
+/* Once done without error: a text in the words of a hypothesis; NULL if it stands for itself. */
+const char *translate_text(const struct translate *translate, size_t index, size_t hypothesis);
+
+/* Once done: what of a text the engine was given, if that is not all of it; or NULL. */
+struct prose;
+const struct prose *translate_prose(const struct translate *translate, size_t index);
 
 /* Frees a translate; what is not done is cancelled, and `done` is not called any more. */
 void translate_close(struct translate *translate);

@@ -73,7 +73,6 @@ FIELDS = [
      "invalid_parameter"),
     ({"alternatives": 10**15}, "Invalid request: alternatives parameter must be <= 7",
      "invalid_parameter"),
-    ({"format": "html"}, "html format is not supported", "format_not_supported"),
     ({"format": "pdf"}, "pdf format is not supported", "format_not_supported"),
     ({"format": 1}, expected_found("format", "a string", "1"), "invalid_parameter"),
     ({"stream": True}, "Invalid request: stream is not supported by this server",

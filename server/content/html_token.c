@@ -1,0 +1,245 @@
+#include "content/html_token.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
+}
+
+static bool is_name_end(char c)
+{
+    return is_space(c) || c == '/' || c == '>';
+}
+
+static bool begins(const struct html_reader *r, size_t at, const char *what)
+{
+    const size_t n = strlen(what);
+
+    return r->bytes - at >= n && strncasecmp(r->text + at, what, n) == 0;
+}
+
+/* Behind `what`, or the end of the document. */
+static size_t find(const struct html_reader *r, size_t at, const char *what)
+{
+    const char *found = memmem(r->text + at, r->bytes - at, what, strlen(what));
+
+    return found ? (size_t)(found - r->text) + strlen(what) : r->bytes;
+}
+
+/* ---- Elements whose content has no tags ------------------------------------------------------ */
+
+/* Whether "</name" stands at `at`. */
+static bool ends_raw(const struct html_reader *r, size_t at)
+{
+    return r->bytes - at > r->n_raw + 2 && r->text[at + 1] == '/' &&
+           strncasecmp(r->text + at + 2, r->text + r->raw, r->n_raw) == 0 &&
+           is_name_end(r->text[at + 2 + r->n_raw]);
+}
+
+/* In a script, "<!-- <script>" hides an end tag until "</script>" or "-->". */
+static size_t end_of_raw(const struct html_reader *r)
+{
+    const bool is_script = r->n_raw == 6 && strncasecmp(r->text + r->raw, "script", 6) == 0;
+    bool is_comment = false, is_hidden = false;
+
+    for (size_t at = r->at; at < r->bytes; at++) {
+        if (r->text[at] == '-' && is_comment && begins(r, at, "-->"))
+            is_comment = is_hidden = false;
+        if (r->text[at] != '<')
+            continue;
+        if (ends_raw(r, at)) {
+            if (!is_hidden)
+                return at;
+            is_hidden = false;
+        } else if (is_script && begins(r, at, "<!--")) {
+            is_comment = true;
+            at += 1; /* "<!-->" ends at once */
+        } else if (is_comment && begins(r, at, "<script") && at + 7 < r->bytes &&
+                   is_name_end(r->text[at + 7])) {
+            is_hidden = true;
+        }
+    }
+    return r->bytes;
+}
+
+/* Of `title` and `textarea` the content is text with references. */
+static bool is_raw(const struct html_reader *r, const struct html_token *token)
+{
+    static const char *const names[] = {"script",   "style", "xmp",      "iframe",   "noembed",
+                                        "noframes", "title", "textarea", "plaintext"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !r->is_xml; i++)
+        if (html_is_named(r, token, names[i]))
+            return true;
+    return false;
+}
+
+static void read_raw(struct html_reader *r, struct html_token *token)
+{
+    static const char plaintext[] = "plaintext";
+    const bool is_text = (r->n_raw == 5 && strncasecmp(r->text + r->raw, "title", 5) == 0) ||
+                         (r->n_raw == 8 && strncasecmp(r->text + r->raw, "textarea", 8) == 0);
+    const bool is_endless =
+        r->n_raw == 9 && strncasecmp(r->text + r->raw, plaintext, sizeof(plaintext) - 1) == 0;
+
+    token->type = is_text ? HTML_TEXT : HTML_OTHER;
+    token->n = (is_endless ? r->bytes : end_of_raw(r)) - token->at;
+    r->n_raw = 0;
+}
+
+/* ---- Tags ------------------------------------------------------------------------------------ */
+
+/* Behind the ">" of a tag whose name ends at `at`; 0: the document ends first. */
+static size_t end_of_tag(const struct html_reader *r, size_t at)
+{
+    char quote = '\0';
+    bool may_quote = false; /* only a value has quotes: behind "=" and blanks */
+
+    for (; at < r->bytes; at++) {
+        const char c = r->text[at];
+
+        if (quote) {
+            if (c == quote)
+                quote = '\0';
+            continue;
+        }
+        if (c == '>')
+            return at + 1;
+        if ((c == '"' || c == '\'') && may_quote)
+            quote = c;
+        if (!is_space(c))
+            may_quote = c == '=';
+    }
+    return 0;
+}
+
+static void read_tag(struct html_reader *r, struct html_token *token)
+{
+    const bool is_end = r->text[token->at + 1] == '/';
+    size_t end;
+
+    token->name = token->at + 1 + is_end;
+    end = token->name;
+    while (end < r->bytes && !is_name_end(r->text[end]))
+        end++;
+    token->n_name = end - token->name;
+    end = end_of_tag(r, end);
+    token->type = end == 0 ? HTML_OTHER : is_end ? HTML_END : HTML_START;
+    token->n = (end ? end : r->bytes) - token->at;
+    token->is_closed = !is_end && token->n > 2 && r->text[token->at + token->n - 2] == '/';
+    if (token->type == HTML_START && is_raw(r, token)) {
+        r->raw = token->name;
+        r->n_raw = token->n_name;
+    }
+}
+
+/* "<!", "<?" and "</" that begin no tag. */
+static size_t end_of_declaration(const struct html_reader *r, size_t at)
+{
+    const char *found;
+    size_t end;
+
+    if (begins(r, at, "<!-->") || begins(r, at, "<!--->"))
+        return find(r, at, ">");
+    if (begins(r, at, "<!--")) {
+        end = find(r, at + 4, "-->");
+        found = r->is_xml ? NULL : memmem(r->text + at + 4, end - at - 4, "--!>", 4);
+        if (found) /* which ends it for browsers, too */
+            return (size_t)(found - r->text) + 4;
+        return end;
+    }
+    if (begins(r, at, "<![CDATA["))
+        return find(r, at, "]]>");
+    return r->is_xml && begins(r, at, "<?") ? find(r, at, "?>") : find(r, at, ">");
+}
+
+static bool is_letter(const struct html_reader *r, size_t at)
+{
+    return at < r->bytes &&
+           (isalpha((unsigned char)r->text[at]) ||
+            (r->is_xml && (r->text[at] == '_' || (unsigned char)r->text[at] >= 0x80)));
+}
+
+/* Whether "<" at `at` is markup. */
+static bool is_markup(const struct html_reader *r, size_t at)
+{
+    const char next = at + 1 < r->bytes ? r->text[at + 1] : '\0';
+
+    return is_letter(r, at + 1) || next == '!' || next == '?' || (next == '/' && at + 2 < r->bytes);
+}
+
+static void read_markup(struct html_reader *r, struct html_token *token)
+{
+    if (is_letter(r, token->at + 1 + (r->text[token->at + 1] == '/'))) {
+        read_tag(r, token);
+        return;
+    }
+    token->type = HTML_OTHER;
+    token->n = end_of_declaration(r, token->at) - token->at;
+}
+
+bool html_next(struct html_reader *r, struct html_token *token)
+{
+    size_t end = r->at;
+
+    if (r->at >= r->bytes)
+        return false;
+    *token = (struct html_token){.type = HTML_TEXT, .at = r->at};
+    if (r->n_raw > 0)
+        read_raw(r, token);
+    if (token->n == 0 && r->text[r->at] == '<' && is_markup(r, r->at)) {
+        *token = (struct html_token){.at = r->at};
+        read_markup(r, token);
+    } else if (token->n == 0) {
+        for (end = r->at + 1; end < r->bytes; end++)
+            if (r->text[end] == '<' && is_markup(r, end))
+                break;
+        token->type = HTML_TEXT;
+        token->n = end - token->at;
+    }
+    r->at = token->at + token->n;
+    return true;
+}
+
+bool html_is_named(const struct html_reader *r, const struct html_token *token, const char *name)
+{
+    const char *found = r->text + token->name;
+
+    if (token->n_name != strlen(name))
+        return false;
+    return r->is_xml ? memcmp(found, name, token->n_name) == 0
+                     : strncasecmp(found, name, token->n_name) == 0;
+}
+
+bool html_attribute(const struct html_reader *r, const struct html_token *token, size_t *at,
+                    struct html_attribute *a)
+{
+    const size_t end = token->at + token->n - 1;
+    size_t i = *at ? *at : token->name + token->n_name;
+
+    *a = (struct html_attribute){.quote = '\0'};
+    while (i < end && (is_space(r->text[i]) || r->text[i] == '/'))
+        i++;
+    a->name = i;
+    while (i < end && !is_name_end(r->text[i]) && (r->text[i] != '=' || i == a->name))
+        i++;
+    a->n_name = i - a->name;
+    while (i < end && is_space(r->text[i]))
+        i++;
+    if (i < end && r->text[i] == '=' && a->n_name > 0) {
+        for (i++; i < end && is_space(r->text[i]);)
+            i++;
+        if (i < end && (r->text[i] == '"' || r->text[i] == '\''))
+            a->quote = r->text[i++];
+        a->value = i;
+        while (i < end && (a->quote ? r->text[i] != a->quote : !is_space(r->text[i])))
+            i++;
+        a->n_value = i - a->value;
+        i += a->quote && i < end;
+    }
+    *at = i;
+    return a->n_name > 0;
+}

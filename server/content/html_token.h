@@ -1,0 +1,51 @@
+/* html_token.h - HTML as a sequence of tokens: tags, text, and what is neither.
+ *
+ * The states are those of the HTML standard's tokenizer (13.2.5), told as ranges of the document,
+ * so that every byte belongs to one token. There is no tree: it would drop, move and double what a
+ * fragment or a careless page has, and all of that has to come out as it went in. Linear in the
+ * bytes, no memory of its own. XML is read the same way, but for names.
+ */
+#ifndef SERVER_CONTENT_HTML_TOKEN_H
+#define SERVER_CONTENT_HTML_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum html_type {
+    HTML_TEXT,  /* with character references */
+    HTML_START, /* a start tag */
+    HTML_END,
+    HTML_OTHER /* comments, declarations, scripts, styles, and what browsers drop */
+};
+
+struct html_token {
+    enum html_type type;
+    size_t at, n;
+    size_t name, n_name; /* of tags, in the document */
+    bool is_closed;      /* <name/> */
+};
+
+struct html_reader {
+    const char *text;
+    size_t bytes, at;
+    bool is_xml;
+    size_t raw, n_raw; /* name of the element whose content has no tags; n_raw 0: none */
+};
+
+/* False at the end. */
+bool html_next(struct html_reader *reader, struct html_token *token);
+
+/* Compares without case, or with it in XML. */
+bool html_is_named(const struct html_reader *reader, const struct html_token *token,
+                   const char *name);
+
+/* The next attribute of a start tag, from *at on, which begins as 0. Value without its quotes. */
+struct html_attribute {
+    size_t name, n_name;
+    size_t value, n_value;
+    char quote; /* '"', '\'' or 0 */
+};
+bool html_attribute(const struct html_reader *reader, const struct html_token *token, size_t *at,
+                    struct html_attribute *attribute);
+
+#endif

@@ -1,0 +1,231 @@
+/* Each kind has a function that says how long a placeholder of it is at a place, 0: it is none.
+ * What prose has, too, is none: "100% sure", "$5", "50%discount", "{" alone. */
+#include "content/placeholder.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+#include <unicode/uchar.h>
+
+#include "common/unicode.h"
+
+enum { NAME_BYTES = 64, LOCAL_BYTES = 64, DOMAIN_BYTES = 253 };
+
+/* The text from a place to its end. */
+struct span {
+    const char *at;
+    size_t n;
+};
+
+static char peek(struct span s, size_t i)
+{
+    return i < s.n ? s.at[i] : '\0';
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
+
+static bool is_one_of(char c, const char *set)
+{
+    return c && strchr(set, c);
+}
+
+static size_t skip(struct span s, size_t i, const char *set)
+{
+    while (is_one_of(peek(s, i), set))
+        i++;
+    return i;
+}
+
+/* Behind `end` where it closes, on one line, what opens before i; else 0. */
+static size_t find_end(struct span s, size_t i, const char *end)
+{
+    const size_t n = strlen(end);
+
+    for (size_t most = i + NAME_BYTES; i < most && i + n <= s.n; i++) {
+        if (memcmp(s.at + i, end, n) == 0)
+            return i + n;
+        if (is_one_of(s.at[i], "\n{<"))
+            return 0;
+    }
+    return 0;
+}
+
+/* ---- % --------------------------------------------------------------------------------------- */
+
+/* %[n$][flags][width][.precision][length]conversion; a blank is a flag that prose has more often.
+ */
+static size_t conversion(struct span s)
+{
+    static const char digits[] = "0123456789";
+    size_t i = skip(s, 1, digits);
+
+    if (i > 1 && peek(s, i) == '$')
+        i++;
+    else if (i > 1 && !is_word(peek(s, i)) && peek(s, i) != '.')
+        return i <= 3 ? i : 0; /* %1, %12 of Qt */
+    i = skip(s, i, "-+0#'*");
+    i = skip(s, i, digits);
+    if (peek(s, i) == '.')
+        i = skip(s, i + 1, "0123456789*");
+    i = skip(s, i, "hlLqjzt");
+    if (!is_one_of(peek(s, i), "diouxXeEfFgGaAcspn@") || is_word(peek(s, i + 1)))
+        return 0;
+    return i + 1;
+}
+
+static size_t of_percent(struct span s, char before)
+{
+    size_t end;
+
+    if (peek(s, 1) == '%')
+        return 2;
+    if (peek(s, 1) == '{')
+        return find_end(s, 2, "}");
+    if (peek(s, 1) == '(') {
+        end = find_end(s, 2, ")");
+        return end && isalpha((unsigned char)peek(s, end)) ? end + 1 : 0;
+    }
+    if (peek(s, 1) >= 'A' && peek(s, 1) <= 'Z') {
+        end = skip(s, 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        if (peek(s, end) == '%')
+            return end + 1;
+    }
+    return isdigit((unsigned char)before) ? 0 : conversion(s);
+}
+
+/* ---- { and $ --------------------------------------------------------------------------------- */
+
+/* {name}, {0}, {price:.2f}, {user.name}, { name }: what a program would put there; no prose. */
+static size_t of_brace(struct span s)
+{
+    size_t i = 1;
+
+    if (peek(s, 1) == '{')
+        return find_end(s, 2, peek(s, 2) == '{' ? "}}}" : "}}");
+    while (i < NAME_BYTES &&
+           (isalnum((unsigned char)peek(s, i)) || is_one_of(peek(s, i), "_.:-$#@!%[] ,'\"")))
+        i++;
+    return peek(s, i) == '}' ? i + 1 : 0;
+}
+
+static size_t of_dollar(struct span s)
+{
+    size_t i = 1;
+
+    if (peek(s, 1) == '{')
+        return find_end(s, 2, "}");
+    if (!isalpha((unsigned char)peek(s, 1)) && peek(s, 1) != '_')
+        return 0;
+    while (i < NAME_BYTES && (isalnum((unsigned char)peek(s, i)) || peek(s, i) == '_'))
+        i++;
+    return i;
+}
+
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+static size_t of_url(struct span s)
+{
+    static const char *const schemes[] = {"https://", "http://", "ftp://", "ftps://",
+                                          "file://",  "mailto:", "www."};
+    size_t n = 0, open = 0;
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && n == 0; i++)
+        if (s.n > strlen(schemes[i]) && strncasecmp(s.at, schemes[i], strlen(schemes[i])) == 0)
+            n = strlen(schemes[i]);
+    if (n == 0 || !is_word(peek(s, n)))
+        return 0;
+    for (; n < s.n && (unsigned char)s.at[n] > ' ' && !is_one_of(s.at[n], "<>\"`|^"); n++)
+        open += s.at[n] == '(';
+    while (n > 0 && is_one_of(s.at[n - 1], ".,;:!?'])}*_")) { /* which close the sentence */
+        if (s.at[n - 1] == ')' && open > 0)
+            break;
+        n--;
+    }
+    return n;
+}
+
+static size_t of_email(struct span s)
+{
+    size_t at = 0, end, dot = 0;
+
+    while (at < LOCAL_BYTES &&
+           (isalnum((unsigned char)peek(s, at)) || is_one_of(peek(s, at), ".!#$&'*+/=?^_`{|}~-")))
+        at++;
+    if (at == 0 || peek(s, at) != '@')
+        return 0;
+    for (end = at + 1; end - at < DOMAIN_BYTES &&
+                       (isalnum((unsigned char)peek(s, end)) || is_one_of(peek(s, end), ".-"));
+         end++)
+        if (s.at[end] == '.' && end > at + 1 && isalnum((unsigned char)peek(s, end + 1)))
+            dot = end;
+    while (end > at && is_one_of(s.at[end - 1], ".-"))
+        end--;
+    return dot ? end : 0;
+}
+
+/* ---- Emoji ----------------------------------------------------------------------------------- */
+
+static bool joins(UChar32 c)
+{
+    return c == 0x200D || c == 0xFE0F || c == 0x20E3 || (c >= 0xE0020 && c <= 0xE007F) ||
+           u_hasBinaryProperty(c, UCHAR_EMOJI_MODIFIER);
+}
+
+/* One emoji with what belongs to it, and those next to it. */
+static size_t of_emoji(struct span s)
+{
+    size_t i = 0, end = 0;
+    UChar32 c, next = 0;
+    bool is_joined = false;
+
+    while (i < s.n) {
+        size_t after;
+
+        c = (UChar32)unicode_next(s.at, s.n, &i);
+        after = i;
+        next = after < s.n ? (UChar32)unicode_next(s.at, s.n, &after) : 0;
+        if (!(u_hasBinaryProperty(c, UCHAR_EMOJI_PRESENTATION) ||
+              (next == 0xFE0F && u_hasBinaryProperty(c, UCHAR_EMOJI)) || (end > 0 && joins(c)) ||
+              (is_joined && u_hasBinaryProperty(c, UCHAR_EMOJI))))
+            break;
+        is_joined = c == 0x200D;
+        end = i;
+    }
+    return end;
+}
+
+bool placeholder_is_emoji(const char *text, size_t bytes)
+{
+    return (unsigned char)text[0] >= 0x80 || (bytes > 1 && (unsigned char)text[1] >= 0x80);
+}
+
+size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
+{
+    const struct span s = {text + at, bytes - at};
+    const char before = at > 0 ? text[at - 1] : '\0';
+    size_t n;
+
+    switch (s.at[0]) {
+    case '%':
+        return of_percent(s, before);
+    case '{':
+        return of_brace(s);
+    case '$':
+        return of_dollar(s);
+    case '#':
+        n = peek(s, 1) == '{' ? find_end(s, 2, "}") : 0;
+        return n ? n : of_emoji(s);
+    default:
+        break;
+    }
+    if ((unsigned char)s.at[0] >= 0x80 ||
+        (isdigit((unsigned char)s.at[0]) && s.n > 2 && (unsigned char)s.at[1] == 0xEF))
+        return (unsigned char)s.at[0] < 0x80 || (unsigned char)s.at[0] >= 0xE2 ? of_emoji(s) : 0;
+    if (!isalnum((unsigned char)s.at[0]) || is_word(before) || before == '.')
+        return 0;
+    n = of_url(s);
+    return n ? n : of_email(s);
+}

@@ -1,0 +1,116 @@
+#include "content/prose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes room for one more item. */
+static bool grow(struct prose *prose, void **items, size_t item_bytes, size_t n, size_t *capacity)
+{
+    size_t wanted = *capacity ? *capacity * 2 : 64;
+    void *more;
+
+    if (n < *capacity)
+        return true;
+    more = realloc(*items, wanted * item_bytes);
+    if (!more) {
+        prose->no_memory = true;
+        return false;
+    }
+    *items = more;
+    *capacity = wanted;
+    return true;
+}
+
+void prose_add_text(struct prose *prose, const char *text, size_t bytes)
+{
+    size_t wanted = prose->text_capacity ? prose->text_capacity : 256;
+    char *more;
+
+    while (wanted < prose->text_bytes + bytes)
+        wanted *= 2;
+    if (wanted > prose->text_capacity) {
+        more = realloc(prose->text, wanted);
+        if (!more) {
+            prose->no_memory = true;
+            return;
+        }
+        prose->text = more;
+        prose->text_capacity = wanted;
+    }
+    memcpy(prose->text + prose->text_bytes, text, bytes);
+    prose->text_bytes += bytes;
+}
+
+size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, size_t n_raw)
+{
+    struct prose_mark *last = prose->n_marks > 0 ? &prose->marks[prose->n_marks - 1] : NULL;
+
+    if (last && kind == PROSE_POINT && last->kind == PROSE_POINT && last->at == prose->text_bytes &&
+        last->raw + last->n_raw == raw) {
+        last->n_raw += (uint32_t)n_raw;
+        return prose->n_marks - 1;
+    }
+    if (!grow(prose, (void **)&prose->marks, sizeof(prose->marks[0]), prose->n_marks,
+              &prose->marks_capacity))
+        return 0;
+    prose->marks[prose->n_marks] = (struct prose_mark){.at = (uint32_t)prose->text_bytes,
+                                                       .raw = (uint32_t)raw,
+                                                       .n_raw = (uint32_t)n_raw,
+                                                       .partner = (uint32_t)prose->n_marks,
+                                                       .kind = (uint8_t)kind};
+    return prose->n_marks++;
+}
+
+void prose_fini(struct prose *prose)
+{
+    free(prose->text);
+    free(prose->marks);
+    free(prose->values);
+    *prose = (struct prose){.text = NULL};
+}
+
+/* ---- Masks ----------------------------------------------------------------------------------- */
+
+static bool has_digit_after(const char *text, size_t bytes, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    const char *end = text + bytes, *at = text;
+
+    while ((at = memmem(at, (size_t)(end - at), prefix, n))) {
+        at += n;
+        if (at < end && *at >= '0' && *at <= '9')
+            return true;
+    }
+    return false;
+}
+
+/* Of what was tried, models copy "X1" best: see tests/http/test_http_placeholders.py. */
+void prose_masks_init(struct prose_masks *masks, const char *document, size_t bytes)
+{
+    static const char *const prefixes[] = {"X", "XQ", "PH", "XKV"};
+
+    *masks = (struct prose_masks){.n = 0};
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+        if (!has_digit_after(document, bytes, prefixes[i])) {
+            snprintf(masks->prefix, sizeof(masks->prefix), "%s", prefixes[i]);
+            return;
+        }
+}
+
+void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw)
+{
+    char mask[16];
+    size_t mark;
+
+    if (!masks->prefix[0]) {
+        prose_add_mark(prose, PROSE_POINT, raw, n_raw);
+        return;
+    }
+    snprintf(mask, sizeof(mask), "%s%u", masks->prefix, ++masks->n);
+    mark = prose_add_mark(prose, PROSE_MASK, raw, n_raw);
+    if (prose->no_memory)
+        return;
+    prose->marks[mark].n = (uint8_t)strlen(mask);
+    prose_add_text(prose, mask, strlen(mask));
+}

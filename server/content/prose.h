@@ -1,0 +1,94 @@
+/* prose.h - what of a document is to be translated, and what stands in it that is not.
+ *
+ * A document (HTML, or text with placeholders) becomes a plain text for the engine and marks: tags,
+ * placeholders and whatever else has its place in that text but no words for a translator. Each
+ * mark is a range of the document and comes out of prose_render() exactly once, byte by byte as it
+ * was; the words around come from the translation. Marks at the edge of a sentence or between
+ * sentences stay where they are; those within are placed by the alignments of the engine.
+ *
+ * Time and memory grow with the bytes of the document alone, however deep it nests. Any thread, one
+ * at a time; what was read is constant afterwards.
+ */
+#ifndef SERVER_CONTENT_PROSE_H
+#define SERVER_CONTENT_PROSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acre.h"
+
+enum prose_kind {
+    PROSE_POINT, /* a place between characters */
+    PROSE_TAG,   /* likewise: a tag without partner, which keeps its order among other tags */
+    PROSE_OPEN,  /* where an element begins; its partner is the PROSE_CLOSE */
+    PROSE_CLOSE,
+    PROSE_MASK /* stands in the text as n bytes that translators copy, e.g. "X1" */
+};
+
+struct prose_mark {
+    uint32_t at;         /* in `text` */
+    uint32_t raw, n_raw; /* the range of the document */
+    uint32_t partner;    /* index of a mark */
+    uint8_t n;           /* bytes of the text that stand for it */
+    uint8_t kind;
+};
+
+/* A line of the text that is the value of an attribute, which stands in the raw bytes of a mark. */
+struct prose_value {
+    uint32_t raw, n_raw; /* between its quotes */
+    uint32_t at, n;      /* in `text` */
+};
+
+struct prose {
+    const char *document; /* borrowed */
+    size_t document_bytes;
+    bool is_markup; /* text is escaped when it is rendered */
+    char *text;     /* owned; what the engine is to translate. UTF-8 like the document */
+    size_t text_bytes, text_capacity;
+    struct prose_mark *marks; /* owned, in the order of the document */
+    size_t n_marks, marks_capacity;
+    struct prose_value *values; /* owned, in the order of the document */
+    size_t n_values, values_capacity;
+    size_t body_bytes; /* of the text, before the values of attributes */
+    bool no_memory;
+};
+
+/* What an HTML or XML document is read with. */
+struct prose_markup {
+    bool is_xml;                /* names as they are written, every element inline, <a/> is empty */
+    bool with_attributes;       /* translate alt, title and placeholder, too */
+    const char *const *ignored; /* [n_ignored]: elements that are kept as they are */
+    size_t n_ignored;
+};
+
+/* Text with placeholders. Of text without any the prose has no marks: translate it as it is. */
+int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err);
+
+/* HTML as browsers read it, or XML. `document` is borrowed until prose_fini(). */
+int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,
+                      struct prose *prose, struct acre_err *err);
+void prose_fini(struct prose *prose);
+
+/* The document in the words of one hypothesis of `result`, which is the aligned translation of
+ * `text`; NULL stands for a text that was not translated. *out is owned by the caller,
+ * NUL-terminated. */
+int prose_render(const struct prose *prose, const struct acre_result *result, size_t hypothesis,
+                 char **out, size_t *out_bytes, struct acre_err *err);
+
+/* ---- For readers of documents ---------------------------------------------------------------- */
+
+void prose_add_text(struct prose *prose, const char *text, size_t bytes);
+
+/* Returns its index. Points that follow each other in document and text become one. */
+size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, size_t n_raw);
+
+/* A mark that masks raw bytes: "X1", or a place where the document has all names for masks. */
+struct prose_masks {
+    char prefix[4]; /* "" where none is free */
+    unsigned n;     /* in this sentence, so far */
+};
+void prose_masks_init(struct prose_masks *masks, const char *document, size_t bytes);
+void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw);
+
+#endif

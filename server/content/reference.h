@@ -1,0 +1,17 @@
+/* reference.h - character references of HTML: what "&eacute;", "&#233;" and "&#xE9;" stand for.
+ *
+ * Of names those of HTML 4 are known; the 2,000 that HTML 5 added for mathematics are not, and who
+ * reads them has to keep them as they are. No state, any thread.
+ */
+#ifndef SERVER_CONTENT_REFERENCE_H
+#define SERVER_CONTENT_REFERENCE_H
+
+#include <stddef.h>
+
+enum reference { REFERENCE_NONE, REFERENCE_KNOWN, REFERENCE_UNKNOWN };
+
+/* What begins with the "&" at text[0]: *n are its bytes. Of a known one `utf8` is the character,
+ * NUL-terminated. */
+enum reference reference_read(const char *text, size_t bytes, size_t *n, char utf8[5]);
+
+#endif

@@ -1,0 +1,419 @@
+/* The way back: sentences in the words of the translation, everything else as it was. Happy path:
+ * gaps and sentences take turns; a sentence without marks in it is copied, one with marks goes
+ * through place.c. Failure modes: no memory, a flag that is looked at once, at the end. */
+#include <stdlib.h>
+#include <string.h>
+#include <unicode/uchar.h>
+
+#include "common/error.h"
+#include "common/unicode.h"
+#include "content/place.h"
+#include "content/prose.h"
+
+struct render {
+    const struct prose *prose;
+    const struct acre_result *result;
+    const struct acre_hypothesis *hypothesis;
+    size_t next_token; /* of the alignments: the first of the next sentence */
+    size_t mark;       /* the next one */
+    bool is_value;     /* of an attribute: quotes are escaped, too */
+    char *out;
+    size_t bytes, capacity;
+    bool no_memory;
+};
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void put(struct render *r, const char *text, size_t n)
+{
+    size_t wanted = r->capacity ? r->capacity : 256;
+    char *more;
+
+    while (wanted < r->bytes + n + 1)
+        wanted *= 2;
+    if (wanted > r->capacity) {
+        more = realloc(r->out, wanted);
+        if (!more) {
+            r->no_memory = true;
+            return;
+        }
+        r->out = more;
+        r->capacity = wanted;
+    }
+    memcpy(r->out + r->bytes, text, n);
+    r->bytes += n;
+}
+
+static const char *escape_of(const struct render *r, const char *at, size_t n, size_t *used)
+{
+    *used = 1;
+    switch (*at) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return r->is_value ? "&quot;" : NULL;
+    case '\'':
+        return r->is_value ? "&#39;" : NULL;
+    case '\xC2':
+        *used = 2;
+        return n > 1 && at[1] == '\xA0' ? "&nbsp;" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* Words, escaped where the document is markup. */
+static void put_text(struct render *r, const char *text, size_t n)
+{
+    const char *escape;
+    size_t used = 1, begin = 0;
+
+    for (size_t i = 0; i < n && r->prose->is_markup; i += used) {
+        escape = escape_of(r, text + i, n - i, &used);
+        if (!escape) {
+            used = 1;
+            continue;
+        }
+        put(r, text + begin, i - begin);
+        put(r, escape, strlen(escape));
+        begin = i + used;
+    }
+    put(r, text + begin, n - begin);
+}
+
+/* The first sentence that begins at or behind a place of the text. */
+static size_t sentence_from(const struct render *r, size_t at)
+{
+    size_t low = 0, high = r->result ? r->result->n_sentences : 0;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (r->result->sentences[middle].first < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void put_value(struct render *r, const struct prose_value *value)
+{
+    const char *text = r->prose->text;
+    size_t at = value->at, i;
+
+    r->is_value = true;
+    for (i = sentence_from(r, at); r->result && i < r->result->n_sentences &&
+                                   r->result->sentences[i].first < value->at + value->n;
+         i++) {
+        const struct acre_range *from = &r->result->sentences[i],
+                                *to = &r->hypothesis->sentences[i];
+
+        put_text(r, text + at, from->first - at);
+        put_text(r, r->hypothesis->text + to->first, to->n_bytes);
+        at = from->first + from->n_bytes;
+    }
+    put_text(r, text + at, value->at + value->n - at);
+    r->is_value = false;
+}
+
+/* Bytes of the document, but for the values that were translated. */
+static void put_raw(struct render *r, const struct prose_mark *mark)
+{
+    const struct prose *p = r->prose;
+    const size_t end = (size_t)mark->raw + mark->n_raw;
+    size_t at = mark->raw, low = 0, high = p->n_values;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (p->values[middle].raw < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < p->n_values && p->values[low].raw < end; low++) {
+        put(r, p->document + at, p->values[low].raw - at);
+        put_value(r, &p->values[low]);
+        at = (size_t)p->values[low].raw + p->values[low].n_raw;
+    }
+    put(r, p->document + at, end - at);
+}
+
+/* ---- Between sentences ----------------------------------------------------------------------- */
+
+/* In markup, ends of lines are only the text's. */
+static void put_gap_text(struct render *r, size_t begin, size_t end)
+{
+    const char *text = r->prose->text, *newline;
+
+    while (begin < end) {
+        newline = r->prose->is_markup ? memchr(text + begin, '\n', end - begin) : NULL;
+        put_text(r, text + begin, (newline ? (size_t)(newline - text) : end) - begin);
+        begin = newline ? (size_t)(newline - text) + 1 : end;
+    }
+}
+
+/* The text from `begin` to `end` as it is, with the marks before `end_mark`. */
+static void put_gap(struct render *r, size_t begin, size_t end, size_t end_mark)
+{
+    for (; r->mark < end_mark; r->mark++) {
+        const struct prose_mark *mark = &r->prose->marks[r->mark];
+
+        if (mark->at > begin) {
+            put_gap_text(r, begin, mark->at);
+            begin = mark->at;
+        }
+        put_raw(r, mark);
+        begin += mark->n;
+    }
+    if (begin < end)
+        put_gap_text(r, begin, end);
+}
+
+/* ---- Sentences ------------------------------------------------------------------------------- */
+
+/* Whether a mark has its place within a sentence, and not at its edge. */
+static bool begins_within(const struct render *r, size_t m, size_t begin, size_t end)
+{
+    const struct prose_mark *mark = &r->prose->marks[m];
+    const size_t partner = r->prose->marks[mark->partner].at;
+
+    if (mark->at > begin || mark->kind == PROSE_MASK)
+        return true;
+    return mark->kind == PROSE_OPEN && partner > begin && partner < end;
+}
+
+static bool ends_within(const struct render *r, size_t m, size_t first, size_t end)
+{
+    const struct prose_mark *mark = &r->prose->marks[m];
+
+    return mark->at < end || (mark->kind == PROSE_CLOSE && mark->partner >= first);
+}
+
+/* Those within the sentence: from *first to before *last; what is before *first is at its edge. */
+static void find_marks(const struct render *r, struct acre_range sentence, size_t *first,
+                       size_t *last)
+{
+    const size_t n = r->prose->n_marks, begin = sentence.first, end = begin + sentence.n_bytes;
+    size_t m = r->mark;
+
+    while (m < n && r->prose->marks[m].at < begin)
+        m++;
+    while (m < n && r->prose->marks[m].at <= end && !begins_within(r, m, begin, end))
+        m++;
+    *first = m;
+    while (m < n && r->prose->marks[m].at <= end)
+        m++;
+    while (m > *first && !ends_within(r, m - 1, *first, end))
+        m--;
+    *last = m;
+}
+
+static void put_units_to(struct render *r, const struct place *p, size_t *unit, size_t *at,
+                         size_t end)
+{
+    for (; *unit < p->n_units && p->units[*unit].end <= end; ++*unit) {
+        const struct place_unit *u = &p->units[*unit];
+
+        if (!u->is_dropped || u->begin < *at)
+            continue;
+        put_text(r, p->text + *at,
+                 u->begin - *at - (u->begin > *at && p->text[u->begin - 1] == ' '));
+        *at = u->end;
+    }
+    if (*at < end) {
+        put_text(r, p->text + *at, end - *at);
+        *at = end;
+    }
+}
+
+/* Where a node begins in the target. */
+static size_t begin_of(const struct place *p, const struct place_node *node)
+{
+    const struct place_node *outer = &p->nodes[node->parent];
+    const size_t end = p->target.first + p->target.n_bytes;
+    const bool is_left = node->is_left || (node->begin == outer->end && outer->begin < outer->end);
+
+    if (is_left && node->begin > 0)
+        return p->units[node->begin - 1].end;
+    return node->begin < p->n_units ? p->units[node->begin].begin : end;
+}
+
+/* One step down or up in the tree. */
+struct visit {
+    uint32_t node;
+    size_t next, end; /* of its children, in `order` */
+};
+
+static void open_node(struct render *r, const struct place *p, const struct place_node *node,
+                      size_t *unit, size_t *at)
+{
+    put_units_to(r, p, unit, at, begin_of(p, node));
+    if (node->kind != PLACE_ELEMENT || node->has_open)
+        put_raw(r, &p->prose->marks[node->mark]);
+    if (node->kind == PLACE_UNIT)
+        *at = p->units[node->begin].end;
+}
+
+static void close_node(struct render *r, const struct place *p, const struct place_node *node,
+                       size_t *unit, size_t *at)
+{
+    if (node->end > node->begin)
+        put_units_to(r, p, unit, at, p->units[node->end - 1].end);
+    if (node->close != UINT32_MAX)
+        put_raw(r, &p->prose->marks[node->close]);
+}
+
+static void put_tree(struct render *r, const struct place *p)
+{
+    struct visit *stack = malloc(p->n_nodes * sizeof(*stack));
+    size_t depth = 0, n, unit = 0, at = p->target.first;
+
+    if (!stack) {
+        r->no_memory = true;
+        return;
+    }
+    stack[depth].node = 0;
+    stack[depth].next = place_children(p, 0, &n);
+    stack[depth].end = stack[depth].next + n;
+    for (depth = 1; depth > 0;) {
+        struct visit *top = &stack[depth - 1];
+        uint32_t child;
+
+        if (top->next == top->end) {
+            if (top->node > 0)
+                close_node(r, p, &p->nodes[top->node], &unit, &at);
+            depth--;
+            continue;
+        }
+        child = p->order[top->next++];
+        open_node(r, p, &p->nodes[child], &unit, &at);
+        if (p->nodes[child].kind != PLACE_ELEMENT)
+            continue;
+        stack[depth].node = child;
+        stack[depth].next = place_children(p, child, &n);
+        stack[depth].end = stack[depth].next + n;
+        depth++;
+    }
+    put_units_to(r, p, &unit, &at, p->target.first + p->target.n_bytes);
+    free(stack);
+}
+
+static void put_placed(struct render *r, size_t i, size_t first, size_t last)
+{
+    const struct acre_range *to = &r->hypothesis->sentences[i];
+    const size_t begin = r->next_token, end = to->first + to->n_bytes;
+    struct place place = {
+        .prose = r->prose,
+        .first_mark = first,
+        .end_mark = last,
+        .source = r->result->sentences[i],
+        .target = *to,
+        .text = r->hypothesis->text,
+    };
+
+    while (r->next_token < r->hypothesis->n_tokens &&
+           r->hypothesis->alignments[r->next_token].target.first < end)
+        r->next_token++;
+    place.alignments = r->hypothesis->alignments + begin;
+    place.n_alignments = r->next_token - begin;
+    if (place_marks(&place))
+        put_tree(r, &place);
+    else
+        r->no_memory = true;
+    place_fini(&place);
+}
+
+/* Whether a sentence has words that are no masks. */
+static bool has_words(const struct render *r, struct acre_range sentence, size_t first, size_t last)
+{
+    const size_t end = sentence.first + sentence.n_bytes;
+    UChar32 c;
+
+    for (size_t at = sentence.first; at < end;) {
+        while (first < last &&
+               (r->prose->marks[first].at < at || r->prose->marks[first].kind != PROSE_MASK))
+            first++;
+        if (first < last && r->prose->marks[first].at == at) {
+            at += r->prose->marks[first++].n;
+            continue;
+        }
+        c = (UChar32)unicode_next(r->prose->text, end, &at);
+        if (u_isalnum(c))
+            return true;
+    }
+    return false;
+}
+
+static void put_sentence(struct render *r, size_t i)
+{
+    const struct acre_range *from = &r->result->sentences[i], *to = &r->hypothesis->sentences[i];
+    size_t first, last;
+
+    find_marks(r, *from, &first, &last);
+    put_gap(r, from->first, from->first, first);
+    if (!has_words(r, *from, first, last)) {
+        put_gap(r, from->first, from->first + from->n_bytes, last);
+    } else if (first == last) {
+        put_text(r, r->hypothesis->text + to->first, to->n_bytes);
+    } else {
+        put_placed(r, i, first, last);
+        r->mark = last;
+    }
+}
+
+/* Tokens of sentences that were not placed are passed over. */
+static void skip_tokens(struct render *r, size_t i)
+{
+    const struct acre_range *to = &r->hypothesis->sentences[i];
+    const struct acre_hypothesis *h = r->hypothesis;
+
+    while (h->alignments && r->next_token < h->n_tokens &&
+           h->alignments[r->next_token].target.first < to->first)
+        r->next_token++;
+}
+
+static void put_body(struct render *r)
+{
+    const struct prose *p = r->prose;
+    size_t at = 0;
+
+    for (size_t i = 0; r->result && i < r->result->n_sentences; i++) {
+        const struct acre_range *from = &r->result->sentences[i];
+        size_t end_mark = r->mark;
+
+        if (from->first >= p->body_bytes)
+            break;
+        while (end_mark < p->n_marks && p->marks[end_mark].at < from->first)
+            end_mark++;
+        put_gap(r, at, from->first, end_mark);
+        skip_tokens(r, i);
+        put_sentence(r, i);
+        at = from->first + from->n_bytes;
+    }
+    put_gap(r, at, p->body_bytes, p->n_marks);
+}
+
+int prose_render(const struct prose *prose, const struct acre_result *result, size_t hypothesis,
+                 char **out, size_t *out_bytes, struct acre_err *err)
+{
+    struct render r = {.prose = prose, .result = result};
+
+    if (result)
+        r.hypothesis = &result->hypotheses[hypothesis];
+    put_body(&r);
+    put(&r, "", 0); /* an empty document has an end, too */
+    if (r.no_memory || !r.out) {
+        free(r.out);
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    }
+    r.out[r.bytes] = '\0';
+    *out = r.out;
+    *out_bytes = r.bytes;
+    return 0;
+}

@@ -1,0 +1,57 @@
+#include <string.h>
+
+#include "common/error.h"
+#include "content/placeholder.h"
+#include "content/prose.h"
+
+static bool ends_sentence(const char *text, size_t at)
+{
+    return text[at] == '\n' || (strchr(".!?", text[at]) && (text[at + 1] == ' '));
+}
+
+/* Emoji go with one of the blanks beside them, so that the words do not stand apart. */
+static size_t add_emoji(struct prose *prose, size_t at, size_t n)
+{
+    const char *document = prose->document;
+    const bool is_after_blank = at > 0 && document[at - 1] == ' ' && prose->text_bytes > 0 &&
+                                prose->text[prose->text_bytes - 1] == ' ';
+    const bool is_before_blank = at + n < prose->document_bytes && document[at + n] == ' ';
+
+    if (is_after_blank && (is_before_blank || at + n == prose->document_bytes)) {
+        prose->text_bytes--;
+        prose_add_mark(prose, PROSE_POINT, at - 1, n + 1);
+        return n;
+    }
+    prose_add_mark(prose, PROSE_POINT, at, n);
+    return n;
+}
+
+int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err)
+{
+    struct prose_masks masks;
+    size_t begin = 0, n;
+
+    *prose = (struct prose){.document = document, .document_bytes = bytes};
+    if (bytes > UINT32_MAX / 2)
+        return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of text, found more");
+    prose_masks_init(&masks, document, bytes);
+    for (size_t at = 0; at < bytes; at += n) {
+        n = placeholder_bytes(document, bytes, at);
+        if (n == 0) {
+            if (at + 1 < bytes && ends_sentence(document, at))
+                masks.n = 0;
+            n = 1;
+            continue;
+        }
+        prose_add_text(prose, document + begin, at - begin);
+        if (placeholder_is_emoji(document + at, n))
+            add_emoji(prose, at, n);
+        else
+            prose_add_mask(prose, &masks, at, n);
+        begin = at + n;
+    }
+    if (prose->n_marks > 0)
+        prose_add_text(prose, document + begin, bytes - begin);
+    prose->body_bytes = prose->text_bytes;
+    return prose->no_memory ? error_set(err, ACRE_ENOMEM, "out of memory") : 0;
+}
