@@ -80,6 +80,7 @@ $B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(i
 $B/tests/bench/products: $B/tests/bench/limit.c.o
 
 include tests/cuda/rules.mk
+include tests/deploy/rules.mk
 -include $(shell find $B -name '*.d' 2>/dev/null)
 
 # ---- Running ---------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready
 	@BUILD=$B tests/run
 
-test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $B/tests/golden/area
+test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(DEPLOY_PROGRAMS) $B/tests/golden/area
 
 build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
