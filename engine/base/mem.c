@@ -98,6 +98,16 @@ void *mem_map(size_t bytes)
     return memory;
 }
 
+void mem_will_write(void *memory, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    madvise(memory, whole_pages(bytes), MADV_POPULATE_WRITE); /* older kernels refuse */
+#else
+    (void)memory;
+    (void)bytes;
+#endif
+}
+
 void mem_unmap(void *memory, size_t bytes)
 {
     if (!memory)

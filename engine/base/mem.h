@@ -17,6 +17,10 @@ void mem_free(void *memory);
 
 /* Zeroed pages for large blocks; pages never written cost nothing. NULL if there are none. */
 void *mem_map(size_t bytes);
+
+/* A hint: all of a mapping is about to be written. The kernel gives the pages at once then, which
+ * costs a fraction of one fault a page. */
+void mem_will_write(void *memory, size_t bytes);
 void mem_unmap(void *memory, size_t bytes); /* NULL is allowed */
 
 /* Gives back the whole pages within a part of mapped memory; they read as zeros again. */

@@ -559,6 +559,7 @@ static void *take_room(struct safetensors *weights, size_t bytes)
         block.memory = mem_map(block.bytes);
         if (!block.memory)
             return NULL;
+        mem_will_write(block.memory, wanted);
         weights->blocks[weights->n_blocks++] = block;
     }
     struct block *block = &weights->blocks[i];

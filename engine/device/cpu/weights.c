@@ -100,6 +100,7 @@ int cpu_weight_open(struct device *device, enum compute_type type, const struct 
         cpu_weight_close(weight);
         return ACRE_ENOMEM;
     }
+    mem_will_write(weight->arena.memory, weight->arena.capacity_bytes);
     place_weight(weight);
     for (size_t i = 0, first = 0; i < n_parts; first += parts[i].weight.shape[0], i++)
         pack_part(&parts[i], weight, first, rows);
