@@ -16,6 +16,7 @@ B := build$(if $(SAN),/$(SAN))
 CC := gcc
 CXX := g++
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith
+PIC := -fPIC -fno-semantic-interposition# the same objects serve libacre.so, see engine/python
 SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
 OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3)
 ENGINE_LIBS := jansson icu-uc sentencepiece
@@ -26,12 +27,12 @@ SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null) -lcld2
 LLHTTP := /usr/share/llhttp# Debian has this parser as source
 CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) \
             -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
-CFLAGS += -std=c11 -g $(OPTIMISE) $(WARNINGS) -fno-math-errno
-CXXFLAGS += -std=c++17 -g $(OPTIMISE) -Wall -Wextra
+CFLAGS += -std=c11 -g $(PIC) $(OPTIMISE) $(WARNINGS) -fno-math-errno
+CXXFLAGS += -std=c++17 -g $(PIC) $(OPTIMISE) -Wall -Wextra
 LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
 
 # ---- Sources ---------------------------------------------------------------------------------
-include engine/kernels/rules.mk
+include engine/kernels/rules.mk engine/python/rules.mk
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
@@ -92,7 +93,7 @@ serve: ## install what is missing, build, serve the shipped models on port 5000 
 
 test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	@conf/packages install build test
-	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready
+	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready $(if $(SAN),,wheel)
 	@BUILD=$B tests/run
 
 test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(DEPLOY_PROGRAMS) $B/tests/golden/area
@@ -101,7 +102,8 @@ build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
 build/venv-parity/ready: tests/parity/requirements.txt models/train/requirements.txt
 build/venv-train/ready: models/train/requirements.txt
-build/venv-test/ready build/venv-bench/ready build/venv-parity/ready build/venv-train/ready:
+build/venv-test/ready build/venv-bench/ready build/venv-parity/ready build/venv-train/ready \
+build/venv-wheel/ready:
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -167,8 +167,8 @@ void acre_model_statistics(const struct acre_model *model, struct acre_statistic
 
 /* ---- Translating ----------------------------------------------------------------------------- */
 
-/* May call anything but acre_engine_close() and acre_translate(), which wait for workers; whatever
- * it does, sentences of others wait for. */
+/* May call anything but acre_engine_close(), acre_job_wait() and acre_translate(), which wait for
+ * workers; whatever it does, sentences of others wait for. */
 typedef void acre_done_fn(void *user);
 
 /* Where sentences end, besides where they are longer than the model can read. */
@@ -188,7 +188,8 @@ struct acre_request {
     bool is_aligned;    /* hypotheses shall say where in the text each of their tokens comes from */
     int timeout_ms;     /* from now; not translated by then ends with ACRE_ETIMEOUT. 0: no limit */
     acre_done_fn *done; /* called once, not if submitting failed: from a worker thread, or from
-                         * acre_submit() itself where the text has nothing to translate */
+                         * acre_submit() itself where the text has nothing to translate. NULL:
+                         * acre_job_wait() tells */
     void *user;
 };
 
@@ -253,6 +254,10 @@ const struct acre_result *acre_job_result(const struct acre_job *job);
 
 /* Frees job and result; only after `done` was called, or before it is queued. NULL is allowed. */
 void acre_job_close(struct acre_job *job);
+
+/* Waits for a job that was queued without `done`, from one thread; then all is as if it had been
+ * called. False if timeout_ms passed first; a negative one is no limit. */
+bool acre_job_wait(struct acre_job *job, int timeout_ms);
 
 /* Submits `request` (its done and user are not used) and waits. On success the caller owns *job;
  * its result may still be an error of the translation. */

@@ -3,7 +3,6 @@
  * the job belongs to the scheduler; `n_left` is the only part that several threads touch. */
 #include <limits.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +12,14 @@
 #include "base/mem.h"
 #include "engine.h"
 #include "text/document.h"
+#include "waiter.h"
 
 struct acre_job {
     struct acre_model *model;
     struct scheduler *scheduler;
-    acre_done_fn *done;
+    acre_done_fn *done; /* NULL: the waiter tells */
     void *user;
+    struct waiter waiter;
     bool is_tokens, is_aligned;
     struct acre_decoding decoding;
     uint64_t deadline_ns;
@@ -216,7 +217,10 @@ static void finish(struct acre_job *job)
     for (size_t s = 0; s < job->document.n_sentences; s++)
         result->n_source_tokens += job->sentences[s].n_source;
     result->status = fill_result(job, &result->err);
-    job->done(job->user);
+    if (job->done)
+        job->done(job->user);
+    else
+        waiter_wake(&job->waiter);
 }
 
 void job_sentence_finished(struct sentence *sentence)
@@ -344,6 +348,7 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     struct acre_job *job = mem_calloc(1, sizeof(*job));
     if (!job)
         return err_set(err, ACRE_ENOMEM, "no memory for a request");
+    waiter_init(&job->waiter);
     job->model = request->model;
     job->scheduler = engine->scheduler;
     job->done = request->done;
@@ -452,41 +457,24 @@ void acre_job_close(struct acre_job *job)
     mem_free(job->ranges);
     splitter_close(job->splitter);
     document_fini(&job->document);
+    waiter_fini(&job->waiter);
     mem_free(job);
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-struct waiter {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-};
-
-static void wake(void *user)
+bool acre_job_wait(struct acre_job *job, int timeout_ms)
 {
-    struct waiter *waiter = user;
-    pthread_mutex_lock(&waiter->lock);
-    waiter->done = true;
-    pthread_cond_signal(&waiter->changed);
-    pthread_mutex_unlock(&waiter->lock);
+    return waiter_wait(&job->waiter, timeout_ms);
 }
 
 int acre_translate(struct acre_engine *engine, const struct acre_request *request,
                    struct acre_job **job, struct acre_err *err)
 {
-    struct waiter waiter = {.done = false};
     struct acre_request waiting = *request;
-    pthread_mutex_init(&waiter.lock, NULL);
-    pthread_cond_init(&waiter.changed, NULL);
-    waiting.done = wake;
-    waiting.user = &waiter;
+    waiting.done = NULL;
     int status = acre_submit(engine, &waiting, job, err);
-    pthread_mutex_lock(&waiter.lock);
-    while (status == 0 && !waiter.done)
-        pthread_cond_wait(&waiter.changed, &waiter.lock);
-    pthread_mutex_unlock(&waiter.lock);
-    pthread_cond_destroy(&waiter.changed);
-    pthread_mutex_destroy(&waiter.lock);
+    if (status == 0)
+        acre_job_wait(*job, -1);
     return status;
 }

@@ -485,9 +485,39 @@ static void models_come_and_go(void **state)
     acre_engine_close(engine);
 }
 
+/* Without `done`: a wait can end early, and one that ends says that the result is there. */
+static void jobs_are_waited_for(void **state)
+{
+    (void)state;
+    enum { N = 8 };
+    struct acre_engine *engine = open_engine(1, 1);
+    struct acre_model *model = open_model(engine, model_directories[0]);
+    struct acre_request request = request_of(model, "The cat is old.", false);
+    struct acre_job *jobs[N], *empty, *expected;
+    assert_int_equal(acre_translate(engine, &request, &expected, NULL), 0);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+    assert_false(acre_job_wait(jobs[N - 1], 0));
+    for (size_t i = N; i-- > 0;) {
+        while (!acre_job_wait(jobs[i], 1))
+            ;
+        assert_true(acre_job_wait(jobs[i], -1));
+        assert_string_equal(acre_job_result(jobs[i])->hypotheses[0].text,
+                            acre_job_result(expected)->hypotheses[0].text);
+        acre_job_close(jobs[i]);
+    }
+    acre_job_close(expected);
+    request.text_bytes = 0;
+    assert_int_equal(acre_submit(engine, &request, &empty, NULL), 0);
+    assert_true(acre_job_wait(empty, 0));
+    acre_job_close(empty);
+    acre_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_are_waited_for),
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(threads_share_an_engine),
         cmocka_unit_test(hypotheses_are_ranked),

@@ -1,0 +1,306 @@
+"""Translator: a model, the engine that runs it, and the texts that are on their way.
+
+Happy path: stream() submits texts ahead of the one that it waits for, as many as its bound says,
+and hands results out in order. It waits in C, without the GIL, and comes back every tenth of a
+second so that signals are seen.
+
+Failure modes: the first text that cannot be translated ends a stream with an Error; what was read
+ahead is cancelled. close() ends all streams, whoever is in them, with "shutting_down". After a
+fork the engine's threads are not in the child: there everything is refused, and nothing is freed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from contextlib import contextmanager
+from typing import Any, Deque, Iterable, Iterator, NamedTuple, NoReturn, Optional
+
+from . import _library
+from ._library import Error, check, lib
+from .results import Attention, AttentionPointer, Translation, attention, translation
+
+_WAIT_MS = 100
+_BATCHES_AHEAD = 8  # per worker, as `acre translate` reads
+_DEFAULT_BATCH_SIZE = 32
+
+
+class _Asked(NamedTuple):
+    """What a call wants of every text."""
+
+    decoding: _library.Decoding
+    scores: bool
+    alignments: bool
+
+
+class _Engine:
+    """The engine and its model, and who may call them when.
+
+    Calls into the engine are counted; close() waits for those that are in it, all short, and then
+    nobody enters any more. Waiting for a job is no such call: it ends when the engine is closed.
+    """
+
+    def __init__(self, model_dir: bytes, options: _library.Options) -> None:
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._is_open = True
+        self.engine, self.model = ctypes.c_void_p(), ctypes.c_void_p()
+        err = _library.Err()
+        check(lib.acre_engine_open(options, self.engine, err), err)
+        status = lib.acre_model_open(self.engine, model_dir, self.model, err)
+        if status != 0:
+            lib.acre_engine_close(self.engine)
+        check(status, err)
+
+    def check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise Error("unsupported", "the translator was opened before this process was forked; "
+                                       "open one in each process")
+
+    def is_here(self) -> bool:
+        return os.getpid() == self._pid
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        self.check_process()
+        with self._changed:
+            if not self._is_open:
+                raise Error("shutting_down", "the translator is closed")
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        if not self.is_here():
+            return
+        with self._changed:
+            was_open, self._is_open = self._is_open, False
+            while self._inside:
+                self._changed.wait()
+        if was_open:
+            lib.acre_engine_close(self.engine)
+
+
+class _Job:
+    """A text that is on its way, owned until release()."""
+
+    def __init__(self, engine: _Engine, text: str, asked: _Asked) -> None:
+        self._engine, self._text, self._asked = engine, text, asked
+        self.handle = ctypes.c_void_p()
+
+    def submit(self) -> bool:
+        """False if the queue is full."""
+        words = _encoded(self._text)
+        request = _library.Request(
+            model=self._engine.model, text=words, text_bytes=len(words),
+            decoding=self._asked.decoding, is_aligned=self._asked.alignments)
+        err = _library.Err()
+        with self._engine.entered():
+            status = lib.acre_submit(self._engine.engine, request, self.handle, err)
+        if status == _library.EBUSY:
+            return False
+        check(status, err)
+        return True
+
+    def wait(self) -> None:
+        self._engine.check_process()
+        while not lib.acre_job_wait(self.handle, _WAIT_MS):
+            pass
+
+    def result(self) -> Any:
+        self.wait()
+        result = lib.acre_job_result(self.handle).contents
+        if result.status != 0:
+            raise _library.status_error(result.status, result.err.text)
+        return result
+
+    def translation(self) -> Translation:
+        return translation(self.result(), self._text, self._asked.scores, self._asked.alignments)
+
+    def cancel(self) -> None:
+        try:
+            with self._engine.entered():
+                if self.handle:
+                    lib.acre_job_cancel(self.handle)
+        except Error:
+            pass  # closed: it has ended; forked: it is not ours
+
+    def release(self) -> None:
+        """Waits until the engine is through with it. A child leaves it to its parent."""
+        if self.handle and self._engine.is_here():
+            lib.acre_job_wait(self.handle, -1)
+            lib.acre_job_close(self.handle)
+        self.handle = ctypes.c_void_p()
+
+
+def _whole(name: str, value: int) -> int:
+    """As C's int holds it; ctypes would cut off what does not fit."""
+    if isinstance(value, int) and -2**31 <= value < 2**31:
+        return value
+    raise Error("bad_option", f"{name}: expected a whole number of 32 bits, found {value!r}")
+
+
+def _path(directory: str | os.PathLike[str]) -> bytes:
+    path = os.fsencode(directory)
+    if b"\0" in path:
+        raise Error("bad_input", "model_dir: expected a path, found one with a NUL in it")
+    return path
+
+
+def _encoded(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"texts: expected each to be a str, found {type(text).__name__}")
+    if "\0" in text:
+        raise Error("bad_input", f"the text: expected no NUL, found one at {text.index(chr(0))}")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise Error("bad_input", f"the text: expected Unicode text, found half a surrogate pair at "
+                                 f"{error.start}") from None
+
+
+class Translator:
+    """One model, on worker threads of its own. Any thread may call it, several at once.
+
+    `threads` 0 is one for each CPU that the process may use; `compute_type` "auto" is what the
+    model was evaluated in. `batch_size` is the most sentences that one thread decodes together,
+    `max_beam_size` the largest beam that calls may ask for; 0 is the engine's default.
+    """
+
+    def __init__(self, model_dir: str | os.PathLike[str], device: str = "auto",
+                 compute_type: str = "auto", threads: int = 0, *, batch_size: int = 0,
+                 max_beam_size: int = 0) -> None:
+        options = _library.Options(
+            device=device.encode(), compute_type=compute_type.encode(),
+            n_threads=_whole("threads", threads), batch_size=_whole("batch_size", batch_size),
+            max_beam_size=_whole("max_beam_size", max_beam_size))
+        self._engine = _Engine(_path(model_dir), options)
+        self._finalizer = weakref.finalize(self, self._engine.close)
+        info = lib.acre_model_info(self._engine.model).contents
+        self._decoding = _library.Decoding.from_buffer_copy(info.decoding)
+        self.name: str = info.name.decode()
+        self.source: str = info.source.decode()
+        self.target: str = info.target.decode()
+        self.level: str = info.level.decode()
+        self.compute_type: str = info.compute_type.decode()
+        self.backend: str = lib.acre_engine_backend(self._engine.engine).decode()
+        self.threads: int = lib.acre_engine_threads(self._engine.engine)
+        self._ahead = _BATCHES_AHEAD * (batch_size or _DEFAULT_BATCH_SIZE) * self.threads
+
+    def translate(self, texts: Iterable[str], beam_size: Optional[int] = None,
+                  num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
+                  length_penalty: Optional[float] = None,
+                  max_length: Optional[int] = None) -> list[Translation]:
+        """The translations of all texts, in order. What is None is the model's own."""
+        return list(self.stream(texts, beam_size, num_hypotheses, scores, alignments,
+                                length_penalty=length_penalty, max_length=max_length))
+
+    def stream(self, texts: Iterable[str], beam_size: Optional[int] = None,
+               num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
+               length_penalty: Optional[float] = None, max_length: Optional[int] = None,
+               read_ahead: Optional[int] = None) -> Iterator[Translation]:
+        """translate() for texts without end: reads at most `read_ahead` more of them than it has
+        given translations of. By default that keeps all threads busy."""
+        if isinstance(texts, (str, bytes)):
+            raise TypeError(f"texts: expected several texts, found one {type(texts).__name__}")
+        if read_ahead is not None and read_ahead < 1:
+            raise Error("bad_option", f"read_ahead: expected at least 1, found {read_ahead}")
+        decoding = self._decoding_of(beam_size, num_hypotheses, length_penalty, max_length)
+        asked = _Asked(decoding, scores, alignments)
+        self._engine.check_process()
+        return self._translations(iter(texts), asked, read_ahead or self._ahead)
+
+    def attention(self, text: str, least: float = 0.01,
+                  beam_size: Optional[int] = None) -> list[Attention]:
+        """What the decoder attended to, for each sentence of a text. Areas that weigh less than
+        `least` are left out."""
+        job = _Job(self._engine, text,
+                   _Asked(self._decoding_of(beam_size, 1, None, None), False, False))
+        try:
+            self._submit_patiently(job)
+            return [self._attention_of(job, sentence, least)
+                    for sentence in range(job.result().n_sentences)]
+        finally:
+            job.cancel()
+            job.release()
+
+    def close(self) -> None:
+        """Stops the engine. Unfinished streams end with an Error, "shutting_down"."""
+        self._finalizer()
+
+    def __enter__(self) -> Translator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Translator is not sent to other processes; open one in each")
+
+    def __repr__(self) -> str:
+        return f"<acre.Translator {self.name} on {self.backend}, {self.threads} threads>"
+
+    def _decoding_of(self, beam_size: Optional[int], num_hypotheses: int,
+                     length_penalty: Optional[float],
+                     max_length: Optional[int]) -> _library.Decoding:
+        decoding = _library.Decoding.from_buffer_copy(self._decoding)
+        decoding.num_hypotheses = _whole("num_hypotheses", num_hypotheses)
+        if beam_size is not None:
+            decoding.beam_size = _whole("beam_size", beam_size)
+        if length_penalty is not None:
+            decoding.length_penalty = length_penalty
+        if max_length is not None:
+            decoding.max_length = _whole("max_length", max_length)
+            decoding.min_length = min(decoding.min_length, max_length)
+        return decoding
+
+    def _translations(self, texts: Iterator[str], asked: _Asked,
+                      ahead: int) -> Iterator[Translation]:
+        jobs: Deque[_Job] = deque()  # oldest first
+        try:
+            for text in texts:
+                job = _Job(self._engine, text, asked)
+                while jobs and not job.submit():  # full: make room
+                    yield self._take(jobs)
+                if not job.handle:
+                    self._submit_patiently(job)
+                jobs.append(job)
+                if len(jobs) >= ahead:
+                    yield self._take(jobs)
+            while jobs:
+                yield self._take(jobs)
+        finally:
+            for job in jobs:
+                job.cancel()
+            for job in jobs:
+                job.release()
+
+    @staticmethod
+    def _take(jobs: Deque[_Job]) -> Translation:
+        found = jobs[0].translation()
+        jobs.popleft().release()
+        return found
+
+    @staticmethod
+    def _submit_patiently(job: _Job) -> None:
+        """Others' texts fill the queue: they get on."""
+        while not job.submit():
+            time.sleep(0.01)
+
+    def _attention_of(self, job: _Job, sentence: int, least: float) -> Attention:
+        found, err = AttentionPointer(), _library.Err()
+        with self._engine.entered():
+            check(lib.acre_attention_open(job.handle, sentence, least, found, err), err)
+            try:
+                return attention(found.contents)
+            finally:
+                lib.acre_attention_close(found)

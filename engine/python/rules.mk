@@ -1,0 +1,30 @@
+# rules.mk - libacre.so, of the objects of libacre.a, and the wheel that carries it.
+
+.PHONY: wheel
+
+# What acre.h declares, and nothing else, is a symbol of the library.
+$B/libacre.map: engine/acre.h
+	@mkdir -p $(@D)
+	$(Q){ echo '{ global:'; sed -n '/typedef/d; s/.*\b\(acre_[a-z_]*\)(.*/\1;/p' $< | sort -u; \
+	    echo 'local: *; };'; } >$@
+
+$B/libacre.so: $B/libacre.a $B/libacre.map
+	@echo '  LINK $@'
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,--version-script=$B/libacre.map \
+	    -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(ENGINE_LDLIBS)
+
+# auditwheel brings the libraries along that are not in every Linux, and names the oldest glibc that
+# the wheel runs on. It leaves libstdc++ to the system, as manylinux says.
+wheel: build/venv-wheel/ready ## the Python package, for any Linux new enough: build/wheel/acre-*.whl
+	@conf/packages install build
+	@$(MAKE) --no-print-directory $B/libacre.so
+	@rm -rf $B/wheel && mkdir -p $B/wheel/source
+	cp -r engine/python/. $B/wheel/source
+	strip -o $B/wheel/source/acre/libacre.so $B/libacre.so
+	cd $B/wheel/source && $(CURDIR)/build/venv-wheel/bin/pip wheel --quiet --no-deps \
+	    --disable-pip-version-check --no-build-isolation -w ../plain .
+	PATH=$(CURDIR)/build/venv-wheel/bin:$$PATH auditwheel repair -w $B/wheel $B/wheel/plain/*.whl
+	@rm -rf $B/wheel/source $B/wheel/plain
+	@ls -l $B/wheel
+
+build/venv-wheel/ready: engine/python/requirements.txt
