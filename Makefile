@@ -18,7 +18,7 @@ CXX := g++
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith
 PIC := -fPIC -fno-semantic-interposition# the same objects serve libacre.so, see engine/python
 SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
-OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3)
+OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3 -D_FORTIFY_SOURCE=2)
 ENGINE_LIBS := jansson icu-uc sentencepiece
 SERVER_LIBS := libuv
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
@@ -29,10 +29,10 @@ CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) \
             -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
 CFLAGS += -std=c11 -g $(PIC) $(OPTIMISE) $(WARNINGS) -fno-math-errno
 CXXFLAGS += -std=c++17 -g $(PIC) $(OPTIMISE) -Wall -Wextra
-LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
+LDFLAGS += $(if $(SAN),-fsanitize=$(SAN),-Wl,-z,now)
 
 # ---- Sources ---------------------------------------------------------------------------------
-include engine/kernels/rules.mk engine/python/rules.mk
+include engine/kernels/rules.mk engine/python/rules.mk conf/debian/rules.mk
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
@@ -161,10 +161,14 @@ fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TA
 	@conf/packages install build fuzz
 	tests/fuzz/run $(or $(FUZZ_SECONDS),60) $(TARGET)
 
-install: build ## install command, library, header, models and systemd units under PREFIX
+install: build ## install command, manual, library, headers, models, systemd units under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
 	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include engine/acre.h engine/acre_bench.h
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/man/,man1 man5)
+	conf/manual $B/acre $B
+	install -m 644 $B/acre.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $B/acre.json.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -d $(DESTDIR)$(PREFIX)/share/acre $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
 	    >$(DESTDIR)$(PREFIX)/share/acre/acre.json
