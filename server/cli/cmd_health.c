@@ -4,6 +4,7 @@
  * Happy path: URL, or the configured address -> connect -> GET -> status 200 -> exit status 0.
  * Failure modes: every step names the address and what was found; each has the time-out. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "cli/cmd.h"
 #include "common/error.h"
 #include "http/listener.h"
+#include "http/tls.h"
 #include "serve/settings.h"
 
 struct health_args {
@@ -33,14 +35,16 @@ static const struct option options[] = {
 static const struct option positionals[] = {
     ARGS_POSITIONAL(
         "URL", struct health_args, url,
-        "http://HOST:PORT[/PATH] or unix:/PATH; the path is /health/ready if none is given"),
+        "http[s]://HOST:PORT[/PATH] or unix:/PATH; the path is /health/ready if none is given"),
     {.key = NULL},
 };
 
 static const struct args_command command = {
     .name = "health",
     .synopsis = "[URL] [--config FILE] [--timeout SECONDS]",
-    .about = "Asks a server whether it is ready. Exit status 0 if it is, else 1 and the reason.\n",
+    .about =
+        "Asks a server whether it is ready. Exit status 0 if it is, else 1 and the reason. Whose\n"
+        "certificate it has is not looked at.\n",
     .options = options,
     .positionals = positionals,
 };
@@ -49,47 +53,77 @@ static const struct args_command command = {
 struct target {
     char address[OPTION_TEXT_BYTES];
     char path[OPTION_TEXT_BYTES];
+    bool is_tls;
 };
+
+/* Takes what an URL begins with off it. */
+static const char *skip_scheme(const char *url, struct target *target)
+{
+    static const char plain[] = "http://", secure[] = "https://";
+
+    target->is_tls = strncmp(url, secure, sizeof(secure) - 1) == 0;
+    if (target->is_tls)
+        return url + sizeof(secure) - 1;
+    return strncmp(url, plain, sizeof(plain) - 1) == 0 ? url + sizeof(plain) - 1 : url;
+}
+
+static bool is_file(const char *address)
+{
+    return strncmp(address, "unix:", 5) == 0;
+}
+
+/* What the configuration listens at, first. */
+static int read_configured(const struct health_args *args, char address[OPTION_TEXT_BYTES],
+                           bool *is_tls, struct acre_err *err)
+{
+    struct settings settings;
+
+    options_init(settings_table, &settings);
+    if (args->config[0] && options_load(settings_table, &settings, args->config, err) != 0)
+        return err->code;
+    listener_first(settings.listen, address, OPTION_TEXT_BYTES);
+    *is_tls = settings.tls_certificate[0] && !is_file(address);
+    return 0;
+}
 
 static int find_target(const struct health_args *args, struct target *target, struct acre_err *err)
 {
-    static const char scheme[] = "http://";
-    const char *address = args->url;
-    char first[OPTION_TEXT_BYTES];
-    struct settings settings;
+    char configured[OPTION_TEXT_BYTES];
+    const char *address = configured;
     size_t n;
 
-    options_init(settings_table, &settings);
-    if (!args->url[0]) {
-        if (args->config[0] && options_load(settings_table, &settings, args->config, err) != 0)
-            return err->code;
-        listener_first(settings.listen, first, sizeof(first));
-        address = first;
-    } else if (strncmp(address, scheme, sizeof(scheme) - 1) == 0) {
-        address += sizeof(scheme) - 1;
-    }
-    n = strncmp(address, "unix:", 5) == 0 ? strlen(address) : strcspn(address, "/");
+    if (args->url[0])
+        address = skip_scheme(args->url, target);
+    else if (read_configured(args, configured, &target->is_tls, err) != 0)
+        return err->code;
+    n = is_file(address) ? strlen(address) : strcspn(address, "/");
     snprintf(target->address, sizeof(target->address), "%.*s", (int)n, address);
     snprintf(target->path, sizeof(target->path), "%s",
              address[n] && address[n + 1] ? address + n : "/health/ready");
     if (!listener_valid(target->address))
         return error_set(err, ACRE_EOPTION,
-                         "URL: expected http://HOST:PORT[/PATH] or unix:/PATH, found \"%.200s\"",
+                         "URL: expected http[s]://HOST:PORT[/PATH] or unix:/PATH, found \"%.200s\"",
                          args->url[0] ? args->url : address);
     return 0;
 }
 
+static ssize_t receive(int fd, struct tls *tls, char *text, size_t bytes)
+{
+    return tls ? tls_read(tls, text, bytes) : recv(fd, text, bytes, 0);
+}
+
 /* The reply as far as it goes into `text`, which is terminated. */
-static int exchange(const struct target *target, int fd, char *text, size_t text_bytes,
-                    struct acre_err *err)
+static int exchange(const struct target *target, int fd, struct tls *tls, char *text,
+                    size_t text_bytes, struct acre_err *err)
 {
     size_t used = 0;
     ssize_t n =
-        dprintf(fd, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", target->path,
-                strncmp(target->address, "unix:", 5) == 0 ? "localhost" : target->address);
+        snprintf(text, text_bytes, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
+                 target->path, is_file(target->address) ? "localhost" : target->address);
 
+    n = tls ? tls_write(tls, text, (size_t)n) : send(fd, text, (size_t)n, MSG_NOSIGNAL);
     while (n > 0 && used < text_bytes - 1) {
-        n = recv(fd, text + used, text_bytes - 1 - used, 0);
+        n = receive(fd, tls, text + used, text_bytes - 1 - used);
         used += n > 0 ? (size_t)n : 0;
     }
     text[used] = '\0';
@@ -97,6 +131,23 @@ static int exchange(const struct target *target, int fd, char *text, size_t text
         return error_set(err, ACRE_EIO, "%s: expected a reply, found: %s", target->address,
                          errno == EAGAIN ? "none in time" : strerror(errno));
     return 0;
+}
+
+static int ask(const struct target *target, int timeout_s, char *reply, size_t reply_bytes,
+               struct acre_err *err)
+{
+    struct tls *tls = NULL;
+    int fd, rc = listener_connect(target->address, timeout_s, &fd, err);
+
+    if (rc != 0)
+        return rc;
+    if (target->is_tls && tls_connect(fd, &tls, err) != 0)
+        rc = error_prefix(err, "%s: ", target->address);
+    if (rc == 0)
+        rc = exchange(target, fd, tls, reply, reply_bytes, err);
+    tls_close(tls);
+    close(fd);
+    return rc;
 }
 
 static int judge(const struct target *target, const char *reply, struct acre_err *err)
@@ -117,10 +168,10 @@ static int judge(const struct target *target, const char *reply, struct acre_err
 int cmd_health(int argc, char **argv)
 {
     struct health_args args;
-    struct target target;
+    struct target target = {.is_tls = false};
     struct acre_err err;
     char reply[4096];
-    int fd, rc;
+    int rc;
 
     switch (args_parse(&command, &args, argc, argv)) {
     case ARGS_GO:
@@ -133,11 +184,8 @@ int cmd_health(int argc, char **argv)
     if (find_target(&args, &target, &err) != 0)
         return err.code == ACRE_EOPTION && args.url[0] ? args_wrong("%s", err.text)
                                                        : args_failed("%s", err.text);
-    rc = listener_connect(target.address, (int)args.timeout_s, &fd, &err);
-    if (rc == 0) {
-        rc = exchange(&target, fd, reply, sizeof(reply), &err);
-        close(fd);
-    }
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to a socket that may be closed */
+    rc = ask(&target, (int)args.timeout_s, reply, sizeof(reply), &err);
     if (rc == 0)
         rc = judge(&target, reply, &err);
     return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);

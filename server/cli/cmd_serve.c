@@ -131,6 +131,7 @@ struct serve {
     struct server server;
     struct settings *settings;
     struct listener listener;
+    struct tls_context *tls; /* owned; NULL: connections are plain */
     uv_loop_t loop;
     uv_signal_t signals[N_SIGNALS];
     uv_timer_t watchdog;
@@ -192,8 +193,12 @@ static int check_config(const struct settings *settings)
 {
     struct server server = {.settings = settings};
     struct acre_err err;
+    struct tls_context *tls = NULL;
     int rc = listener_check(settings->listen, &err);
 
+    if (rc == 0)
+        rc = tls_context_open(settings->tls_certificate, settings->tls_key, &tls, &err);
+    tls_context_close(tls);
     if (rc == 0)
         rc = open_engine(&server, NULL, &err);
     acre_engine_close(server.engine);
@@ -215,6 +220,7 @@ static struct http_options http_options(struct serve *serve)
         .idle_timeout_s = (unsigned)s->idle_timeout_s,
         .read_timeout_s = (unsigned)s->read_timeout_s,
         .send_timeout_s = (unsigned)s->send_timeout_s,
+        .tls = serve->tls,
         .cors_origin = s->cors_origin,
         .handler = routes_handle,
         .replied = routes_count,
@@ -228,16 +234,23 @@ static int configure_log(const struct settings *settings, struct acre_err *err)
 }
 
 /* What a reload has read counts from now on. */
-static int apply_settings(void *user, struct acre_err *err)
+static int apply_settings(void *user, struct tls_context *tls, struct acre_err *err)
 {
     struct serve *serve = user;
+    struct tls_context *before = serve->tls;
     struct http_options renewed;
 
     if (configure_log(serve->settings, err) != 0)
         return err->code;
     raise_descriptor_limit(serve->settings);
+    serve->tls = tls;
     renewed = http_options(serve);
-    return http_configure(serve->server.http, &renewed, err);
+    if (http_configure(serve->server.http, &renewed, err) != 0) {
+        serve->tls = before;
+        return err->code;
+    }
+    tls_context_close(before);
+    return 0;
 }
 
 static void start_handles(struct serve *serve)
@@ -300,7 +313,10 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
     for (size_t i = 0; i < serve->listener.n_fds; i++) {
         listener_name(&serve->listener, i, name);
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s", i > 0 ? " and " : "",
-                 strncmp(name, "unix:", 5) == 0 ? "" : "http://", name);
+                 strncmp(name, "unix:", 5) == 0 ? ""
+                 : serve->tls                   ? "https://"
+                                                : "http://",
+                 name);
     }
     log_info("serving %zu models on %s with %d threads", server->models.n_items,
              acre_engine_backend(server->engine), acre_engine_threads(server->engine));
@@ -310,14 +326,17 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
 
 static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err)
 {
-    const struct http_options chosen = http_options(serve);
     struct server *server = &serve->server;
+    struct http_options chosen;
 
     if (log_start(err) != 0 || configure_log(serve->settings, err) != 0 ||
+        tls_context_open(serve->settings->tls_certificate, serve->settings->tls_key, &serve->tls,
+                         err) != 0 ||
         routes_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
                         &server->translator, err) != 0)
         return err->code;
+    chosen = http_options(serve);
     if (listener_listen(&serve->listener, err) != 0 ||
         http_open(&serve->loop, &chosen, &server->http, err) != 0) {
         translator_settle(server->translator);
@@ -359,6 +378,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     routes_close(&serve.server);
     acre_engine_close(serve.server.engine);
     models_fini(&serve.server.models);
+    tls_context_close(serve.tls);
     uv_loop_close(&serve.loop);
     log_stop();
     return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);

@@ -78,6 +78,9 @@ static void load_in_pool(uv_work_t *work)
 
     reload->rc = reload->read(reload->args, &reload->fresh, &reload->err);
     if (reload->rc == 0)
+        reload->rc = tls_context_open(reload->fresh.tls_certificate, reload->fresh.tls_key,
+                                      &reload->tls, &reload->err);
+    if (reload->rc == 0)
         reload->rc = models_load(&reload->models, server->engine, reload->fresh.models,
                                  strcmp(reload->fresh.bad_models, "skip") == 0, &server->models,
                                  &reload->err);
@@ -102,10 +105,11 @@ static int put_in_place(struct reload *reload)
         return reload->err.code;
     settings_keep_fixed(&reload->fresh, reload->settings);
     *reload->settings = reload->fresh;
-    if (reload->apply(reload->user, &reload->err) != 0) {
+    if (reload->apply(reload->user, reload->tls, &reload->err) != 0) {
         *reload->settings = before;
         return reload->err.code;
     }
+    reload->tls = NULL;
     server->models = reload->models;
     reload->models = old;
     retire_others(reload, &old, &server->models);
@@ -145,6 +149,8 @@ static void on_loaded(uv_work_t *work, int status)
         log_error("not reloaded, nothing has changed: %s", reload->err.text);
     }
     models_fini(&reload->models);
+    tls_context_close(reload->tls);
+    reload->tls = NULL;
     notify_ready();
     if (reload->is_wanted)
         start(reload);

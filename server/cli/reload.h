@@ -7,13 +7,14 @@
 #ifndef SERVER_CLI_RELOAD_H
 #define SERVER_CLI_RELOAD_H
 
+#include "http/tls.h"
 #include "serve/server.h"
 
 /* Reads the settings as at the start. Pool thread. */
 typedef int reload_read_fn(const void *user, struct settings *settings, struct acre_err *err);
 
-/* Makes the server follow its settings. Loop thread. */
-typedef int reload_apply_fn(void *user, struct acre_err *err);
+/* Makes the server follow its settings; takes `tls` unless it fails. Loop thread. */
+typedef int reload_apply_fn(void *user, struct tls_context *tls, struct acre_err *err);
 
 struct reload {
     struct server *server;
@@ -27,6 +28,7 @@ struct reload {
     uv_work_t work; /* what the pool's thread has while it runs: */
     uint64_t begun_ns;
     struct settings fresh;
+    struct tls_context *tls; /* owned */
     struct models models;
     int rc;
     struct acre_err err;

@@ -37,7 +37,7 @@ int body_announce(struct connection *c)
     if (asks && (c->parser.content_length > 0 || (c->parser.flags & F_CHUNKED))) {
         static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-        if (send(c->fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(text) - 1)
+        if (connection_write(c, text, sizeof(text) - 1) != sizeof(text) - 1)
             return request_refuse(c->request, 417, "expectation_failed", "Expect: cannot be met");
     }
     return 0;

@@ -42,6 +42,8 @@ static int wanted_events(const struct connection *c)
     case PHASE_LINGERING:
         return UV_READABLE;
     default:
+        if (c->tls && !tls_is_established(c->tls) && tls_wants_write(c->tls))
+            return UV_WRITABLE | UV_DISCONNECT;
         return c->previous_ready ? 0 : UV_READABLE | UV_DISCONNECT;
     }
 }
@@ -132,12 +134,29 @@ static void unlink_connection(struct connection *c)
     c->http->n_connections--;
 }
 
+/* A socket file is plain: it does not leave the machine. */
+static int start_tls(struct connection *c, const struct sockaddr *peer)
+{
+    const struct tls_context *context = c->http->options.tls;
+
+    if (!context || peer->sa_family == AF_UNIX)
+        return 0;
+    c->tls = tls_accept(context, c->fd);
+    return c->tls ? 0 : -1;
+}
+
 struct connection *connection_open(struct http *http, int fd, const struct sockaddr *peer)
 {
     struct connection *c = calloc(1, sizeof(*c));
     const int on = 1;
 
-    if (!c || uv_poll_init(http->loop, &c->poll, fd) != 0) {
+    if (c) {
+        c->http = http;
+        c->fd = fd;
+    }
+    if (!c || start_tls(c, peer) != 0 || uv_poll_init(http->loop, &c->poll, fd) != 0) {
+        if (c)
+            tls_close(c->tls);
         free(c);
         close(fd);
         return NULL;
@@ -146,8 +165,6 @@ struct connection *connection_open(struct http *http, int fd, const struct socka
     uv_timer_init(http->loop, &c->deadline);
     c->n_handles = 2;
     c->poll.data = c->deadline.data = c;
-    c->http = http;
-    c->fd = fd;
     c->address = addresses_enter(http->addresses, peer);
     address_text(peer, c->client);
     link_connection(c);
@@ -193,6 +210,7 @@ void connection_close(struct connection *c)
     connection_end_request(c);
     connection_drop_pending(c);
     unlink_connection(c);
+    tls_close(c->tls);
     addresses_leave(http->addresses, c->address);
     c->is_closed = true;
     uv_close((uv_handle_t *)&c->poll, on_handle_closed);
@@ -223,7 +241,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     } else {
         c->has_left = c->has_left || (events & UV_DISCONNECT);
         if (events & UV_WRITABLE)
-            connection_send(c);
+            c->phase == PHASE_SENDING ? connection_send(c) : connection_receive(c);
         else if (events & UV_READABLE)
             connection_receive(c);
         if (!c->is_closed && c->has_left && c->phase == PHASE_REPLYING)

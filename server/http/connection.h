@@ -12,8 +12,10 @@
 
 #include "http/addresses.h"
 #include "http/request.h"
+#include "http/tls.h"
 
 enum {
+    SCRATCH_BYTES = TLS_RECORD_BYTES,
     READ_BYTES = 8192,    /* most that one connection is read, and parsed, in a turn of the loop */
     RESERVED_PLACES = 32, /* beyond http_places(), for requests that are replied to at once */
     SLOW_MS = 1000,       /* what a request may take before it may have to leave for others */
@@ -36,6 +38,7 @@ struct connection {
     struct address *address;                         /* NULL: not counted */
     char client[ADDRESS_TEXT_BYTES];                 /* for logs */
     int fd;
+    struct tls *tls; /* owned; NULL: the connection is plain */
     uv_poll_t poll;
     uv_timer_t deadline; /* while a request is awaited */
     int events;          /* what `poll` watches */
@@ -90,7 +93,8 @@ struct http {
     uint64_t complained_ms;                 /* when the log last said that descriptors are short */
     bool is_accepting;
     bool is_retiring, is_draining;
-    char scratch[READ_BYTES];
+    uint64_t handshakes_ms, handshakes_ns; /* a turn of the loop, and what they took in it */
+    char scratch[SCRATCH_BYTES];
 };
 
 /* Takes `fd`, which does not block. NULL: no memory; fd is closed. */
@@ -105,6 +109,9 @@ void connection_refuse(struct connection *connection, int status, const char *co
 
 /* Tells the handler that has its request to give up, if it awaits. Whether it did. */
 bool connection_give_up(struct connection *connection, enum http_give_up why);
+
+/* send(), through TLS where there is. */
+ssize_t connection_write(const struct connection *connection, const void *data, size_t bytes);
 
 /* Bytes of the reply that the client has not taken. */
 size_t connection_unsent(const struct connection *connection);

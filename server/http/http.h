@@ -21,6 +21,7 @@
 
 struct http;
 struct http_request;
+struct tls_context;
 
 typedef void http_handler_fn(struct http_request *request, void *user);
 
@@ -45,6 +46,7 @@ struct http_options {
     unsigned idle_timeout_s;              /* until the headers of a request are complete */
     unsigned read_timeout_s;              /* from there until its body is */
     unsigned send_timeout_s;              /* for a client to take its reply */
+    struct tls_context *tls;              /* borrowed; NULL: connections are plain */
     const char *cors_origin; /* "" for no CORS headers; borrowed for the server's life */
     http_handler_fn *handler;
     http_replied_fn *replied;

@@ -13,6 +13,7 @@
 
 enum {
     FRAMING_BYTES = 2 * MAX_HEAD_BYTES, /* head and chunk heads, for a body of nothing */
+    HANDSHAKES_NS = 4000000,            /* what they may take in a turn of the loop */
     FRAMING_FACTOR = 8,                 /* and so much more for every byte of body */
     DISCARD_BYTES = 1 << 20             /* most that is thrown away in a turn */
 };
@@ -253,6 +254,30 @@ static void discard(struct connection *c, size_t n)
         connection_close(c);
 }
 
+/* A signature of RSA takes a millisecond. Who finds that handshakes have had their time in this
+ * turn of the loop is called again in the next: what came is still in the socket. */
+static ssize_t shake_hands(struct connection *c)
+{
+    struct http *http = c->http;
+    const uint64_t now_ms = uv_now(http->loop), begun_ns = uv_hrtime();
+    ssize_t n;
+    int why;
+
+    if (http->handshakes_ms != now_ms) {
+        http->handshakes_ms = now_ms;
+        http->handshakes_ns = 0;
+    }
+    if (http->handshakes_ns > HANDSHAKES_NS) {
+        errno = EAGAIN;
+        return -1;
+    }
+    n = tls_read(c->tls, http->scratch, SCRATCH_BYTES);
+    why = errno;
+    http->handshakes_ns += uv_hrtime() - begun_ns;
+    errno = why;
+    return n;
+}
+
 /* What comes while a connection lingers is for nobody. TCP throws it away without copying it, all
  * at once: a client that sends much before it reads would cost others many turns. */
 static ssize_t read_piece(struct connection *c)
@@ -264,7 +289,11 @@ static ssize_t read_piece(struct connection *c)
         if (n >= 0 || errno != EFAULT) /* of what is not TCP */
             return n;
     }
-    return recv(c->fd, c->http->scratch, READ_BYTES, MSG_DONTWAIT);
+    if (!c->tls)
+        return recv(c->fd, c->http->scratch, READ_BYTES, MSG_DONTWAIT);
+    if (tls_is_established(c->tls))
+        return tls_read(c->tls, c->http->scratch, SCRATCH_BYTES);
+    return shake_hands(c);
 }
 
 void connection_receive(struct connection *c)

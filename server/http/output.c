@@ -23,6 +23,8 @@ size_t connection_unsent(const struct connection *c)
 static void linger(struct connection *c)
 {
     connection_drop_pending(c);
+    if (c->tls)
+        tls_shutdown(c->tls);
     shutdown(c->fd, SHUT_WR);
     c->discarded_bytes = 0;
     connection_enter(c, PHASE_LINGERING);
@@ -42,6 +44,29 @@ static void end_reply(struct connection *c)
         connection_make_ready(c);
 }
 
+ssize_t connection_write(const struct connection *c, const void *data, size_t bytes)
+{
+    return c->tls ? tls_write(c->tls, data, bytes)
+                  : send(c->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Both in one record, or as much as fits. */
+static ssize_t send_record(const struct connection *c, const struct iovec *parts, size_t n_parts)
+{
+    char record[TLS_RECORD_BYTES];
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < n_parts; i++) {
+        const size_t room = sizeof(record) - bytes;
+        const size_t n = parts[i].iov_len < room ? parts[i].iov_len : room;
+
+        if (n > 0)
+            memcpy(record + bytes, parts[i].iov_base, n);
+        bytes += n;
+    }
+    return tls_write(c->tls, record, bytes);
+}
+
 static ssize_t send_rest(const struct connection *c)
 {
     const size_t in_body = c->sent_bytes > c->head_bytes ? c->sent_bytes - c->head_bytes : 0;
@@ -51,6 +76,8 @@ static ssize_t send_rest(const struct connection *c)
     const struct msghdr message = {.msg_iov = parts,
                                    .msg_iovlen = c->reply.body_bytes > in_body ? 2 : 1};
 
+    if (c->tls)
+        return send_record(c, parts, message.msg_iovlen);
     return sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -31,6 +31,8 @@ struct settings {
     int64_t send_timeout_s;
     int64_t drain_timeout_s;
     int64_t drain_grace_s;
+    char tls_certificate[OPTION_TEXT_BYTES];
+    char tls_key[OPTION_TEXT_BYTES];
     char log_format[OPTION_TEXT_BYTES];
     char access_log[OPTION_TEXT_BYTES];
     char suggestions[OPTION_TEXT_BYTES];

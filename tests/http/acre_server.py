@@ -35,7 +35,7 @@ class Server:
         self.port = None
         for line in self.process.stderr:
             self.log.append(line)
-            listening = re.search(r"listening on http://\S*:(\d+)", line)
+            listening = re.search(r"listening on https?://\S*:(\d+)", line)
             if listening:
                 self.port = int(listening[1])
                 break

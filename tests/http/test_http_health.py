@@ -67,9 +67,9 @@ def test_what_is_no_server_of_ours(answer, text):
         thread.join()
 
 
-@pytest.mark.parametrize("url", ["nonsense", "http://", "https://a:1", "http://a", "http://a:b"])
+@pytest.mark.parametrize("url", ["nonsense", "http://", "http://a", "http://a:b"])
 def test_what_is_no_url(url):
-    fails(health(url), 2, "URL: expected http://HOST:PORT[/PATH] or unix:/PATH")
+    fails(health(url), 2, "URL: expected http[s]://HOST:PORT[/PATH] or unix:/PATH")
 
 
 @pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
