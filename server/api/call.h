@@ -28,6 +28,7 @@ struct call {
     int n_alternatives;
     bool is_detected; /* request.source was "auto"; it is what was found now, so certainly: */
     int confidence;   /* 0 to 100 */
+    char source[16];
 
     uv_work_t reading;
     bool is_reading;

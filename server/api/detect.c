@@ -1,5 +1,6 @@
 #include "api/detect.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +74,8 @@ int detect_source(struct call *call, struct srv_error *error)
     if (detection.n == 0)
         return refuse(&call->server->models, &detection, error);
     call->is_detected = true;
-    call->request.source = detection.items[0].code;
+    snprintf(call->source, sizeof(call->source), "%s", detection.items[0].code);
+    call->request.source = call->source;
     call->confidence = detection.items[0].confidence;
     return 0;
 }

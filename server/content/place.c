@@ -302,6 +302,10 @@ static void set_gap(const struct place *p, struct place_node *node, size_t gap, 
         gap = p->nodes[child_at(p, node->parent, gap)].end;
         is_left = true;
     }
+    if (node->parent > 0 && outer->begin == outer->end) { /* beside its empty parent */
+        gap = outer->begin;
+        is_left = outer->is_left;
+    }
     node->begin = node->end = gap;
     node->is_left = is_left;
     node->key = 4 * gap + !is_left;

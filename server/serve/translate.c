@@ -265,6 +265,8 @@ static int open_job(struct item *item, struct acre_err *err)
     request.text = item->is_prose ? item->prose.text : item->text;
     request.text_bytes = item->is_prose ? item->prose.text_bytes : item->bytes;
     request.is_aligned = request.is_aligned || item->is_prose;
+    if (item->prose.is_markup)
+        request.split = ACRE_SPLIT_LINES; /* which are its blocks */
     request.user = item;
     if (item->is_prose && unicode_is_blank(request.text, request.text_bytes))
         return 0;

@@ -1,0 +1,167 @@
+/* Documents as prose and back. The first byte says which kind a document is, the second which of
+ * many wrong translations it gets: words in another order, left out, doubled, aligned at random.
+ * Whatever the translation, every tag of the document comes out once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/unicode.h"
+#include "content/html_token.h"
+#include "content/prose.h"
+
+enum { MAX_WORDS = 4096, MAX_SENTENCES = 1024 };
+
+static unsigned state;
+
+static unsigned random_below(unsigned n)
+{
+    state = state * 1103515245u + 12345u;
+    return (state >> 8) % n;
+}
+
+/* ---- A translation --------------------------------------------------------------------------- */
+
+struct translation {
+    struct acre_range from[MAX_SENTENCES], to[MAX_SENTENCES];
+    struct acre_alignment alignments[MAX_WORDS];
+    char text[1 << 17];
+    size_t bytes, n_words, n_sentences;
+};
+
+static void add(struct translation *t, const char *text, size_t n)
+{
+    if (t->bytes + n + 8 < sizeof(t->text)) {
+        memcpy(t->text + t->bytes, text, n);
+        t->bytes += n;
+    }
+}
+
+static bool is_blank(char c)
+{
+    return strchr(" \n\t", c) && c;
+}
+
+/* Words of the sentence in an order that is nearly theirs. */
+static void translate_sentence(struct translation *t, const char *text, struct acre_range from)
+{
+    const size_t end = from.first + from.n_bytes, begin_out = t->bytes;
+    struct acre_range words[64];
+    size_t n = 0;
+
+    for (size_t at = from.first; at < end && n < 64;) {
+        size_t begin = at;
+
+        while (at < end && !is_blank(text[at]))
+            at++;
+        words[n++] = (struct acre_range){begin, at - begin};
+        while (at < end && is_blank(text[at]))
+            at++;
+    }
+    for (size_t i = 0; i < n + 2 && t->n_words < MAX_WORDS; i++) {
+        const struct acre_range *word = &words[random_below(3) ? i % n : random_below((unsigned)n)];
+        const struct acre_range *said = random_below(4) ? word : &words[random_below((unsigned)n)];
+
+        if (i > 0)
+            add(t, " ", 1);
+        t->alignments[t->n_words].source = random_below(9) ? *word : (struct acre_range){0, 0};
+        t->alignments[t->n_words++].target = (struct acre_range){t->bytes, said->n_bytes};
+        add(t, text + said->first, said->n_bytes);
+    }
+    t->from[t->n_sentences] = from;
+    t->to[t->n_sentences++] = (struct acre_range){begin_out, t->bytes - begin_out};
+}
+
+/* Sentences are what is between line ends, and sometimes between blanks. */
+static void translate(struct translation *t, const char *text, size_t bytes)
+{
+    t->bytes = t->n_words = t->n_sentences = 0;
+    for (size_t at = 0; at < bytes;) {
+        size_t begin = at, end;
+
+        while (at < bytes && is_blank(text[at]))
+            at++;
+        add(t, text + begin, at - begin);
+        for (begin = end = at; at < bytes && text[at] != '\n'; at++) {
+            if (is_blank(text[at]) && random_below(20) == 0)
+                break;
+            if (!is_blank(text[at]))
+                end = at + 1;
+        }
+        at = end;
+        if (end > begin && t->n_sentences < MAX_SENTENCES)
+            translate_sentence(t, text, (struct acre_range){begin, end - begin});
+    }
+}
+
+/* ---- What must hold -------------------------------------------------------------------------- */
+
+/* The tags of a document, however ordered. */
+static unsigned long count_tags(const char *text, size_t bytes, bool is_xml)
+{
+    struct html_reader reader = {.text = text, .bytes = bytes, .is_xml = is_xml};
+    struct html_token token;
+    unsigned long sum = 0;
+
+    while (html_next(&reader, &token)) {
+        unsigned long hash = 5381;
+
+        if (token.type != HTML_START && token.type != HTML_END)
+            continue;
+        for (size_t i = 0; i < token.n; i++)
+            hash = hash * 33 + (unsigned char)text[token.at + i];
+        sum += hash * hash;
+    }
+    return sum;
+}
+
+static void check(const char *document, size_t bytes, unsigned kind)
+{
+    static struct translation t;
+    const struct prose_markup markup = {.is_xml = kind == 2, .with_attributes = kind == 3};
+    struct prose prose;
+    struct acre_err err;
+    char *out;
+    size_t n;
+
+    if ((kind == 4 ? prose_read_text(document, bytes, &prose, &err)
+                   : prose_read_markup(document, bytes, &markup, &prose, &err)) != 0 ||
+        unicode_valid_bytes(prose.text, prose.text_bytes) != prose.text_bytes)
+        abort();
+    translate(&t, prose.text, prose.text_bytes);
+    const struct acre_hypothesis hypothesis = {
+        .text = t.text, .n_tokens = t.n_words, .sentences = t.to, .alignments = t.alignments};
+    const struct acre_result result = {.hypotheses = &hypothesis,
+                                       .n_hypotheses = 1,
+                                       .sentences = t.from,
+                                       .n_sentences = t.n_sentences};
+
+    if (prose_render(&prose, &result, 0, &out, &n, &err) != 0 || unicode_valid_bytes(out, n) != n ||
+        strlen(out) != n)
+        abort();
+    if (kind < 3 && count_tags(document, bytes, kind == 2) != count_tags(out, n, kind == 2))
+        abort();
+    free(out);
+    if (prose_render(&prose, NULL, 0, &out, &n, &err) != 0)
+        abort();
+    free(out);
+    prose_fini(&prose);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *document;
+
+    if (size < 2)
+        return 0;
+    document = malloc(size - 1);
+    if (!document)
+        abort();
+    for (size_t i = 2; i < size; i++)
+        document[i - 2] = data[i] ? (char)data[i] : ' ';
+    document[size - 2] = '\0';
+    unicode_scrub(document);
+    state = data[1];
+    check(document, strlen(document), data[0] % 5);
+    free(document);
+    return 0;
+}
