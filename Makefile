@@ -96,7 +96,7 @@ test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready $(if $(SAN),,wheel)
 	@BUILD=$B tests/run
 
-test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(DEPLOY_PROGRAMS) $B/tests/golden/area
+test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(EMULATED) $(DEPLOY_PROGRAMS) $B/tests/golden/area
 
 build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt

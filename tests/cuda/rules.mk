@@ -59,10 +59,60 @@ $B/emulated/acre: $(SERVER_OBJ) $(EMULATED_OBJ) $B/libacre.a
 	@echo '  LINK $@'
 	$(Q)$(CXX) -no-pie $(LDFLAGS) -o $@ $^ $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
 
-# ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
+EMULATED := $(if $(SAN),,$(addprefix $B/emulated/,acre cuda/shapes golden/area))
+
+$B/emulated/%: $B/tests/%.c.o $(EMULATED_OBJ) $(SUPPORT_OBJ) $B/libacre.a
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CXX) -no-pie $(LDFLAGS) -o $@ $^ -lcmocka $(ENGINE_LDLIBS)
+
+emulated-test: ## every golden run of every model on the emulated backend (an hour)
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/acre $(EMULATED) build/venv-test/ready
+	EMULATED=all BUILD=$B tests/run python tests/cuda/test_emulated.py
 
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
+
+# ---- acre_cuda.so: the backend for GPUs, which acre opens when it is asked for -----------------
+
 CUDA_ARCHS ?= 75 80 90 100 120
+CUDA_PTX := $(if $(filter 90,$(CUDA_ARCHS)),90,$(lastword $(CUDA_ARCHS)))
+LIBRARY_C := base/error device/positions search/search tensor/area tensor/tensor
+LIBRARY_OBJ := $(BACKEND:%=$B/cuda/%.o) $B/cuda/engine/device/cuda/host.cc.o \
+               $(LIBRARY_C:%=$B/cuda/engine/%.c.o)
+NVCC_FLAGS := -std=c++17 -O3 -Iengine -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP \
+              $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
+              -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xfatbin -compress-all
+
+.PHONY: cuda engine emulated-test
+cuda: ## build build/acre_cuda.so with nvcc (CUDA_ARCHS=90 for one architecture only)
+	@$(if $(NVCC),,echo 'cuda: expected nvcc of CUDA 12.3 or newer in PATH, CUDA_HOME or' \
+	    '/usr/local/cuda, found none' >&2; exit 1)
+	@$(MAKE) --no-print-directory $B/acre_cuda.so
+
+engine: $(if $(NVCC),$B/acre_cuda.so) $B/cuda/versus ## engine and backend as far as gcc and nvcc alone can
+
+$B/acre_cuda.so: $(LIBRARY_OBJ)
+	@echo '  NVCC $@'
+	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL -o $@ $^
+
+$B/cuda/%.cu.o: %.cu tests/cuda/rules.mk
+	@mkdir -p $(@D)
+	@echo '  NVCC $@'
+	$(Q)$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+
+$B/cuda/%.cc.o: %.cc tests/cuda/rules.mk
+	@mkdir -p $(@D)
+	@echo '  CXX  $@'
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$B/cuda/%.c.o: %.c tests/cuda/rules.mk
+	@mkdir -p $(@D)
+	@echo '  CC   $@'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+
+# ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
+
 CUDA_REPORTS := $(foreach arch,$(CUDA_ARCHS),$(patsubst engine/device/cuda/%.cu, \
                   $B/cuda/%.sm_$(arch).ptxas,$(shell grep -l __global__ engine/device/cuda/*.cu)))
 CUDA_GATE := tests/cuda/gate.py $(ARGS) $B/tests/cuda/test_plain tests/cuda/limits.txt

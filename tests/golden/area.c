@@ -1,6 +1,6 @@
-/* Runs golden cases of area attention (tests/golden/area-attention/README.md) through the CPU
- * device and prints one line per case with its largest error. Exit status 1 if a case is over its
- * bound, cannot be read, or nothing was run. Usage: area DIR|FILE... */
+/* Runs golden cases of area attention (tests/golden/area-attention/README.md) through a device, the
+ * CPU or what DEVICE names, and prints one line per case with its largest error. Exit status 1 if a
+ * case is over its bound, cannot be read, or nothing was run. Usage: area DIR|FILE... */
 #include <dirent.h>
 #include <jansson.h>
 #include <limits.h>
@@ -288,7 +288,9 @@ static bool open_place(struct place *place, const struct attention *const *atten
     struct stream_limits limits = {.max_memory = golden->l,
                                    .max_head_width = golden->d,
                                    .max_width = golden->d,
-                                   .max_planes = area_planes(&(*attention)->area)};
+                                   .max_planes = area_planes(&(*attention)->area),
+                                   .max_rows = golden->l,
+                                   .has_areas = true};
     if (constraint_open(&any, &place->constraint) != 0)
         return false;
     struct store_shape shape = {.n_slots = 1,
@@ -590,7 +592,8 @@ int main(int argc, char **argv)
     struct device *device;
     struct acre_err err;
     int counts[N_OUTCOMES] = {0};
-    if (device_open("cpu", &device, &err) != 0) {
+    const char *name = getenv("DEVICE");
+    if (device_open(name ? name : "cpu", &device, &err) != 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

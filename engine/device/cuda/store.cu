@@ -203,7 +203,7 @@ static void note_entry(struct store *store, const struct entry *entry)
     slot->first_step = store->n_steps;
     slot->source_length = (int)entry->n_source + 1;
     slot->beam_size = entry->decoding.beam_size;
-    slot->n_hypotheses = entry->decoding.n_hypotheses;
+    slot->n_hypotheses = entry->decoding.num_hypotheses;
     slot->max_length = entry->decoding.max_length;
     slot->is_aligned = entry->is_aligned;
 }
