@@ -6,12 +6,14 @@
  * pool reads the body, which goes with the request, that waits until it has read it. */
 #include "api/call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "api/detect.h"
 #include "api/reply.h"
+#include "common/unicode.h"
 #include "serve/languages.h"
 
 enum { SMALL_BODY_BYTES = 16384 }; /* read by the loop itself, in a tenth of a millisecond */
@@ -29,6 +31,53 @@ static void end_with_error(struct call *call, struct srv_error *error)
     call->dialect->word(call, error);
     reply_error(call->http, error);
     free_call(call);
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+static int parse_text(const struct server *server, const json_t *value, const char *name,
+                      struct srv_text *text, struct srv_error *error)
+{
+    size_t n_chars;
+
+    if (!json_is_string(value))
+        return fields_refuse(error, name, "a string", value);
+    text->data = json_string_value(value);
+    text->bytes = json_string_length(value);
+    n_chars = unicode_chars(text->data, text->bytes);
+    if (n_chars > (size_t)server->settings->max_text_chars)
+        return error_reply(error, 400, "text_too_long", "request (%zu) exceeds text limit (%lld)",
+                           n_chars, (long long)server->settings->max_text_chars);
+    return 0;
+}
+
+int call_parse_texts(struct call *call, const char *field, struct srv_error *error)
+{
+    const json_t *found = fields_find(&call->fields, field);
+    const size_t limit = (size_t)call->server->settings->max_texts;
+    struct srv_translate *request = &call->request;
+    char name[32];
+
+    call->is_array = json_is_array(found);
+    if (!found || (call->is_array && json_array_size(found) == 0))
+        return error_field(error, "missing_parameter", field, "expected a text, found none");
+    if (!call->is_array && !json_is_string(found))
+        return fields_refuse(error, field, "a string or an array of strings", found);
+    request->n_texts = call->is_array ? json_array_size(found) : 1;
+    if (request->n_texts > limit)
+        return error_reply(error, 400, "too_many_texts", "request (%zu) exceeds text limit (%zu)",
+                           request->n_texts, limit);
+    request->texts = calloc(request->n_texts, sizeof(request->texts[0]));
+    if (!request->texts)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    if (!call->is_array)
+        return parse_text(call->server, found, field, &request->texts[0], error);
+    for (size_t i = 0; i < request->n_texts; i++) {
+        snprintf(name, sizeof(name), "%s[%zu]", field, i);
+        if (parse_text(call->server, json_array_get(found, i), name, &request->texts[i], error))
+            return -1;
+    }
+    return 0;
 }
 
 /* ---- Choosing a model ------------------------------------------------------------------------ */
@@ -171,7 +220,8 @@ static int start(struct call *call, struct srv_error *error)
 /* Any thread. */
 static void read_fields(struct call *call)
 {
-    call->rc = fields_read(&call->fields, call->http, call->dialect->fields, &call->error);
+    call->rc = fields_read(&call->fields, call->http, call->dialect->fields,
+                           call->dialect->repeated, &call->error);
 }
 
 static void answer(struct call *call)

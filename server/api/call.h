@@ -29,6 +29,9 @@ struct call {
     bool is_detected; /* request.source was "auto"; it is what was found now, so certainly: */
     int confidence;   /* 0 to 100 */
     char source[16];
+    bool shows_characters;
+    const char *model_type;
+    char target[16]; /* request.target may stand here */
 
     uv_work_t reading;
     bool is_reading;
@@ -42,6 +45,7 @@ struct dialect {
     const char *const *fields; /* the names of all, NULL at the end */
     /* What needs no translation: the reply, NULL is an error. Then the rest but `word` is NULL. */
     json_t *(*answer)(struct call *call, struct srv_error *error);
+    const char *repeated;      /* the one that a form may have several times; or NULL */
     int (*parse)(struct call *call, struct srv_error *error);
     json_t *(*render)(const struct call *call); /* NULL: no memory */
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */
@@ -51,5 +55,8 @@ struct dialect {
 /* Replies, now or later. `name` is the model's, or NULL. */
 void call_start(struct server *server, struct http_request *request, const char *name,
                 const struct dialect *dialect);
+
+/* For parse(): one text or an array of them, into call->request and call->is_array. */
+int call_parse_texts(struct call *call, const char *field, struct srv_error *error);
 
 #endif

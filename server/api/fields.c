@@ -47,6 +47,20 @@ static size_t crlf_to_lf(char *text, size_t bytes)
     return out;
 }
 
+static int set_value(json_t *object, const struct form *form, const char *key, json_t *value)
+{
+    json_t *list;
+
+    if (!form->repeated || strcmp(key, form->repeated) != 0)
+        return json_object_set_new(object, key, value);
+    list = json_object_get(object, key);
+    if (!list && json_object_set_new(object, key, list = json_array()) != 0) {
+        json_decref(value);
+        return -1;
+    }
+    return json_array_append_new(list, value);
+}
+
 static int form_to_object(struct form *form, json_t *object, struct srv_error *error)
 {
     for (size_t i = 0; i < form->n_entries; i++) {
@@ -57,16 +71,16 @@ static int form_to_object(struct form *form, json_t *object, struct srv_error *e
         if (unicode_valid_bytes(e->value, bytes) != bytes || memchr(e->value, '\0', bytes))
             return error_field(error, "invalid_parameter", e->key,
                                "expected UTF-8 text, found other bytes");
-        if (json_object_set_new(object, e->key, json_stringn(e->value, bytes)) != 0)
+        if (set_value(object, form, e->key, json_stringn(e->value, bytes)) != 0)
             return error_from_engine(error, ACRE_ENOMEM, NULL);
     }
     return 0;
 }
 
 static int read_form(struct fields *fields, const struct http_request *request,
-                     struct srv_error *error)
+                     const char *repeated, struct srv_error *error)
 {
-    struct form form = {.n_entries = 0};
+    struct form form = {.repeated = repeated};
     const char *query = http_query(request), *wrong;
     int rc;
 
@@ -136,13 +150,14 @@ static void drop_unknown(struct fields *fields, const char *const *names)
 }
 
 int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
-                struct srv_error *error)
+                const char *repeated, struct srv_error *error)
 {
     int rc;
 
     fields->object = NULL;
     fields->is_json = says_json(http_header(request, "Content-Type"));
-    rc = fields->is_json ? read_json(fields, request, error) : read_form(fields, request, error);
+    rc = fields->is_json ? read_json(fields, request, error)
+                         : read_form(fields, request, repeated, error);
     if (rc == 0)
         drop_unknown(fields, names);
     return rc;

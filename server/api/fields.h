@@ -2,9 +2,10 @@
  *
  * A JSON body gives its members, numbers and booleans as such. Any other request gives its query
  * string and its urlencoded or multipart body merged, all values strings: the query wins, and the
- * first of a repeated key. CRLF becomes LF in those, as browsers send it for a newline. Urlencoded
- * bodies are read as Flask reads them; multipart bodies strictly (form.h).
- * Reading may take long for a large body, and may be done by any thread; the rest on the loop's.
+ * first of a repeated key; one field may be named of which all are wanted, as an array. CRLF
+ * becomes LF in those, as browsers send it for a newline. Urlencoded bodies are read as Flask reads
+ * them; multipart bodies strictly (form.h). Reading may take long for a large body, and may be done
+ * by any thread; the rest on the loop's.
  */
 #ifndef SERVER_API_FIELDS_H
 #define SERVER_API_FIELDS_H
@@ -23,9 +24,9 @@ struct fields {
 };
 
 /* Reads a request that is complete. Fields that are not among `names`, which NULL ends, are left
- * out. */
+ * out. `repeated`, one of them or NULL, is an array in a form, however often it comes. */
 int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
-                struct srv_error *error);
+                const char *repeated, struct srv_error *error);
 void fields_fini(struct fields *fields);
 
 /* NULL if the field is absent, null or an empty string: forms send those for what is not given. */

@@ -37,17 +37,28 @@ static bool has_key(const struct form *form, const char *key)
     return false;
 }
 
-/* Takes both; NULL is no memory. A key with a NUL byte is none that anybody asks for. */
+/* A key with a NUL byte is none that anybody asks for. */
+static bool is_wanted(const struct form *form, const char *key, size_t key_bytes, bool *is_new)
+{
+    const bool is_repeated = form->repeated && strcmp(key, form->repeated) == 0;
+
+    *is_new = !is_repeated;
+    return strlen(key) == key_bytes && (is_repeated || !has_key(form, key));
+}
+
+/* Takes both; NULL is no memory. may_add() said that there is an entry for them. */
 static void add(struct form *form, char *key, size_t key_bytes, char *value, size_t value_bytes)
 {
     struct form_entry *entry = &form->entries[form->n_entries];
+    bool is_new;
 
     if (!key || !value) {
         form->no_memory = true;
-    } else if (strlen(key) == key_bytes && !has_key(form, key)) {
-        if (form->n_entries < FORM_MAX_KEYS) {
+    } else if (is_wanted(form, key, key_bytes, &is_new)) {
+        if (form->n_keys + is_new <= FORM_MAX_KEYS) {
             *entry = (struct form_entry){key, value, value_bytes};
             form->n_entries++;
+            form->n_keys += is_new;
             return;
         }
         form->has_too_many = true;

@@ -1,6 +1,7 @@
 /* form.h - the values of a form: of a query string, an urlencoded body, a multipart body.
  *
- * All values are bytes with a terminator; the first of a repeated key stands. Urlencoded text is
+ * All values are bytes with a terminator; the first of a repeated key stands,
+ * but of one, `repeated`, all. Urlencoded text is
  * read as Flask reads it; a multipart body as RFC 7578 writes it, to the letter. The time taken
  * grows with the bytes alone. No state, any thread.
  */
@@ -10,14 +11,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { FORM_MAX_KEYS = 64, FORM_MAX_VALUES = 1024 /* repeated ones too */ };
+enum { FORM_MAX_KEYS = 64, FORM_MAX_VALUES = 1024 };
 
 struct form {
+    const char *repeated; /* a key, or NULL */
     struct form_entry {
         char *key, *value; /* owned */
         size_t value_bytes;
-    } entries[FORM_MAX_KEYS];
+    } entries[FORM_MAX_VALUES];
     size_t n_entries;
+    size_t n_keys;
     size_t n_values; /* ever added */
     bool has_too_many;
     bool no_memory;

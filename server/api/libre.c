@@ -10,7 +10,6 @@
 #include "serve/languages.h"
 #include "api/reply.h"
 #include "api/routes.h"
-#include "common/unicode.h"
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -29,53 +28,6 @@ static int parse_required(const struct fields *fields, const char *name, bool is
         return -1;
     if (!*value && is_required)
         return error_field(error, "missing_parameter", name, "expected a value, found none");
-    return 0;
-}
-
-static int parse_text(const struct server *server, const json_t *value, const char *name,
-                      struct srv_text *text, struct srv_error *error)
-{
-    size_t n_chars;
-
-    if (!json_is_string(value))
-        return fields_refuse(error, name, "a string", value);
-    text->data = json_string_value(value);
-    text->bytes = json_string_length(value);
-    n_chars = unicode_chars(text->data, text->bytes);
-    if (n_chars > (size_t)server->settings->max_text_chars)
-        return error_reply(error, 400, "text_too_long",
-                           "Invalid request: request (%zu) exceeds text limit (%lld)", n_chars,
-                           (long long)server->settings->max_text_chars);
-    return 0;
-}
-
-int libre_parse_texts(struct call *call, struct srv_error *error)
-{
-    const json_t *q = fields_find(&call->fields, "q");
-    const size_t limit = (size_t)call->server->settings->max_texts;
-    struct srv_translate *request = &call->request;
-    char name[32];
-
-    call->is_array = json_is_array(q);
-    if (!q || (call->is_array && json_array_size(q) == 0))
-        return error_field(error, "missing_parameter", "q", "expected a text, found none");
-    if (!call->is_array && !json_is_string(q))
-        return fields_refuse(error, "q", "a string or an array of strings", q);
-    request->n_texts = call->is_array ? json_array_size(q) : 1;
-    if (request->n_texts > limit)
-        return error_reply(error, 400, "too_many_texts",
-                           "Invalid request: request (%zu) exceeds text limit (%zu)",
-                           request->n_texts, limit);
-    request->texts = calloc(request->n_texts, sizeof(request->texts[0]));
-    if (!request->texts)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
-    if (!call->is_array)
-        return parse_text(call->server, q, "q", &request->texts[0], error);
-    for (size_t i = 0; i < request->n_texts; i++) {
-        snprintf(name, sizeof(name), "q[%zu]", i);
-        if (parse_text(call->server, json_array_get(q, i), name, &request->texts[i], error) != 0)
-            return -1;
-    }
     return 0;
 }
 
@@ -171,7 +123,7 @@ static int parse(struct call *call, struct srv_error *error)
     if (call->name)
         request->model_name = call->name;
     needs_pair = !request->model_name;
-    if (libre_parse_texts(call, error) != 0 ||
+    if (call_parse_texts(call, "q", error) != 0 ||
         parse_required(fields, "source", needs_pair, &request->source, error) != 0 ||
         parse_required(fields, "target", needs_pair, &request->target, error) != 0)
         return -1;
@@ -268,7 +220,9 @@ void libre_word(const struct call *call, struct srv_error *error)
                                  : "The browser (or proxy) sent a request that this server could "
                                    "not understand.");
     else if (error->field[0] || strcmp(error->code, "bad_form") == 0 ||
-             strcmp(error->code, "request_too_large") == 0)
+             strcmp(error->code, "request_too_large") == 0 ||
+             strcmp(error->code, "text_too_long") == 0 ||
+             strcmp(error->code, "too_many_texts") == 0)
         error_name_field(error, "Invalid request: ");
 }
 

@@ -26,7 +26,7 @@ static json_t *detect(struct call *call, struct srv_error *error)
     const char *codes[MODELS_MAX_SOURCES];
     json_t *list;
 
-    if (libre_parse_texts(call, error) != 0 || detect_texts(call, &detection, error) != 0)
+    if (call_parse_texts(call, "q", error) != 0 || detect_texts(call, &detection, error) != 0)
         return NULL;
     if (detection.n == 0 && models_sources(&call->server->models, codes) > 0) {
         detection.items[0].code = codes[0];

@@ -26,6 +26,9 @@ route_fn api_libre_translate, api_libre_languages;
 /* libre_service.c: what LibreTranslate answers beside. */
 route_fn api_libre_detect, api_libre_settings, api_libre_suggest;
 
+/* deepl.c, deepl_languages.c: DeepL's. */
+route_fn api_deepl_translate, api_deepl_languages, api_deepl_languages_v3, api_deepl_usage;
+
 /* status.c: what this server is and how it is. */
 route_fn api_status_models, api_status_health, api_status_live, api_status_ready;
 

@@ -481,6 +481,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->work.data = translate;
     translate->request = (struct acre_request){.model = model,
                                                .decoding = decoding_of(translator, request, model),
+                                               .split = request->split,
                                                .is_aligned = request->is_aligned,
                                                .done = on_done};
     if (copy_texts(translate, request) != 0 || copy_markup(translate, request) != 0) {

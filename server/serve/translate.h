@@ -38,6 +38,7 @@ struct srv_translate {
     const char *const *ignored; /* [n_ignored]: elements of markup that are kept as they are */
     size_t n_ignored;
     bool is_aligned; /* of SRV_TEXT: hypotheses say where their tokens come from */
+    enum acre_split split;
     uint64_t timeout_ms;
 };
 

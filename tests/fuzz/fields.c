@@ -106,7 +106,7 @@ static void expect(json_t *object, const struct http_request *request)
     struct fields again;
     struct srv_error error;
 
-    if (fields_read(&again, request, names, &error) != 0 || !json_equal(again.object, object))
+    if (fields_read(&again, request, names, NULL, &error) != 0 || !json_equal(again.object, object))
         abort();
     fields_fini(&again);
 }
@@ -148,12 +148,27 @@ static void read_typed(const struct fields *fields)
     }
 }
 
+/* What may come several times is an array in a form, of one at least. */
+static void check_repeated(const struct http_request *request)
+{
+    struct fields fields;
+    struct srv_error error;
+    json_t *found;
+
+    if (fields_read(&fields, request, names, "a", &error) != 0)
+        return;
+    found = json_object_get(fields.object, "a");
+    if (!fields.is_json && found && !json_array_size(found))
+        abort();
+    fields_fini(&fields);
+}
+
 static void check(const struct http_request *request)
 {
     struct fields fields;
     struct srv_error error;
 
-    if (fields_read(&fields, request, names, &error) != 0) {
+    if (fields_read(&fields, request, names, NULL, &error) != 0) {
         if (fields.object || error.status < 400 || !error.text[0])
             abort();
         return;
@@ -162,6 +177,7 @@ static void check(const struct http_request *request)
     if (!fields.is_json)
         check_form(fields.object);
     fields_fini(&fields);
+    check_repeated(request);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

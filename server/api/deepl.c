@@ -1,0 +1,248 @@
+/* DeepL's /v2/translate: the fields that clients send, its reply, its words for errors.
+ *
+ * Happy path: parse() fills the request from DeepL's fields, render() makes the list of
+ * translations. Failure modes: what the models here cannot do is refused by the field's name,
+ * unless DeepL itself promises no effect: `context`, `prefer_more`, `prefer_less`, and
+ * `preserve_formatting`, as formatting is always preserved here. Unknown fields are accepted. */
+#include "api/deepl.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/call.h"
+#include "api/routes.h"
+#include "common/unicode.h"
+
+static const char *const field_names[] = {
+    "text",
+    "source_lang",
+    "target_lang",
+    "show_billed_characters",
+    "split_sentences",
+    "preserve_formatting",
+    "formality",
+    "model_type",
+    "tag_handling",
+    "tag_handling_version",
+    "outline_detection",
+    "glossary_id",
+    "glossary_ids",
+    "style_id",
+    "translation_memory_id",
+    "custom_instructions",
+    NULL,
+};
+
+/* ---- Parsing --------------------------------------------------------------------------------- */
+
+static int refuse_value(struct srv_error *error, const char *field, const char *why)
+{
+    return error_reply(error, 400, "invalid_parameter", "Value for '%s' not supported%s%s", field,
+                       why[0] ? ": " : ".", why);
+}
+
+/* One of `values`, a list in which each stands between blanks; *value stays NULL if there is none.
+ */
+static int parse_choice(const struct call *call, const char *field, const char *values,
+                        const char **value, struct srv_error *error)
+{
+    char wanted[40];
+
+    if (fields_text(&call->fields, field, value, error) != 0)
+        return -1;
+    snprintf(wanted, sizeof(wanted), " %.36s ", *value ? *value : "");
+    return !*value || (!strchr(*value, ' ') && strstr(values, wanted))
+               ? 0
+               : refuse_value(error, field, "");
+}
+
+static int parse_languages(struct call *call, struct srv_error *error)
+{
+    struct srv_translate *request = &call->request;
+    const char *target = NULL;
+
+    if (fields_text(&call->fields, "target_lang", &target, error) != 0 ||
+        fields_text(&call->fields, "source_lang", &request->source, error) != 0)
+        return -1;
+    if (!target)
+        return error_field(error, "missing_parameter", "target_lang",
+                           "expected a language, found none");
+    request->target = deepl_target(&call->server->models, target, call->target);
+    if (!request->target)
+        return refuse_value(error, "target_lang", "");
+    if (!request->source)
+        request->source = "auto";
+    return 0;
+}
+
+/* The first two are wishes, which DeepL grants where it can. */
+static int parse_formality(const struct call *call, struct srv_error *error)
+{
+    static const char all[] = " default more less prefer_more prefer_less ";
+    const char *formality = NULL, *target = NULL;
+
+    if (parse_choice(call, "formality", all, &formality, error) != 0 ||
+        fields_text(&call->fields, "target_lang", &target, error) != 0)
+        return -1;
+    if (formality && (strcmp(formality, "more") == 0 || strcmp(formality, "less") == 0))
+        return error_reply(error, 400, "not_supported",
+                           "Target language '%.20s' doesn't support formality.", target);
+    return 0;
+}
+
+static int parse_split(struct call *call, struct srv_error *error)
+{
+    const char *split = NULL;
+
+    if (parse_choice(call, "split_sentences", " 0 1 nonewlines ", &split, error) != 0)
+        return -1;
+    if (split && strcmp(split, "0") == 0)
+        call->request.split = ACRE_SPLIT_NOTHING;
+    else if (split && strcmp(split, "nonewlines") == 0)
+        call->request.split = ACRE_SPLIT_SENTENCES;
+    return 0;
+}
+
+/* What there is a field for, and nothing here that could do it. */
+static int refuse_unsupported(const struct call *call, struct srv_error *error)
+{
+    static const struct {
+        const char *field, *why;
+    } refused[] = {
+        {"tag_handling", "this server does not translate markup"},
+        {"glossary_id", "this server has no glossaries"},
+        {"glossary_ids", "this server has no glossaries"},
+        {"style_id", "this server has no style rules"},
+        {"translation_memory_id", "this server has no translation memories"},
+        {"custom_instructions", "the models of this server take no instructions"},
+    };
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        const json_t *found = fields_find(&call->fields, refused[i].field);
+
+        if (found && !(json_is_array(found) && json_array_size(found) == 0))
+            return refuse_value(error, refused[i].field, refused[i].why);
+    }
+    return 0;
+}
+
+static int parse_options(struct call *call, struct srv_error *error)
+{
+    static const char types[] = " quality_optimized latency_optimized prefer_quality_optimized ";
+    const char *version = NULL;
+    bool ignored = false;
+
+    call->shows_characters = true;
+    if (fields_flag(&call->fields, "show_billed_characters", &call->shows_characters, error) ||
+        fields_flag(&call->fields, "preserve_formatting", &ignored, error) ||
+        fields_flag(&call->fields, "outline_detection", &ignored, error) ||
+        parse_choice(call, "model_type", types, &call->model_type, error) ||
+        parse_choice(call, "tag_handling_version", " v1 v2 ", &version, error))
+        return -1;
+    return refuse_unsupported(call, error);
+}
+
+static int parse(struct call *call, struct srv_error *error)
+{
+    if (call_parse_texts(call, "text", error) != 0 || parse_languages(call, error) != 0 ||
+        parse_split(call, error) != 0 || parse_formality(call, error) != 0)
+        return -1;
+    return parse_options(call, error);
+}
+
+/* ---- Rendering ------------------------------------------------------------------------------- */
+
+/* There is one kind of model here: it is what was asked for. */
+static const char *model_type_used(const struct call *call)
+{
+    return strcmp(call->model_type, "latency_optimized") == 0 ? call->model_type
+                                                              : "quality_optimized";
+}
+
+static json_t *render_text(const struct call *call, size_t i, size_t n_chars)
+{
+    const char *translation = translate_text(call->translate, i, 0);
+    const struct srv_text *text = &call->request.texts[i];
+    char source[DEEPL_CODE_BYTES];
+    json_t *object = json_pack(
+        "{s:s, s:o}", "detected_source_language", deepl_code(call->request.source, source), "text",
+        result ? json_string(result->hypotheses[0].text) : json_stringn(text->data, text->bytes));
+    int rc = object ? 0 : -1;
+
+    if (rc == 0 && call->shows_characters)
+        rc = json_object_set_new(object, "billed_characters", json_integer((json_int_t)n_chars));
+    if (rc == 0 && call->model_type)
+        rc = json_object_set_new(object, "model_type_used", json_string(model_type_used(call)));
+    if (rc == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *render(const struct call *call)
+{
+    json_t *list = json_array();
+    size_t n_all = 0;
+
+    for (size_t i = 0; i < call->request.n_texts; i++) {
+        const struct srv_text *text = &call->request.texts[i];
+        size_t n_chars = unicode_chars(text->data, text->bytes);
+
+        list = json_list_append(list, render_text(call, i, n_chars));
+        n_all += n_chars;
+    }
+    call->server->n_characters += n_all;
+    return json_pack("{s:o}", "translations", list);
+}
+
+/* ---- Its words ------------------------------------------------------------------------------- */
+
+void deepl_word(struct srv_error *error)
+{
+    static const struct {
+        const char *ours, *theirs;
+    } names[] = {{"source", "source_lang"}, {"target", "target_lang"}};
+    char text[sizeof(error->text)];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(error->field, names[i].ours) == 0)
+            snprintf(error->field, sizeof(error->field), "%s", names[i].theirs);
+    memcpy(text, error->text, sizeof(text));
+    if (strcmp(error->code, "missing_parameter") == 0)
+        snprintf(error->text, sizeof(error->text), "Parameter '%s' not specified", error->field);
+    else if (strcmp(error->code, "language_not_supported") == 0)
+        snprintf(error->text, sizeof(error->text), "Value for '%s' not supported.", error->field);
+    else if (strcmp(error->code, "pair_not_available") == 0)
+        snprintf(error->text, sizeof(error->text), "Value for 'target_lang' not supported: %.400s",
+                 text);
+    else if (strcmp(error->code, "detection_not_supported") == 0)
+        snprintf(error->text, sizeof(error->text), "Parameter 'source_lang' not specified: %.400s",
+                 text);
+    else if (error->field[0])
+        snprintf(error->text, sizeof(error->text), "Value for '%s' not supported: %.400s",
+                 error->field, text);
+    if (strcmp(error->code, "text_too_long") == 0)
+        error->status = 413;
+}
+
+static void word(const struct call *call, struct srv_error *error)
+{
+    (void)call;
+    deepl_word(error);
+}
+
+/* ---- The call -------------------------------------------------------------------------------- */
+
+static const struct dialect dialect = {
+    .fields = field_names,
+    .repeated = "text",
+    .parse = parse,
+    .render = render,
+    .word = word,
+};
+
+void api_deepl_translate(struct server *server, struct http_request *request, const char *rest)
+{
+    call_start(server, request, rest, &dialect);
+}

@@ -1,0 +1,225 @@
+/* DeepL's languages: GET /v2/languages, /v3/languages, /v2/glossary-language-pairs; and GET
+ * /v2/usage. What is listed is what models translate; nothing here waits. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/deepl.h"
+#include "api/fields.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "serve/languages.h"
+
+/* Targets that DeepL has in variants; but for Chinese, in these only. */
+static const struct {
+    const char *code, *base, *name;
+} variants[] = {
+    {"en-GB", "en", "English (British)"},      {"en-US", "en", "English (American)"},
+    {"pt-BR", "pt", "Portuguese (Brazilian)"}, {"pt-PT", "pt", "Portuguese (European)"},
+    {"zh-Hans", "zh", "Chinese (simplified)"},
+};
+enum { N_VARIANTS = sizeof(variants) / sizeof(variants[0]) };
+
+static bool has_variants_only(const char *language)
+{
+    return strcasecmp(language, "en") == 0 || strcasecmp(language, "pt") == 0;
+}
+
+const char *deepl_code(const char *code, char upper[DEEPL_CODE_BYTES])
+{
+    size_t n = 0;
+
+    for (; code[n] && n + 1 < DEEPL_CODE_BYTES; n++)
+        upper[n] = (char)toupper((unsigned char)code[n]);
+    upper[n] = '\0';
+    return upper;
+}
+
+static bool is_target(const struct models *models, const char *code)
+{
+    for (size_t i = 0; i < models->n_items; i++)
+        if (strcasecmp(acre_model_info(models->items[i])->target, code) == 0)
+            return true;
+    return false;
+}
+
+const char *deepl_target(const struct models *models, const char *target,
+                         char code[DEEPL_CODE_BYTES])
+{
+    if (strlen(target) >= DEEPL_CODE_BYTES)
+        return NULL;
+    strcpy(code, target);
+    for (size_t i = 0; i < N_VARIANTS && !is_target(models, target); i++)
+        if (strcasecmp(variants[i].code, target) == 0)
+            strcpy(code, variants[i].base);
+    return code;
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+/* The language of a model's one side, the first time it comes; else NULL. */
+static const char *next_language(const struct models *models, size_t at, bool is_target_side)
+{
+    const struct acre_model_info *info = acre_model_info(models->items[at]), *other;
+    const char *code = is_target_side ? info->target : info->source;
+
+    for (size_t i = 0; i < at; i++) {
+        other = acre_model_info(models->items[i]);
+        if (strcasecmp(is_target_side ? other->target : other->source, code) == 0)
+            return NULL;
+    }
+    return code[0] ? code : NULL;
+}
+
+typedef json_t *append_fn(json_t *list, const char *code, const char *name);
+
+/* As what DeepL lists a target language: as itself, and as its variants. */
+static json_t *append_target(json_t *list, const char *language, append_fn *append)
+{
+    if (!has_variants_only(language))
+        list = append(list, language, languages_name(language));
+    for (size_t i = 0; i < N_VARIANTS; i++)
+        if (strcasecmp(variants[i].base, language) == 0)
+            list = append(list, variants[i].code, variants[i].name);
+    return list;
+}
+
+static json_t *append_v2_source(json_t *list, const char *code, const char *name)
+{
+    char upper[DEEPL_CODE_BYTES];
+
+    return json_list_append(
+        list, json_pack("{s:s, s:s}", "language", deepl_code(code, upper), "name", name));
+}
+
+static json_t *append_v2_target(json_t *list, const char *code, const char *name)
+{
+    char upper[DEEPL_CODE_BYTES];
+
+    return json_list_append(list, json_pack("{s:s, s:s, s:b}", "language", deepl_code(code, upper),
+                                            "name", name, "supports_formality", 0));
+}
+
+static json_t *list_v2(const struct models *models, bool of_targets)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < models->n_items; i++) {
+        const char *language = next_language(models, i, of_targets);
+
+        if (language && of_targets)
+            list = append_target(list, language, append_v2_target);
+        else if (language)
+            list = append_v2_source(list, language, languages_name(language));
+    }
+    return list;
+}
+
+/* Of a request whose body is a few parameters, if it has one. */
+static int read_parameter(struct http_request *request, struct fields *fields, const char *name,
+                          const char **value, struct srv_error *error)
+{
+    const char *const names[] = {name, NULL};
+    size_t bytes;
+
+    http_body(request, &bytes);
+    fields->object = NULL;
+    if (bytes > 4096)
+        return error_reply(error, 413, "body_too_large", "expected a body of at most 4096 bytes");
+    if (fields_read(fields, request, names, NULL, error) != 0)
+        return -1;
+    return fields_text(fields, name, value, error);
+}
+
+void api_deepl_languages(struct server *server, struct http_request *request, const char *rest)
+{
+    const char *type = "source";
+    struct fields fields;
+    struct srv_error error;
+    int rc = read_parameter(request, &fields, "type", &type, &error);
+
+    (void)rest;
+    if (rc == 0 && strcmp(type, "source") != 0 && strcmp(type, "target") != 0)
+        rc = error_reply(&error, 400, "invalid_parameter",
+                         "Parameter 'type' is invalid. 'source' and 'target' are valid values.");
+    if (rc == 0)
+        reply_json(request, 200, list_v2(&server->models, strcmp(type, "target") == 0));
+    else
+        reply_error(request, &error);
+    fields_fini(&fields);
+}
+
+/* ---- Version 3 ------------------------------------------------------------------------------- */
+
+static json_t *append_v3(json_t *list, const char *code, const char *name, bool is_source,
+                         bool is_target_too)
+{
+    return json_list_append(list,
+                            json_pack("{s:s, s:s, s:s, s:b, s:b, s:{}}", "lang", code, "name", name,
+                                      "status", "stable", "usable_as_source", (int)is_source,
+                                      "usable_as_target", (int)is_target_too, "features"));
+}
+
+static json_t *append_v3_target(json_t *list, const char *code, const char *name)
+{
+    return append_v3(list, code, name, false, true);
+}
+
+static bool is_source(const struct models *models, const char *code)
+{
+    for (size_t i = 0; i < models->n_items; i++)
+        if (strcasecmp(acre_model_info(models->items[i])->source, code) == 0)
+            return true;
+    return false;
+}
+
+/* Each code once, whichever sides it is for: variants are for one, and so is what has no other. */
+static json_t *list_v3(const struct models *models)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < models->n_items; i++) {
+        const char *source = next_language(models, i, false);
+        const char *target = next_language(models, i, true);
+
+        if (source)
+            list = append_v3(list, source, languages_name(source), true,
+                             is_target(models, source) && !has_variants_only(source));
+        if (target && (has_variants_only(target) || !is_source(models, target)))
+            list = append_target(list, target, append_v3_target);
+    }
+    return list;
+}
+
+void api_deepl_languages_v3(struct server *server, struct http_request *request, const char *rest)
+{
+    const char *resource = NULL;
+    struct fields fields;
+    struct srv_error error;
+    int rc = read_parameter(request, &fields, "resource", &resource, &error);
+
+    (void)rest;
+    if (rc == 0 && (!resource || strcmp(resource, "translate_text") != 0))
+        rc = error_reply(&error, 400, "invalid_parameter",
+                         "Parameter 'resource' is invalid: expected 'translate_text', found %.60s",
+                         resource ? resource : "none");
+    if (rc == 0)
+        reply_json(request, 200, list_v3(&server->models));
+    else
+        reply_error(request, &error);
+    fields_fini(&fields);
+}
+
+/* ---- Usage ----------------------------------------------------------------------------------- */
+
+/* What DeepL states where there is no limit. */
+#define NO_LIMIT 1000000000000
+
+void api_deepl_usage(struct server *server, struct http_request *request, const char *rest)
+{
+    (void)rest;
+    reply_json(request, 200,
+               json_pack("{s:I, s:I}", "character_count", (json_int_t)server->n_characters,
+                         "character_limit", (json_int_t)NO_LIMIT));
+}
