@@ -84,6 +84,7 @@ struct acre_options {
     int batch_size;           /* most sentences one worker decodes together; default 32 */
     int max_beam_size;        /* largest beam a request may ask for; default 8 */
     size_t max_queued_tokens; /* source tokens that may wait; default 100,000 per thread */
+    size_t cache_bytes;       /* for translations of sentences that come again; default: none */
     acre_log_fn *log;         /* called from any thread; default: silent */
     void *log_user;
 };
@@ -160,8 +161,9 @@ struct acre_statistics {
     uint64_t running_sentences;
     uint64_t done_sentences, done_source_tokens, done_target_tokens; /* of best hypotheses */
     uint64_t cancelled_sentences, expired_sentences, failed_sentences;
-    uint64_t refused_texts; /* ACRE_EBUSY: too much was waiting */
-    uint64_t steps, rows;   /* decoder steps, and the hypotheses that they took a token on */
+    uint64_t cached_sentences; /* translated before; not counted as done */
+    uint64_t refused_texts;    /* ACRE_EBUSY: too much was waiting */
+    uint64_t steps, rows;      /* decoder steps, and the hypotheses that they took a token on */
 };
 void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics);
 
@@ -190,6 +192,8 @@ struct acre_request {
     acre_done_fn *done; /* called once, not if submitting failed: from a worker thread, or from
                          * acre_submit() itself where the text has nothing to translate. NULL:
                          * acre_job_wait() tells */
+    acre_done_fn *next; /* NULL, or called from such threads before `done`, whenever the sentence
+                         * has ended that acre_job_next() found not to have */
     void *user;
 };
 
@@ -248,6 +252,15 @@ int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err
 /* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread, but
  * not while the engine is being closed. */
 void acre_job_cancel(struct acre_job *job);
+
+/* The next sentence of a job with `next`, from 0 on, once it is queued; one thread at a time. */
+struct acre_sentence {
+    size_t number, n_sentences; /* equal: there are no more */
+    struct acre_range source;
+    const char *text; /* NULL: not translated yet; else lives until the next call */
+    double normalized_score;
+};
+int acre_job_next(struct acre_job *job, struct acre_sentence *sentence, struct acre_err *err);
 
 /* The result, once `done` was called; lives as long as the job. */
 const struct acre_result *acre_job_result(const struct acre_job *job);

@@ -126,6 +126,9 @@ int engine_open_on(struct device *device, const struct acre_options *options,
         };
         status = scheduler_open(&scheduling, &engine->scheduler, err);
     }
+    if (status == 0 && options->cache_bytes > 0 &&
+        !(engine->cache = cache_open(options->cache_bytes)))
+        status = err_set(err, ACRE_ENOMEM, "no memory for the cache of translations");
     if (status != 0) {
         acre_engine_close(engine);
         return status;
@@ -169,6 +172,7 @@ void acre_engine_close(struct acre_engine *engine)
         model_close(model);
     }
     device_close(engine->device);
+    cache_close(engine->cache);
     pthread_mutex_destroy(&engine->lock);
     mem_free(engine);
 }
@@ -358,6 +362,7 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
         return status;
     }
     pthread_mutex_lock(&engine->lock);
+    model->serial = engine->n_models++;
     model->next = engine->models;
     engine->models = model;
     pthread_mutex_unlock(&engine->lock);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "acre.h"
+#include "cache.h"
 #include "device/device.h"
 #include "model/config.h"
 #include "model/safetensors.h"
@@ -23,13 +24,16 @@ struct acre_engine {
     enum compute_type compute_type;
     struct device *device;
     struct scheduler *scheduler;
+    struct cache *cache; /* NULL: none */
     pthread_mutex_t lock;
     struct acre_model *models;
+    uint64_t n_models; /* ever opened */
 };
 
 struct acre_model {
     struct acre_engine *engine;
     struct acre_model *next;
+    uint64_t serial; /* no other model of the engine has it, nor had */
     char *name;
     struct config config;
     uint64_t parameters;

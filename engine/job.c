@@ -1,6 +1,8 @@
 /* A job is one submitted text: it is split, its sentences go to the scheduler, and the worker that
  * finishes the last one puts the results together and calls `done`. From its queueing until then
- * the job belongs to the scheduler; `n_left` is the only part that several threads touch. */
+ * the job belongs to the scheduler; `n_left` is the only part that several threads touch, and of a
+ * job that is taken sentence by sentence `has_ended` and `awaited`. Sentences that the cache knows
+ * do not go to the scheduler. */
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -18,6 +20,7 @@ struct acre_job {
     struct acre_model *model;
     struct scheduler *scheduler;
     acre_done_fn *done; /* NULL: the waiter tells */
+    acre_done_fn *next;
     void *user;
     struct waiter waiter;
     bool is_tokens, is_aligned;
@@ -28,6 +31,10 @@ struct acre_job {
     struct sentence *sentences; /* owned, [document.n_sentences] */
     struct acre_range *ranges;  /* owned, likewise: result.sentences */
     atomic_size_t n_left;
+    atomic_bool *has_ended; /* owned, likewise; NULL: not taken sentence by sentence */
+    atomic_size_t awaited;  /* who ends this one calls `next` */
+    size_t n_taken;
+    char *taken; /* owned: the text of the last one */
     struct acre_result result;
     struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
 };
@@ -223,11 +230,58 @@ static void finish(struct acre_job *job)
         waiter_wake(&job->waiter);
 }
 
+/* Who takes sentences announces first for which one he waits, and then looks whether it has ended:
+ * so one of the two sees the other. */
+static void tell_ended(struct acre_job *job, const struct sentence *sentence)
+{
+    size_t number = (size_t)(sentence - job->sentences);
+    if (!job->has_ended)
+        return;
+    atomic_store(&job->has_ended[number], true);
+    if (!sentence->is_known && atomic_load(&job->awaited) == number)
+        job->next(job->user);
+}
+
 void job_sentence_finished(struct sentence *sentence)
 {
     struct acre_job *job = sentence->job;
+    struct cache *cache = job->model->engine->cache;
+    if (cache && sentence->status == 0)
+        cache_put(cache, job->model->serial, sentence);
+    tell_ended(job, sentence);
     if (atomic_fetch_sub(&job->n_left, 1) == 1)
         finish(job);
+}
+
+/* ---- One sentence after the other ------------------------------------------------------------ */
+
+static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct acre_err *err)
+{
+    const struct sentence *sentence = &job->sentences[job->n_taken];
+    if (sentence->status != 0)
+        return err_set(err, sentence->status, "%s", acre_status_text(sentence->status));
+    const struct sentence_hypothesis *best = &sentence->hypotheses[0];
+    int status =
+        tokenizer_decode(job->model->tokenizer, best->tokens, best->n_tokens, &job->taken, err);
+    if (status != 0)
+        return status;
+    out->text = job->taken;
+    out->normalized_score = (double)best->score /
+                            pow((double)best->n_tokens + 1.0, (double)job->decoding.length_penalty);
+    job->n_taken++;
+    return 0;
+}
+
+int acre_job_next(struct acre_job *job, struct acre_sentence *out, struct acre_err *err)
+{
+    *out = (struct acre_sentence){.number = job->n_taken, .n_sentences = job->document.n_sentences};
+    mem_free(job->taken);
+    job->taken = NULL;
+    if (out->number == out->n_sentences)
+        return 0;
+    out->source = job->ranges[out->number];
+    atomic_store(&job->awaited, out->number);
+    return atomic_load(&job->has_ended[out->number]) ? take_sentence(job, out, err) : 0;
 }
 
 /* ---- Submitting ------------------------------------------------------------------------------ */
@@ -306,7 +360,9 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
     size_t n = job->document.n_sentences;
     job->sentences = mem_calloc(n, sizeof(*job->sentences));
     job->ranges = mem_alloc(n * sizeof(*job->ranges));
-    if (!job->sentences || !job->ranges)
+    if (job->next)
+        job->has_ended = mem_calloc(n, sizeof(*job->has_ended));
+    if (!job->sentences || !job->ranges || (job->next && !job->has_ended))
         return err_set(err, ACRE_ENOMEM, "no memory for %zu sentences", n);
     for (size_t s = 0; s < n; s++) {
         struct sentence *sentence = &job->sentences[s];
@@ -320,6 +376,7 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
         sentence->job = job;
     }
     atomic_init(&job->n_left, n);
+    atomic_init(&job->awaited, SIZE_MAX);
     for (size_t s = 0; s < n; s++) {
         int status = check_grid(&job->model->config, job->sentences[s].n_source, err);
         if (status != 0)
@@ -352,6 +409,7 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     job->model = request->model;
     job->scheduler = engine->scheduler;
     job->done = request->done;
+    job->next = request->next;
     job->user = request->user;
     job->is_tokens = request->is_tokens;
     job->is_aligned = request->is_aligned;
@@ -379,29 +437,47 @@ int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struc
     return make_sentences(job, err);
 }
 
-/* Those without a sentence end here; any other may be done, and gone, as soon as it is queued. */
+/* Looks up each sentence, and counts those that are left to be translated. */
+static size_t find_known(struct acre_job *job)
+{
+    struct cache *cache = job->model->engine->cache;
+    size_t n = job->document.n_sentences;
+    for (size_t s = 0; cache && s < job->document.n_sentences; s++) {
+        struct sentence *sentence = &job->sentences[s];
+        if (!sentence->is_known && !cache_get(cache, job->model->serial, sentence))
+            continue;
+        sentence->is_known = true;
+        tell_ended(job, sentence);
+        n--;
+    }
+    atomic_store(&job->n_left, n);
+    return n;
+}
+
+/* Those with nothing to translate end here; any other may be done, and gone, as soon as it is
+ * queued. */
 int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err)
 {
     struct scheduler *scheduler = jobs[0]->scheduler;
     struct plan_text *texts = mem_alloc(n * sizeof(*texts));
-    struct acre_job **empty = mem_alloc(n * sizeof(struct acre_job *));
-    size_t n_texts = 0, n_empty = 0;
+    struct acre_job **ready = mem_alloc(n * sizeof(struct acre_job *));
+    size_t n_texts = 0, n_ready = 0;
     int status = 0;
-    for (size_t i = 0; texts && empty && i < n; i++) {
-        if (jobs[i]->document.n_sentences == 0)
-            empty[n_empty++] = jobs[i];
-        else
+    for (size_t i = 0; texts && ready && i < n; i++) {
+        if (find_known(jobs[i]) == 0)
+            ready[n_ready++] = jobs[i];
+        if (jobs[i]->document.n_sentences > 0)
             texts[n_texts++] =
                 (struct plan_text){jobs[i]->sentences, jobs[i]->document.n_sentences};
     }
-    if (!texts || !empty)
+    if (!texts || !ready)
         status = err_set(err, ACRE_ENOMEM, "no memory for %zu texts", n);
     else if (n_texts > 0)
         status = scheduler_submit(scheduler, jobs[0]->model->served, texts, n_texts, err);
-    for (size_t i = 0; status == 0 && i < n_empty; i++)
-        finish(empty[i]);
+    for (size_t i = 0; status == 0 && i < n_ready; i++)
+        finish(ready[i]);
     mem_free(texts);
-    mem_free(empty);
+    mem_free(ready);
     return status;
 }
 
@@ -455,6 +531,8 @@ void acre_job_close(struct acre_job *job)
         sentence_fini(&job->sentences[s]);
     mem_free(job->sentences);
     mem_free(job->ranges);
+    mem_free(job->has_ended);
+    mem_free(job->taken);
     splitter_close(job->splitter);
     document_fini(&job->document);
     waiter_fini(&job->waiter);

@@ -33,6 +33,7 @@ struct sentence {
     size_t n_source;
     struct acre_decoding decoding;
     bool is_aligned;      /* hypotheses shall tell their alignment */
+    bool is_known;        /* was translated before: what came out is there, nobody queues it */
     uint64_t deadline_ns; /* by the scheduler's clock; 0: none */
     void *job;
     /* scheduler */

@@ -137,8 +137,16 @@ size_t plan_tokens(const struct plan_text *texts, size_t n)
     size_t n_tokens = 0;
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < texts[t].n; i++)
-            n_tokens += texts[t].sentences[i].n_source;
+            n_tokens += texts[t].sentences[i].is_known ? 0 : texts[t].sentences[i].n_source;
     return n_tokens;
+}
+
+static size_t n_known(const struct plan_text *text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text->n; i++)
+        n += text->sentences[i].is_known;
+    return n;
 }
 
 /* All texts or none, so that requests which fit one after the other do not keep each other out. A
@@ -156,8 +164,10 @@ static int submit(struct plan *plan, const struct plan_event *event)
         event->model->counts.refused_texts += event->n;
         return ACRE_EBUSY;
     }
-    for (size_t t = 0; t < event->n; t++)
+    for (size_t t = 0; t < event->n; t++) {
+        event->model->counts.cached_sentences += n_known(&event->texts[t]);
         queue_put(&event->model->queue, event->texts[t].sentences, event->texts[t].n);
+    }
     return 0;
 }
 

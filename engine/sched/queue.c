@@ -92,9 +92,14 @@ static size_t class_of(const struct sentence *sentence)
 
 void queue_put(struct queue *queue, struct sentence *sentences, size_t n)
 {
-    uint64_t turn = queue->clock;
+    uint64_t turn = queue->clock, next_clock = turn;
     for (size_t i = 0; i < n; i++) {
         struct sentence *sentence = &sentences[i];
+        if (sentence->is_known)
+            continue;
+        if (turn == queue->clock)
+            next_clock = turn + sentence_source_rows(sentence);
+        queue->n_sentences++;
         sentence->queue = queue;
         sentence->turn = turn;
         sentence->order = queue->next_order++;
@@ -104,9 +109,7 @@ void queue_put(struct queue *queue, struct sentence *sentences, size_t n)
         turn += sentence_source_rows(sentence);
         queue->n_tokens += sentence->n_source;
     }
-    queue->n_sentences += n;
-    if (n > 0)
-        queue->clock += sentence_source_rows(&sentences[0]);
+    queue->clock = next_clock;
 }
 
 void queue_remove(struct sentence *sentence)

@@ -48,7 +48,7 @@ struct queue_room {
     size_t load; /* sentence_load() */
 };
 
-/* The sentences of one text. */
+/* The sentences of one text, but for those that are known. */
 void queue_put(struct queue *queue, struct sentence *sentences, size_t n);
 
 /* The earliest turn; stays in the queue. NULL if none waits. */

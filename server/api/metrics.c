@@ -82,6 +82,8 @@ static const struct {
      offsetof(struct acre_statistics, running_sentences)},
     {"acre_sentences_total", "counter", "Sentences translated.",
      offsetof(struct acre_statistics, done_sentences)},
+    {"acre_cached_sentences_total", "counter", "Sentences whose translation was known.",
+     offsetof(struct acre_statistics, cached_sentences)},
     {"acre_source_tokens_total", "counter", "Source tokens translated.",
      offsetof(struct acre_statistics, done_source_tokens)},
     {"acre_target_tokens_total", "counter", "Tokens of the best hypotheses.",

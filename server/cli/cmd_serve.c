@@ -174,6 +174,7 @@ static struct acre_options engine_options(const struct settings *s)
         .batch_size = (int)s->batch_size,
         .max_beam_size = (int)s->max_beam_size,
         .max_queued_tokens = (size_t)s->max_queued_tokens,
+        .cache_bytes = (size_t)s->cache_bytes,
     };
 }
 

@@ -87,6 +87,9 @@ const struct option settings_table[] = {
     FIXED_INT(
         max_queued_tokens, 0, 1e12, "0",
         "source tokens that may wait for a worker; beyond it 429. 0 = 100,000 per worker thread"),
+    INT(cache_bytes, 0, 1e12, "0",
+        "memory for translations of sentences, which are given again where a sentence comes again; "
+        "0 = none"),
     INT(max_connections, 1, 100000, "1000",
         "open connections; for more, idle ones are closed, then slow ones"),
     INT(max_connections_per_address, 0, 100000, "0",

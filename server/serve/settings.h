@@ -22,6 +22,7 @@ struct settings {
     int64_t max_text_chars;
     int64_t max_texts;
     int64_t max_queued_tokens;
+    int64_t cache_bytes;
     int64_t max_bodies_bytes;
     int64_t max_connections;
     int64_t max_connections_per_address;
