@@ -46,8 +46,7 @@ enum acre_status {
 #undef X
 };
 
-/* What went wrong: a code above and one line for people, e.g. "config.json: d_model: expected ..."
- */
+/* What went wrong: a code above and one line for people, "config.json: d_model: expected ..." */
 struct acre_err {
     int code;
     char text[512];
@@ -56,8 +55,6 @@ struct acre_err {
 const char *acre_status_name(int status); /* "queue_full"; "ok" for 0. Static. */
 const char *acre_status_text(int status); /* Static. */
 int acre_status_http(int status);         /* HTTP status a server should answer with; 200 for 0. */
-
-/* ---- Engine ---------------------------------------------------------------------------------- */
 
 struct acre_engine;
 struct acre_model;
@@ -95,19 +92,15 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
 
 /* Stops the workers; unfinished jobs end with ACRE_ECLOSED. Closes its models. NULL is allowed. */
 void acre_engine_close(struct acre_engine *engine);
-
 /* What the engine runs on, e.g. "cpu avx2"; lives as long as the engine. */
 const char *acre_engine_backend(const struct acre_engine *engine);
 int acre_engine_threads(const struct acre_engine *engine);
-
 /* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
 
 /* 0, or ACRE_EDEVICE once its device is lost: what ran on it and what waited has ended with that,
  * and nothing more is accepted. `err` says what happened. It does not recover. */
 int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
-
-/* ---- Models ---------------------------------------------------------------------------------- */
 
 enum { ACRE_MAX_LENGTH_PENALTY = 10, ACRE_MAX_LENGTH = 100000 };
 
@@ -166,8 +159,6 @@ struct acre_statistics {
     uint64_t steps, rows;      /* decoder steps, and the hypotheses that they took a token on */
 };
 void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics);
-
-/* ---- Translating ----------------------------------------------------------------------------- */
 
 /* May call anything but acre_engine_close(), acre_job_wait() and acre_translate(), which wait for
  * workers; whatever it does, sentences of others wait for. */
@@ -261,7 +252,6 @@ struct acre_sentence {
     double normalized_score;
 };
 int acre_job_next(struct acre_job *job, struct acre_sentence *sentence, struct acre_err *err);
-
 /* The result, once `done` was called; lives as long as the job. */
 const struct acre_result *acre_job_result(const struct acre_job *job);
 
@@ -276,8 +266,6 @@ bool acre_job_wait(struct acre_job *job, int timeout_ms);
  * its result may still be an error of the translation. */
 int acre_translate(struct acre_engine *engine, const struct acre_request *request,
                    struct acre_job **job, struct acre_err *err);
-
-/* ---- Attention ------------------------------------------------------------------------------- */
 
 /* Adjacent source tokens: `width` from token `first` on and, where the source is a grid, as many in
  * each of `height` rows, n_columns apart. */

@@ -1,6 +1,9 @@
 /* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), choose(),
  * translate_start() ... on_translated() -> the dialect's render() -> reply.
  *
+ * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
+ * or the client has taken what was sent.
+ *
  * Failure modes: anything wrong with the request is refused before it is queued. on_give_up() ends
  * a call at its deadline, when its client left, or when the server stops; while a thread of the
  * pool reads the body, which goes with the request, that waits until it has read it. */
@@ -13,6 +16,7 @@
 
 #include "api/detect.h"
 #include "api/reply.h"
+#include "api/stream.h"
 #include "common/unicode.h"
 #include "serve/languages.h"
 
@@ -29,7 +33,10 @@ static void free_call(struct call *call)
 static void end_with_error(struct call *call, struct srv_error *error)
 {
     call->dialect->word(call, error);
-    reply_error(call->http, error);
+    if (call->has_begun)
+        stream_end_with_error(call, error);
+    else
+        reply_error(call->http, error);
     free_call(call);
 }
 
@@ -165,11 +172,33 @@ static int read_decoding(struct call *call, const struct acre_model *model, stru
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
+/* There is another sentence, or room for one. */
+static void stream(void *user)
+{
+    struct call *call = user;
+    struct srv_error error;
+
+    switch (stream_go_on(call, stream, &error)) {
+    case STREAM_FAILED:
+        end_with_error(call, &error);
+        break;
+    case STREAM_ENDED:
+        free_call(call);
+        break;
+    case STREAM_WAITS:
+        break;
+    }
+}
+
 static void on_translated(void *user)
 {
     struct call *call = user;
     struct srv_error error;
 
+    if (call->request.is_streamed) {
+        stream(call);
+        return;
+    }
     if (translate_error(call->translate, &error) != 0) {
         end_with_error(call, &error);
         return;
@@ -182,6 +211,11 @@ static void give_up(struct call *call, enum http_give_up why)
 {
     struct srv_error error;
 
+    if (why == HTTP_LEFT && call->has_begun) {
+        http_stream_end(call->http, false);
+        free_call(call);
+        return;
+    }
     if (why == HTTP_DEADLINE)
         error_reply(&error, 504, "deadline_exceeded",
                     "The translation was not finished within %llu ms",
@@ -246,6 +280,8 @@ static void go_on(struct call *call)
         call->rc = start(call, &call->error);
     if (call->rc != 0)
         end_with_error(call, &call->error);
+    else if (call->request.is_streamed)
+        stream(call);
 }
 
 /* Pool thread. */

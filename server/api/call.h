@@ -33,6 +33,10 @@ struct call {
     const char *model_type;
     char target[16]; /* request.target may stand here */
 
+    /* Of a streamed reply (stream.h). */
+    bool has_begun, is_event_stream;
+    size_t streamed_bytes; /* of the text whose sentence was rendered last: its end in there */
+
     uv_work_t reading;
     bool is_reading;
     bool is_given_up; /* meanwhile, and why: */
@@ -45,9 +49,12 @@ struct dialect {
     const char *const *fields; /* the names of all, NULL at the end */
     /* What needs no translation: the reply, NULL is an error. Then the rest but `word` is NULL. */
     json_t *(*answer)(struct call *call, struct srv_error *error);
-    const char *repeated;      /* the one that a form may have several times; or NULL */
+    const char *repeated; /* the one that a form may have several times; or NULL */
     int (*parse)(struct call *call, struct srv_error *error);
     json_t *(*render)(const struct call *call); /* NULL: no memory */
+    /* Likewise, one sentence of text `index`; NULL in a dialect that does not stream. */
+    json_t *(*render_sentence)(struct call *call, size_t index,
+                               const struct acre_sentence *sentence);
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */
     void (*word)(const struct call *call, struct srv_error *error);
 };

@@ -95,10 +95,14 @@ static int parse_level(struct call *call, struct srv_error *error)
 
 static int parse_flags(struct call *call, struct srv_error *error)
 {
-    static const char *const refused[] = {"alignments", "stream"};
+    static const char *const refused[] = {"alignments"};
 
-    if (fields_flag(&call->fields, "scores", &call->wants_scores, error) != 0)
+    if (fields_flag(&call->fields, "scores", &call->wants_scores, error) != 0 ||
+        fields_flag(&call->fields, "stream", &call->request.is_streamed, error) != 0)
         return -1;
+    if (call->request.is_streamed && call->n_alternatives > 0)
+        return error_field(error, "not_supported", "stream", "expected no alternatives, found %d",
+                           call->n_alternatives);
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         bool is_set = false;
 
@@ -202,6 +206,33 @@ static json_t *render(const struct call *call)
     return NULL;
 }
 
+/* What stands between sentences is in `before`, and behind the last one in `after`. */
+static json_t *render_sentence(struct call *call, size_t index,
+                               const struct acre_sentence *sentence)
+{
+    const struct srv_text *text = &call->request.texts[index];
+    const size_t begin = sentence->number > 0 ? call->streamed_bytes : 0;
+    const size_t end = sentence->source.first + sentence->source.n_bytes;
+    json_t *body = json_pack(
+        "{s:I, s:I, s:o}", "index", (json_int_t)index, "sentence", (json_int_t)sentence->number,
+        "translatedText", sentence->text ? json_string(sentence->text) : render_text(call, index));
+    int rc = body ? 0 : -1;
+
+    call->streamed_bytes = end;
+    if (rc == 0 && sentence->text && sentence->source.first > begin)
+        rc = json_object_set_new(body, "before",
+                                 json_stringn(text->data + begin, sentence->source.first - begin));
+    if (rc == 0 && sentence->text && sentence->number + 1 == sentence->n_sentences &&
+        text->bytes > end)
+        rc = json_object_set_new(body, "after", json_stringn(text->data + end, text->bytes - end));
+    if (rc == 0 && call->wants_scores)
+        rc = json_object_set_new(body, "score", json_real(sentence->normalized_score));
+    if (rc == 0)
+        return body;
+    json_decref(body);
+    return NULL;
+}
+
 /* ---- Its words ------------------------------------------------------------------------------- */
 
 void libre_word(const struct call *call, struct srv_error *error)
@@ -232,6 +263,7 @@ static const struct dialect dialect = {
     .fields = field_names,
     .parse = parse,
     .render = render,
+    .render_sentence = render_sentence,
     .word = libre_word,
 };
 

@@ -29,7 +29,7 @@ void reply_json(struct http_request *request, int status, json_t *body)
     send_json(request, &reply, body);
 }
 
-static json_t *error_body(const struct srv_error *error)
+json_t *reply_error_body(const struct srv_error *error)
 {
     char text[sizeof(error->text)];
 
@@ -43,7 +43,7 @@ void reply_error(struct http_request *request, const struct srv_error *error)
     struct http_reply reply = {
         .status = error->status, .code = error->code, .retry_after_s = error->retry_after_s};
 
-    send_json(request, &reply, error_body(error));
+    send_json(request, &reply, reply_error_body(error));
 }
 
 void reply_method_not_allowed(struct http_request *request, const char *allow)
@@ -53,7 +53,7 @@ void reply_method_not_allowed(struct http_request *request, const char *allow)
 
     error_reply(&error, 405, "method_not_allowed", "Method not allowed: expected %s, found %.20s",
                 allow, http_method(request));
-    send_json(request, &reply, error_body(&error));
+    send_json(request, &reply, reply_error_body(&error));
 }
 
 void reply_options(struct http_request *request, const char *allow)

@@ -15,6 +15,9 @@ void reply_json(struct http_request *request, int status, json_t *body);
 
 void reply_error(struct http_request *request, const struct srv_error *error);
 
+/* The object alone; NULL is no memory. */
+json_t *reply_error_body(const struct srv_error *error);
+
 /* 405 with the methods a path has; 200 without a body for OPTIONS. */
 void reply_method_not_allowed(struct http_request *request, const char *allow);
 void reply_options(struct http_request *request, const char *allow);

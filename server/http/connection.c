@@ -37,6 +37,11 @@ static int wanted_events(const struct connection *c)
         if (c->has_left)
             return 0;
         return c->has_unread ? UV_DISCONNECT : UV_READABLE | UV_DISCONNECT;
+    case PHASE_STREAMING:
+        if (c->has_left)
+            return 0;
+        return (c->has_unread ? UV_DISCONNECT : UV_READABLE | UV_DISCONNECT) |
+               (connection_unsent(c) > 0 ? UV_WRITABLE : 0);
     case PHASE_SENDING:
         return UV_WRITABLE;
     case PHASE_LINGERING:
@@ -223,7 +228,7 @@ void connection_close(struct connection *c)
 
 void connection_on_end(struct connection *c)
 {
-    if (c->phase == PHASE_REPLYING) {
+    if (c->phase == PHASE_REPLYING || c->phase == PHASE_STREAMING) {
         c->has_left = true;
         connection_give_up(c, HTTP_LEFT);
     } else {
@@ -240,8 +245,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         connection_on_end(c);
     } else {
         c->has_left = c->has_left || (events & UV_DISCONNECT);
-        if (events & UV_WRITABLE)
-            c->phase == PHASE_SENDING ? connection_send(c) : connection_receive(c);
+        if (c->has_left && c->phase == PHASE_STREAMING)
+            connection_give_up(c, HTTP_LEFT);
+        else if (events & UV_WRITABLE)
+            c->phase == PHASE_SENDING || c->phase == PHASE_STREAMING ? connection_send(c)
+                                                                     : connection_receive(c);
         else if (events & UV_READABLE)
             connection_receive(c);
         if (!c->is_closed && c->has_left && c->phase == PHASE_REPLYING)

@@ -1,11 +1,11 @@
 /* connection.h - one client's connection, and what all of a server's connections share.
  *
  * connection.c opens, watches and closes a connection, input.c makes requests of what it sends,
- * body.c keeps their bodies, output.c sends replies; http.c decides who gets a place, how long a
- * phase may last, and who leaves for others. Loop thread; only for these files.
- * Invariants: a connection in PHASE_REPLYING has a request that its handler has; no other phase is
- * left waiting for anybody but the client. A closed connection's memory lives until libuv has
- * closed its handles.
+ * body.c keeps their bodies, output.c sends replies, stream.c those in parts; http.c decides who
+ * gets a place, how long a phase may last, and who leaves for others. Loop thread; only for these
+ * files. Invariants: a connection in PHASE_REPLYING or PHASE_STREAMING has a request that its
+ * handler has; no other phase is left waiting for anybody but the client. A closed connection's
+ * memory lives until libuv has closed its handles.
  */
 #ifndef SERVER_HTTP_CONNECTION_H
 #define SERVER_HTTP_CONNECTION_H
@@ -26,7 +26,8 @@ enum phase {
     PHASE_IDLE, /* between requests, or before the first */
     PHASE_HEAD,
     PHASE_BODY,
-    PHASE_REPLYING, /* the handler has the request */
+    PHASE_REPLYING,  /* the handler has the request */
+    PHASE_STREAMING, /* likewise, and a part of the reply is out */
     PHASE_SENDING,
     PHASE_LINGERING /* our side is shut; reading what still comes, so that the reply arrives */
 };
@@ -68,6 +69,9 @@ struct connection {
     size_t head_bytes, sent_bytes;
     size_t swept_bytes; /* what had moved of this request and its reply at the last sweep */
     struct http_reply reply;
+    http_room_fn *room; /* of a stream, whose unsent bytes are the reply's body */
+    size_t capacity;    /* of that */
+    size_t streamed_bytes;
     size_t discarded_bytes; /* while lingering */
 };
 
@@ -100,7 +104,7 @@ struct http {
 /* Takes `fd`, which does not block. NULL: no memory; fd is closed. */
 struct connection *connection_open(struct http *http, int fd, const struct sockaddr *peer);
 
-/* Closes at once. Not in PHASE_REPLYING, unless nobody will reply. */
+/* Closes at once. Not while a handler has the request, unless nobody will reply. */
 void connection_close(struct connection *connection);
 
 /* Replies without a handler, and closes when the client has the reply. Not in PHASE_REPLYING. */
@@ -112,6 +116,9 @@ bool connection_give_up(struct connection *connection, enum http_give_up why);
 
 /* send(), through TLS where there is. */
 ssize_t connection_write(const struct connection *connection, const void *data, size_t bytes);
+
+/* A stream whose client left, or takes nothing: its handler gives up, and ends it. */
+void connection_give_up_stream(struct connection *connection);
 
 /* Bytes of the reply that the client has not taken. */
 size_t connection_unsent(const struct connection *connection);
@@ -135,6 +142,19 @@ void connection_drop_pending(struct connection *connection);
 /* The socket has something, or takes more. */
 void connection_receive(struct connection *connection);
 void connection_send(struct connection *connection);
+
+/* Sends what the socket takes. False: the client is gone. */
+bool connection_flush(struct connection *connection);
+
+/* Tells of the reply, which is about to be sent; or, in parts, is. */
+void connection_tell(const struct connection *connection, const struct http_reply *reply,
+                     const struct identity *identity);
+
+/* Makes the head of connection->reply; false without memory. */
+bool connection_make_head(struct connection *connection, const struct identity *identity);
+
+/* Its handler has replied: clocks stop. */
+void connection_end_waiting(struct connection *connection);
 
 /* The client has left. */
 void connection_on_end(struct connection *connection);

@@ -66,13 +66,19 @@ char *head_make(const struct http_reply *reply, const struct identity *identity,
                 const char *connection, const char *lines, size_t *bytes)
 {
     const size_t lines_bytes = strlen(lines);
-    char *head = malloc(HEAD_BYTES + lines_bytes + 3), retry_after[16];
+    char *head = malloc(HEAD_BYTES + lines_bytes + 3), retry_after[16], length[24];
     size_t n;
 
     if (!head)
         return NULL;
-    n = (size_t)snprintf(head, HEAD_BYTES, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Length: %zu\r\n",
-                         reply->status, reason_of(reply->status), date_now(), reply->body_bytes);
+    n = (size_t)snprintf(head, HEAD_BYTES, "HTTP/1.1 %d %s\r\nDate: %s\r\n", reply->status,
+                         reason_of(reply->status), date_now());
+    snprintf(length, sizeof(length), "%zu", reply->body_bytes);
+    n = add_line(head, n, "Content-Length", reply->is_stream ? NULL : length);
+    n = add_line(head, n, "Transfer-Encoding", reply->is_chunked ? "chunked" : NULL);
+    /* Proxies, nginx among them, are to hand each part on as it comes. */
+    n = add_line(head, n, "Cache-Control", reply->is_stream ? "no-store" : NULL);
+    n = add_line(head, n, "X-Accel-Buffering", reply->is_stream ? "no" : NULL);
     snprintf(retry_after, sizeof(retry_after), "%d", reply->retry_after_s);
     n = add_line(head, n, "Content-Type", reply->content_type);
     n = add_line(head, n, "Allow", reply->allow);

@@ -56,6 +56,8 @@ static int rank_of(const struct connection *c, uint64_t now)
     case PHASE_HEAD:
     case PHASE_BODY:
         return age_ms >= SLOW_MS && !c->pending ? 1 : 0;
+    case PHASE_STREAMING:
+        return age_ms >= SLOW_MS && connection_unsent(c) > 0 ? 1 : 0;
     case PHASE_SENDING:
         return age_ms >= SLOW_MS ? 1 : 0;
     case PHASE_REPLYING:
@@ -120,6 +122,8 @@ static void evict(struct connection *c)
     if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY)
         connection_refuse(c, 408, "request_too_slow",
                           "This server is full, and the request was not complete in time");
+    if (c->phase == PHASE_STREAMING)
+        connection_give_up_stream(c);
     connection_close(c);
 }
 
@@ -257,6 +261,10 @@ static uint64_t limit_ms(const struct connection *c)
         return o->idle_timeout_s * 1000;
     case PHASE_BODY:
         return o->read_timeout_s * 1000;
+    case PHASE_STREAMING:
+        if (connection_unsent(c) == 0)
+            return 0;
+        return o->send_timeout_s * 1000 + connection_unsent(c) / SLOW_BYTES_PER_MS;
     case PHASE_SENDING:
         return o->send_timeout_s * 1000 + connection_unsent(c) / SLOW_BYTES_PER_MS;
     case PHASE_LINGERING:
@@ -281,6 +289,8 @@ static void end_phase(struct connection *c)
 {
     if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY)
         connection_refuse(c, 408, "request_too_slow", "The request was not complete in time");
+    else if (c->phase == PHASE_STREAMING)
+        connection_give_up_stream(c);
     else
         connection_close(c);
 }

@@ -103,6 +103,8 @@ struct http_reply {
     const char *code; /* of an error, for logs; static, or NULL */
     char *body;       /* owned, from malloc; taken by http_reply() */
     size_t body_bytes;
+    bool is_stream;           /* the length is not known, see http_stream_begin() */
+    bool is_chunked;          /* then: the client knows chunks */
     const char *content_type; /* NULL if there is no body */
     const char *allow;        /* Allow header, or NULL */
     int retry_after_s;        /* Retry-After header, or 0 */
@@ -110,6 +112,19 @@ struct http_reply {
 
 /* Replies; the request is gone when this returns. To HEAD the body is left out. */
 void http_reply(struct http_request *request, const struct http_reply *reply);
+
+/* A reply in parts instead, of an awaited request: it stays awaited until the end. What is written
+ * goes out at once, or is kept until the client takes it; whoever writes stops while much is
+ * unsent, until `room` is called with the user of http_await(), when all is sent. A client that
+ * takes nothing for as long as it may take a reply counts as having left. */
+typedef void http_room_fn(void *user);
+void http_stream_begin(struct http_request *request, const char *content_type, http_room_fn *room);
+void http_stream_write(struct http_request *request, const char *data, size_t bytes);
+size_t http_stream_unsent(const struct http_request *request);
+
+/* The request is gone when this returns. If what was written is not whole, the connection closes
+ * in a way that tells the client. */
+void http_stream_end(struct http_request *request, bool is_whole);
 
 enum http_give_up { HTTP_DEADLINE, HTTP_LEFT, HTTP_SHUTDOWN };
 typedef void http_give_up_fn(void *user, enum http_give_up why);

@@ -302,7 +302,8 @@ void connection_receive(struct connection *c)
     ssize_t n;
     size_t used;
 
-    if (c->phase == PHASE_REPLYING || c->phase == PHASE_SENDING || c->previous_ready) {
+    if (c->phase == PHASE_REPLYING || c->phase == PHASE_STREAMING || c->phase == PHASE_SENDING ||
+        c->previous_ready) {
         c->has_unread = true;
         return;
     }

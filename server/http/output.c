@@ -17,7 +17,9 @@
 
 size_t connection_unsent(const struct connection *c)
 {
-    return c->phase == PHASE_SENDING ? c->head_bytes + c->reply.body_bytes - c->sent_bytes : 0;
+    return c->phase == PHASE_SENDING || c->phase == PHASE_STREAMING
+               ? c->head_bytes + c->reply.body_bytes - c->sent_bytes
+               : 0;
 }
 
 static void linger(struct connection *c)
@@ -81,26 +83,38 @@ static ssize_t send_rest(const struct connection *c)
     return sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void connection_send(struct connection *c)
+bool connection_flush(struct connection *c)
 {
     while (connection_unsent(c) > 0) {
         const ssize_t n = send_rest(c);
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return;
-        if (n < 0) {
-            connection_close(c);
-            return;
-        }
+        if (n < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK;
         c->sent_bytes += (size_t)n;
     }
-    end_reply(c);
+    return true;
 }
 
-static void tell(const struct connection *c, const struct http_reply *reply,
-                 const struct identity *identity)
+void connection_send(struct connection *c)
+{
+    const bool is_there = connection_flush(c);
+
+    if (c->phase == PHASE_STREAMING) {
+        if (!is_there)
+            connection_give_up_stream(c);
+        else if (connection_unsent(c) == 0)
+            c->room(c->request->user);
+    } else if (!is_there) {
+        connection_close(c);
+    } else if (connection_unsent(c) == 0) {
+        end_reply(c);
+    }
+}
+
+void connection_tell(const struct connection *c, const struct http_reply *reply,
+                     const struct identity *identity)
 {
     const struct http_options *o = &c->http->options;
     const struct http_request *request = c->request;
@@ -126,6 +140,18 @@ static bool closes(const struct connection *c)
     return !c->keeps_alive || c->http->is_retiring || http_is_full(c->http);
 }
 
+bool connection_make_head(struct connection *c, const struct identity *identity)
+{
+    c->keeps_alive = !closes(c);
+    c->head = head_make(&c->reply, identity,
+                        !c->keeps_alive             ? "close"
+                        : c->parser.http_minor == 0 ? "keep-alive"
+                                                    : NULL,
+                        c->http->cors, &c->head_bytes);
+    c->sent_bytes = 0;
+    return c->head != NULL;
+}
+
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
     struct identity made, *identity = c->request ? &c->request->identity : &made;
@@ -134,19 +160,12 @@ static void send_reply(struct connection *c, const struct http_reply *reply)
         *identity = (struct identity){.id = ""};
         identity_take(identity, NULL, NULL);
     }
-    tell(c, reply, identity);
+    connection_tell(c, reply, identity);
     c->reply = *reply;
-    c->keeps_alive = !closes(c);
-    c->head = head_make(reply, identity,
-                        !c->keeps_alive             ? "close"
-                        : c->parser.http_minor == 0 ? "keep-alive"
-                                                    : NULL,
-                        c->http->cors, &c->head_bytes);
-    if (!c->head) {
+    if (!connection_make_head(c, identity)) {
         connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
         return;
     }
-    c->sent_bytes = 0;
     if (c->request && strcmp(c->request->method, "HEAD") == 0)
         c->reply.body_bytes = 0;
     connection_enter(c, PHASE_SENDING);
@@ -179,15 +198,20 @@ void connection_refuse(struct connection *c, int status, const char *code, const
 
 /* ---- The handler's reply --------------------------------------------------------------------- */
 
+void connection_end_waiting(struct connection *c)
+{
+    if (c->request->is_awaited) {
+        uv_timer_stop(&c->deadline);
+        c->http->n_awaited--;
+    }
+    c->request->is_awaited = false;
+}
+
 void http_reply(struct http_request *request, const struct http_reply *reply)
 {
     struct connection *c = request->connection;
 
-    if (request->is_awaited) {
-        uv_timer_stop(&c->deadline);
-        c->http->n_awaited--;
-    }
-    request->is_awaited = false;
+    connection_end_waiting(c);
     body_drop(c); /* the client may take its time for the reply */
     send_reply(c, reply);
     connection_watch(c);
@@ -198,7 +222,8 @@ bool connection_give_up(struct connection *c, enum http_give_up why)
     struct http_request *request = c->request;
     http_give_up_fn *fn;
 
-    if (c->phase != PHASE_REPLYING || !request->is_awaited || !request->give_up)
+    if ((c->phase != PHASE_REPLYING && c->phase != PHASE_STREAMING) || !request->is_awaited ||
+        !request->give_up)
         return false;
     fn = request->give_up;
     request->give_up = NULL;

@@ -49,6 +49,10 @@ struct translate {
     void *user;
     bool is_told;   /* `done` was called */
     bool is_closed; /* the owner has left */
+    bool is_streamed;
+    size_t n_streamed;           /* items that the owner has taken */
+    bool has_news;               /* in translator->news; its lock protects this */
+    struct translate *next_news; /* likewise */
     size_t n_finished;
 
     /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
@@ -83,7 +87,8 @@ struct translator {
     uv_poll_t wake;
     int wake_fd;
     uv_mutex_t lock;
-    struct item *finished; /* protected by `lock` */
+    struct item *finished;  /* protected by `lock` */
+    struct translate *news; /* likewise: those of which a sentence has come */
 };
 
 /* ---- The end of jobs ------------------------------------------------------------------------- */
@@ -136,31 +141,75 @@ static void settle(struct translate *translate)
     translate->done(translate->user);
 }
 
-/* Any thread. Who finds the list empty wakes the loop, after the lock: the loop may run at once. */
-static void on_done(void *user)
+/* Who found both lists empty wakes the loop, after the lock: the loop may run at once. */
+static void wake(struct translator *translator)
 {
     static const uint64_t one = 1;
+
+    if (write(translator->wake_fd, &one, sizeof(one)) < 0)
+        return; /* cannot be: only 2^64 - 2 unread wake-ups are refused */
+}
+
+/* Any thread. */
+static void on_done(void *user)
+{
     struct item *item = user;
     struct translator *translator = item->translate->translator;
     bool is_first;
 
     uv_mutex_lock(&translator->lock);
-    is_first = !translator->finished;
+    is_first = !translator->finished && !translator->news;
     item->next = translator->finished;
     translator->finished = item;
     uv_mutex_unlock(&translator->lock);
-    if (is_first && write(translator->wake_fd, &one, sizeof(one)) < 0)
-        return; /* cannot be: only 2^64 - 2 unread wake-ups are refused */
+    if (is_first)
+        wake(translator);
 }
 
+/* Any thread, before on_done() of the same item: the translate cannot be freed before that. */
+static void on_next(void *user)
+{
+    struct item *item = user;
+    struct translate *translate = item->translate;
+    struct translator *translator = translate->translator;
+    bool is_first;
+
+    uv_mutex_lock(&translator->lock);
+    is_first = !translator->finished && !translator->news;
+    if (!translate->has_news) {
+        translate->next_news = translator->news;
+        translator->news = translate;
+    }
+    translate->has_news = true;
+    uv_mutex_unlock(&translator->lock);
+    if (is_first)
+        wake(translator);
+}
+
+static void tell_news(const struct translate *translate)
+{
+    if (!translate->is_closed && !translate->is_submitting && !translate->is_told)
+        translate->done(translate->user);
+}
+
+/* News first: an item that is finished may be the last of its translate. */
 static void take_finished(struct translator *translator)
 {
+    struct translate *news, *next_news;
     struct item *item, *next;
 
     uv_mutex_lock(&translator->lock);
     item = translator->finished;
+    news = translator->news;
     translator->finished = NULL;
+    translator->news = NULL;
+    for (struct translate *each = news; each; each = each->next_news)
+        each->has_news = false;
     uv_mutex_unlock(&translator->lock);
+    for (; news; news = next_news) {
+        next_news = news->next_news;
+        tell_news(news);
+    }
     for (; item; item = next) {
         next = item->next; /* the item may go with its translate */
         item->translate->n_finished++;
@@ -389,6 +438,8 @@ static void on_submitted(uv_work_t *work, int status)
     drop_texts(translate);
     if (translate->is_closed)
         cancel_jobs(translate);
+    if (translate->is_streamed && translate->status == 0 && !is_idle(translate))
+        tell_news(translate);
     settle(translate);
 }
 
@@ -477,9 +528,11 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translator->translates = translate;
     translate->n_items = request->n_texts;
     translate->done = done;
+    translate->is_streamed = request->is_streamed;
     translate->user = user;
     translate->work.data = translate;
     translate->request = (struct acre_request){.model = model,
+                                               .next = request->is_streamed ? on_next : NULL,
                                                .decoding = decoding_of(translator, request, model),
                                                .split = request->split,
                                                .is_aligned = request->is_aligned,
@@ -548,6 +601,41 @@ const char *translate_text(const struct translate *translate, size_t index, size
 const struct prose *translate_prose(const struct translate *translate, size_t index)
 {
     return translate->items[index].is_prose ? &translate->items[index].prose : NULL;
+}
+
+enum translate_next translate_next(struct translate *translate, size_t *index,
+                                   struct acre_sentence *sentence, struct srv_error *error)
+{
+    if (translate->is_submitting)
+        return TRANSLATE_LATER;
+    if (translate->status != 0)
+        return explain(translate, translate->next, translate->status, &translate->err, error);
+    for (; translate->n_streamed < translate->n_items; translate->n_streamed++) {
+        const struct item *item = &translate->items[translate->n_streamed];
+        struct acre_err err;
+        int status;
+
+        *index = translate->n_streamed;
+        *sentence = (struct acre_sentence){.text = NULL};
+        if (item->is_prose && !translate->is_told)
+            return TRANSLATE_LATER;
+        if (item->is_prose) {
+            translate->n_streamed++;
+            return TRANSLATE_SENTENCE;
+        }
+        status = item->job ? acre_job_next(item->job, sentence, &err) : 0;
+        if (status != 0)
+            return explain(translate, *index, status, &err, error);
+        if (sentence->text)
+            return TRANSLATE_SENTENCE;
+        if (sentence->number < sentence->n_sentences)
+            return TRANSLATE_LATER;
+        if (sentence->n_sentences == 0) {
+            translate->n_streamed++;
+            return TRANSLATE_SENTENCE;
+        }
+    }
+    return TRANSLATE_END;
 }
 
 void translate_close(struct translate *translate)

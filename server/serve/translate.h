@@ -39,6 +39,7 @@ struct srv_translate {
     size_t n_ignored;
     bool is_aligned; /* of SRV_TEXT: hypotheses say where their tokens come from */
     enum acre_split split;
+    bool is_streamed;
     uint64_t timeout_ms;
 };
 
@@ -62,7 +63,8 @@ void translator_close(struct translator *translator);
 void translator_free(struct translator *translator);
 
 /* Starts submitting every text to `model`; blank texts are not translated. Copies what it needs of
- * `request`. On success the caller owns *translate, and `done` is called later, once. */
+ * `request`. On success the caller owns *translate, and `done` is called later, once; of what is
+ * streamed also before, whenever the sentence has come that translate_next() had not. */
 int translate_start(struct translator *translator, const struct srv_translate *request,
                     struct acre_model *model, translate_done_fn *done, void *user,
                     struct translate **translate, struct srv_error *error);
@@ -81,6 +83,14 @@ const char *translate_text(const struct translate *translate, size_t index, size
 /* Once done: what of a text the engine was given, if that is not all of it; or NULL. */
 struct prose;
 const struct prose *translate_prose(const struct translate *translate, size_t index);
+
+/* Of a streamed request: the next sentence, in order, of text *index. The text of the sentence is
+ * NULL where translate_text() is to be given instead, in one piece: of a text without a sentence,
+ * and, when all are done, of one with markup or placeholders. The first call is the caller's to
+ * make. */
+enum translate_next { TRANSLATE_FAILED = -1, TRANSLATE_SENTENCE, TRANSLATE_LATER, TRANSLATE_END };
+enum translate_next translate_next(struct translate *translate, size_t *index,
+                                   struct acre_sentence *sentence, struct srv_error *error);
 
 /* Frees a translate; what is not done is cancelled, and `done` is not called any more. */
 void translate_close(struct translate *translate);

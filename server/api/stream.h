@@ -1,0 +1,22 @@
+/* stream.h - a translation as it is made: one object for each sentence, in order.
+ *
+ * Newline-delimited JSON, or server-sent events for a client whose Accept asks for those. The reply
+ * begins with the first sentence, so that what is refused before has its status; an error after
+ * that is an object like any other, and the last. A sentence is rendered when the client has taken
+ * the ones before: one that reads slowly costs no memory. Loop thread.
+ */
+#ifndef SERVER_API_STREAM_H
+#define SERVER_API_STREAM_H
+
+#include "api/call.h"
+
+enum stream_state { STREAM_FAILED = -1, STREAM_WAITS, STREAM_ENDED };
+
+/* Sends the sentences that are there. STREAM_ENDED: the reply is complete, the request gone.
+ * STREAM_FAILED: `error` says why. */
+enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv_error *error);
+
+/* Ends a stream that has begun. */
+void stream_end_with_error(struct call *call, const struct srv_error *error);
+
+#endif
