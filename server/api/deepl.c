@@ -167,7 +167,7 @@ static json_t *render_text(const struct call *call, size_t i, size_t n_chars)
     char source[DEEPL_CODE_BYTES];
     json_t *object = json_pack(
         "{s:s, s:o}", "detected_source_language", deepl_code(call->request.source, source), "text",
-        result ? json_string(result->hypotheses[0].text) : json_stringn(text->data, text->bytes));
+        translation ? json_string(translation) : json_stringn(text->data, text->bytes));
     int rc = object ? 0 : -1;
 
     if (rc == 0 && call->shows_characters)
