@@ -1,0 +1,65 @@
+"""The file system of the image, assembled from the binary of this build, and `acre` in it."""
+
+import os
+import subprocess
+import time
+import zlib
+from pathlib import Path
+
+from fleet import ACRE, ROOT
+
+ASSEMBLE = ROOT / "docker/assemble"
+NOBODY = "65534"
+
+
+def assemble(folder):
+    subprocess.run([ASSEMBLE, ACRE, folder], check=True)
+    return folder
+
+
+def compressed_bytes(folder):
+    """As a layer: tar, deflate."""
+    squeeze = zlib.compressobj(6)
+    with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
+        n = sum(len(squeeze.compress(piece)) for piece in iter(lambda: tar.stdout.read(1 << 20), b""))
+    assert tar.returncode == 0
+    return n + len(squeeze.flush())
+
+
+def files(folder):
+    return [path for path in Path(folder).rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+class Container:
+    """What a container engine does, by hand: the root read-only, nobody in it, no new privileges."""
+
+    SCRIPT = ('mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && '
+              f'exec setpriv --no-new-privs chroot --userspec={NOBODY}:{NOBODY} "$0" "$@"')
+
+    def __init__(self, root, port):
+        self.port = port
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", self.SCRIPT, root,
+             "/usr/bin/acre", "serve", "--config", "/etc/acre/acre.json",
+             "--listen", f"127.0.0.1:{port}"], stderr=subprocess.PIPE, text=True)
+
+    def health(self, root):
+        return subprocess.run(["chroot", f"--userspec={NOBODY}:{NOBODY}", root, "/usr/bin/acre",
+                               "health", f"http://127.0.0.1:{self.port}"],
+                              capture_output=True, text=True, check=False)
+
+    def state(self):
+        """What Linux says of the process, by name."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return dict(line.split(":\t", 1) for line in lines)
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+
+def can_run():
+    """Whether this user may make a root file system its own."""
+    return os.geteuid() == 0 and subprocess.run(
+        ["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0

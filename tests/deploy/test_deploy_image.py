@@ -1,0 +1,94 @@
+"""The image: what is in it, how large it is, and how soon it answers; without a container engine."""
+
+import json
+import shutil
+import stat
+import subprocess
+import time
+import urllib.request
+
+import pytest
+from fleet import ACRE, BUILD, ROOT, free_port, wait_until
+from image_root import Container, assemble, can_run, compressed_bytes, files
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    if BUILD.name != "build":
+        pytest.skip("sanitizers bring libraries of their own")
+    folder = tmp_path_factory.mktemp("image")
+    folder.chmod(0o755)
+    return assemble(folder)
+
+
+def test_it_is_small(root):
+    assert compressed_bytes(root) < 45 * MIB
+
+
+def test_it_has_no_shell_and_nothing_with_privileges(root):
+    programs = [path for path in files(root) if path.stat().st_mode & stat.S_IXUSR
+                and ".so" not in path.name]
+    assert [path.relative_to(root).as_posix() for path in programs] == ["usr/bin/acre"]
+    assert not [path for path in files(root) if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)]
+    assert not [path for path in files(root) if path.stat().st_mode & stat.S_IWOTH]
+
+
+def test_libraries_come_with_records_and_licences(root):
+    records = {path.name: path.read_text() for path in (root / "var/lib/dpkg/status.d").iterdir()}
+    assert {"libc6", "libuv1", "libsentencepiece0"} <= set(records)
+    for name, text in records.items():
+        assert text.startswith(f"Package: {name}\n") and "\nVersion: " in text
+        assert (root / "usr/share/doc" / name / "copyright").stat().st_size > 0
+
+
+def test_the_bill_of_materials_is_spdx(root):
+    from spdx_tools.spdx.parser.parse_anything import parse_file
+    from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+
+    path = root / "usr/share/acre/sbom.spdx.json"
+    document = parse_file(str(path))
+    assert [message.validation_message for message in validate_full_spdx_document(document)] == []
+    names = {package.name for package in document.packages}
+    assert {"acre", "node-llhttp"} | {p.name for p in (root / "var/lib/dpkg/status.d").iterdir()} \
+        == names
+
+
+def test_its_settings_are_the_shipped_ones_but_for_four(root):
+    ours = json.loads((root / "etc/acre/acre.json").read_text())
+    shipped = json.loads((ROOT / "conf/acre.json").read_text())
+    assert ours.keys() == shipped.keys()
+    assert {key: value for key, value in ours.items() if value != shipped[key]} == {
+        "listen": "0.0.0.0:5000", "models": "/models", "log_format": "json", "drain_grace_s": 3}
+
+
+def ask(port):
+    body = json.dumps({"q": "Where is the train station?", "source": "en", "target": "de"}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/translate", body,
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        return json.load(reply)["translatedText"]
+
+
+@pytest.mark.skipif(not can_run(), reason="needs root and mount namespaces")
+def test_it_serves_as_nobody_on_a_read_only_root(root):
+    shutil.copytree(ROOT / "models/en-de-token", root / "models/en-de-token", dirs_exist_ok=True)
+    container = Container(root, free_port())
+    try:
+        wait_until(lambda: container.health(root).returncode == 0, "the server in its root", 20)
+        text = ask(container.port)
+        seconds = time.monotonic() - container.began
+        state = container.state()
+        assert text == subprocess.run(
+            [ACRE, "translate", "--model", ROOT / "models/en-de-token"],
+            input="Where is the train station?\n", capture_output=True, text=True,
+            check=True).stdout.strip()
+        assert state["Uid"].split() == ["65534"] * 4 and state["NoNewPrivs"] == "1"
+        assert int(state["CapEff"], 16) == int(state["CapPrm"], 16) == 0
+        assert seconds < 10, "one second on a machine of its own"
+        print(f"first answer after {seconds:.2f} s")
+    finally:
+        status = container.stop()
+    assert status == 0
+    assert container.health(root).returncode == 1
