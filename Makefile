@@ -83,7 +83,7 @@ $B/tests/bench/products: $B/tests/bench/limit.c.o
 include tests/cuda/rules.mk
 include tests/deploy/rules.mk
 include docker/rules.mk
--include $(shell find $B -name '*.d' 2>/dev/null)
+-include $(shell find $B -name '*.d' -type f 2>/dev/null)
 
 # ---- Running ---------------------------------------------------------------------------------
 

@@ -137,8 +137,7 @@ struct acre_model_info {
     struct acre_decoding decoding; /* the model's own defaults */
 };
 
-/* Loads a model directory (Hugging Face layout). *model lives until it or the engine is closed. Any
- * thread, also several at once. */
+/* Loads a model (Hugging Face layout), until it or the engine is closed. Any threads at once. */
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **model,
                     struct acre_err *err);
 
@@ -147,16 +146,17 @@ void acre_model_close(struct acre_model *model);
 
 const struct acre_model_info *acre_model_info(const struct acre_model *model);
 
-/* Sentences of one model, on all workers together: how many wait and run now, and what has become
- * of the others since it was loaded. Tokens are counted without end tokens. */
+/* Sentences of one model on all workers: how many wait and run now, and what became of others.
+ * Tokens are without end tokens. Bucket i of a histogram goes up to 2^i, the last one to all. */
 struct acre_statistics {
-    uint64_t queued_sentences, queued_tokens; /* source tokens */
-    uint64_t running_sentences;
+    uint64_t queued_sentences, queued_tokens, running_sentences;     /* source tokens */
     uint64_t done_sentences, done_source_tokens, done_target_tokens; /* of best hypotheses */
     uint64_t cancelled_sentences, expired_sentences, failed_sentences;
-    uint64_t cached_sentences; /* translated before; not counted as done */
-    uint64_t refused_texts;    /* ACRE_EBUSY: too much was waiting */
-    uint64_t steps, rows;      /* decoder steps, and the hypotheses that they took a token on */
+    uint64_t cached_sentences;     /* translated before; not counted as done */
+    uint64_t refused_texts;        /* ACRE_EBUSY: too much was waiting */
+    uint64_t steps, rows;          /* decoder steps, and the hypotheses that they took a token on */
+    uint64_t waits[16], waited_ms; /* sentences by how long they waited, and the sum */
+    uint64_t batches[16], batched; /* steps by the sentences in them, likewise */
 };
 void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics);
 

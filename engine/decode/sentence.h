@@ -40,6 +40,7 @@ struct sentence {
     struct queue *queue;            /* where it waits; NULL: nowhere */
     struct sentence_links links[2]; /* in the queue's heaps, by turn and by deadline */
     uint64_t turn, order;
+    uint64_t queued_ns;    /* when it began to wait */
     struct sentence *next; /* of those that leave together */
     bool cancelled;
     /* out */

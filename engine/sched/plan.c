@@ -151,7 +151,7 @@ static size_t n_known(const struct plan_text *text)
 
 /* All texts or none, so that requests which fit one after the other do not keep each other out. A
  * text larger than the limit is accepted when nothing waits; several can be sent one by one. */
-static int submit(struct plan *plan, const struct plan_event *event)
+static int submit(struct plan *plan, const struct plan_event *event, uint64_t now_ns)
 {
     size_t queued = plan_queued_tokens(plan), n_tokens = plan_tokens(event->texts, event->n);
     if (plan->is_closing)
@@ -166,6 +166,8 @@ static int submit(struct plan *plan, const struct plan_event *event)
     }
     for (size_t t = 0; t < event->n; t++) {
         event->model->counts.cached_sentences += n_known(&event->texts[t]);
+        for (size_t i = 0; i < event->texts[t].n; i++)
+            event->texts[t].sentences[i].queued_ns = now_ns;
         queue_put(&event->model->queue, event->texts[t].sentences, event->texts[t].n);
     }
     return 0;
@@ -208,6 +210,24 @@ static void take_out(struct plan_batch *batch, size_t index)
     batch->running[index] = batch->running[--batch->n_running];
 }
 
+enum { N_BUCKETS = sizeof(((struct acre_statistics *)0)->waits) / sizeof(uint64_t) };
+
+/* See acre.h. */
+static size_t bucket_of(uint64_t value)
+{
+    size_t i = 0;
+    while (i < N_BUCKETS - 1 && value > (uint64_t)1 << i)
+        i++;
+    return i;
+}
+
+static void count_wait(struct plan_model *model, const struct sentence *sentence, uint64_t now_ns)
+{
+    uint64_t waited_ms = (now_ns - sentence->queued_ns + 999999) / 1000000;
+    model->counts.waits[bucket_of(waited_ms)]++;
+    model->counts.waited_ms += waited_ms;
+}
+
 /* What the last step has finished. */
 static void end_finished(struct plan *plan, const struct plan_event *event)
 {
@@ -215,6 +235,9 @@ static void end_finished(struct plan *plan, const struct plan_event *event)
     if (model) {
         model->counts.steps += event->n_steps;
         model->counts.rows += event->n_rows;
+        size_t n_sentences = model->batches[event->worker].n_running;
+        model->counts.batches[bucket_of(n_sentences)] += event->n_steps;
+        model->counts.batched += n_sentences * event->n_steps;
     }
     for (size_t i = 0; i < event->n; i++) {
         struct plan_batch *batch = &model->batches[event->worker];
@@ -318,6 +341,8 @@ static void give_work(struct plan *plan, size_t index, uint64_t now_ns,
     actions->leaving = drop_ended(plan, model, batch, now_ns);
     actions->newcomers = batch->running + batch->n_running;
     actions->n_newcomers = admit(plan, model, batch);
+    for (size_t i = 0; i < actions->n_newcomers; i++)
+        count_wait(model, actions->newcomers[i], now_ns);
 }
 
 static void ready(struct plan *plan, const struct plan_event *event, uint64_t now_ns,
@@ -368,7 +393,7 @@ struct plan_actions plan_step(struct plan *plan, const struct plan_event *event,
     end_expired(plan, now_ns);
     switch (event->kind) {
     case PLAN_SUBMIT:
-        actions.status = submit(plan, event);
+        actions.status = submit(plan, event, now_ns);
         break;
     case PLAN_CANCEL:
         cancel(plan, event);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "api/reply.h"
 #include "api/routes.h"
@@ -118,22 +119,134 @@ static void print_models(FILE *out, const struct models *models)
     }
 }
 
+/* Bucket i of the engine's histograms ends at 2^i of its unit. */
+static void print_histogram(FILE *out, const char *name, const char *model, const uint64_t *buckets,
+                            size_t n_buckets, double unit, uint64_t sum)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < n_buckets - 1; i++) {
+        n += buckets[i];
+        fprintf(out, "%s_bucket{model=\"%s\",le=\"%g\"} %llu\n", name, model,
+                unit * (double)(UINT64_C(1) << i), (unsigned long long)n);
+    }
+    n += buckets[n_buckets - 1];
+    fprintf(out, "%s_bucket{model=\"%s\",le=\"+Inf\"} %llu\n", name, model, (unsigned long long)n);
+    fprintf(out, "%s_sum{model=\"%s\"} %.9g\n", name, model, unit * (double)sum);
+    fprintf(out, "%s_count{model=\"%s\"} %llu\n", name, model, (unsigned long long)n);
+}
+
+static void print_waits(FILE *out, const struct models *models)
+{
+    static const char name[] = "acre_queue_wait_seconds";
+    struct acre_statistics s;
+
+    head(out, name, "histogram", "How long sentences waited for a worker.");
+    for (size_t i = 0; i < models->n_items; i++) {
+        acre_model_statistics(models->items[i], &s);
+        print_histogram(out, name, acre_model_info(models->items[i])->name, s.waits,
+                        sizeof(s.waits) / sizeof(s.waits[0]), 1e-3, s.waited_ms);
+    }
+}
+
+static void print_batches(FILE *out, const struct models *models)
+{
+    static const char name[] = "acre_batch_sentences";
+    struct acre_statistics s;
+
+    head(out, name, "histogram", "Sentences in the steps of the decoder.");
+    for (size_t i = 0; i < models->n_items; i++) {
+        acre_model_statistics(models->items[i], &s);
+        print_histogram(out, name, acre_model_info(models->items[i])->name, s.batches,
+                        sizeof(s.batches) / sizeof(s.batches[0]), 1, s.batched);
+    }
+}
+
+static void print_memory(FILE *out, const struct models *models)
+{
+    static const char name[] = "acre_model_memory_bytes";
+
+    head(out, name, "gauge", "What a model has reserved: its weights, and at most to work in.");
+    for (size_t i = 0; i < models->n_items; i++) {
+        const struct acre_model_info *info = acre_model_info(models->items[i]);
+
+        fprintf(out, "%s{model=\"%s\",kind=\"weights\"} %llu\n", name, info->name,
+                (unsigned long long)info->packed_bytes);
+        fprintf(out, "%s{model=\"%s\",kind=\"working\"} %llu\n", name, info->name,
+                (unsigned long long)info->working_bytes);
+    }
+}
+
+/* ---- Of the server --------------------------------------------------------------------------- */
+
+static void print_counter(FILE *out, const char *name, const char *help, uint64_t value)
+{
+    head(out, name, "counter", help);
+    fprintf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void print_connections(FILE *out, const struct http *http)
+{
+    static const char name[] = "acre_http_connections_by_state";
+    size_t n[HTTP_STATES];
+
+    http_count_states(http, n);
+    print_gauge(out, "acre_http_connections", "Open connections.", (double)http_connections(http));
+    head(out, name, "gauge", "Open connections by what they do.");
+    for (size_t i = 0; i < HTTP_STATES; i++)
+        fprintf(out, "%s{state=\"%s\"} %zu\n", name, http_state_names[i], n[i]);
+    print_counter(out, "acre_http_connections_evicted_total",
+                  "Connections closed for want of places or memory.", http_evicted(http));
+    print_gauge(out, "acre_http_requests_active", "Requests that are not replied to yet.",
+                (double)http_active(http));
+    print_gauge(out, "acre_http_body_bytes", "Bodies of those, in memory.",
+                (double)http_bodies_bytes(http));
+    print_gauge(out, "acre_loop_lag_seconds", "How late the event loop comes to its timers.",
+                1e-3 * (double)http_lag_ms(http));
+}
+
+static void print_reloads(FILE *out, const struct server *server)
+{
+    static const char name[] = "acre_reloads_total";
+
+    head(out, name, "counter", "Reloads of configuration and models, by what came of them.");
+    fprintf(out, "%s{outcome=\"done\"} %llu\n%s{outcome=\"refused\"} %llu\n", name,
+            (unsigned long long)server->n_reloads, name,
+            (unsigned long long)server->n_failed_reloads);
+}
+
+/* As Prometheus's own clients name them. */
+static void print_process(FILE *out)
+{
+    struct rusage used;
+    size_t resident_bytes = 0;
+
+    getrusage(RUSAGE_SELF, &used);
+    head(out, "process_cpu_seconds_total", "counter", "User and system time.");
+    fprintf(out, "process_cpu_seconds_total %.6f\n",
+            (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec));
+    if (uv_resident_set_memory(&resident_bytes) == 0)
+        print_gauge(out, "process_resident_memory_bytes", "Memory in use.", (double)resident_bytes);
+}
+
 static void print_all(FILE *out, const struct server *server)
 {
+    head(out, "acre_build_info", "gauge", "The version that runs.");
+    fprintf(out, "acre_build_info{version=\"%s\",device=\"%s\"} 1\n", ACRE_VERSION,
+            acre_engine_backend(server->engine));
     print_replies(out, server);
     print_times(out, server);
-    print_gauge(out, "acre_http_connections", "Open connections.",
-                (double)http_connections(server->http));
-    print_gauge(out, "acre_http_requests_active", "Requests that are not replied to yet.",
-                (double)http_active(server->http));
-    print_gauge(out, "acre_http_body_bytes", "Bodies of those, in memory.",
-                (double)http_bodies_bytes(server->http));
-    print_gauge(out, "acre_loop_lag_seconds", "How late the event loop comes to its timers.",
-                1e-3 * (double)http_lag_ms(server->http));
+    print_connections(out, server->http);
+    print_reloads(out, server);
+    print_process(out);
     print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",
                 (double)acre_engine_queued_tokens(server->engine));
     print_gauge(out, "acre_models", "Models that are loaded.", (double)server->models.n_items);
     print_models(out, &server->models);
+    print_waits(out, &server->models);
+    print_batches(out, &server->models);
+    print_memory(out, &server->models);
 }
 
 void api_metrics(struct server *server, struct http_request *request, const char *rest)

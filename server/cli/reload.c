@@ -104,9 +104,9 @@ static int put_in_place(struct reload *reload)
     if (reload->rc != 0 || make_room(reload) != 0)
         return reload->err.code;
     settings_keep_fixed(&reload->fresh, reload->settings);
-    *reload->settings = reload->fresh;
+    settings_renew(reload->settings, &reload->fresh);
     if (reload->apply(reload->user, reload->tls, &reload->err) != 0) {
-        *reload->settings = before;
+        settings_renew(reload->settings, &before);
         return reload->err.code;
     }
     reload->tls = NULL;
@@ -134,6 +134,8 @@ static void on_loaded(uv_work_t *work, int status)
 
     (void)status;
     reload->is_running = false;
+    reload->server->n_reloads += is_good;
+    reload->server->n_failed_reloads += !is_good;
     if (is_good) {
         const size_t n_kept = count_kept(reload);
 

@@ -93,8 +93,9 @@ struct http {
     unsigned n_trims;                       /* how often memory is still to be given back */
     size_t n_evicted;                       /* since the last line in the log about them */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
-    uint64_t told_ms;                       /* when the log last told of them */
-    uint64_t complained_ms;                 /* when the log last said that descriptors are short */
+    uint64_t n_evicted_ever;
+    uint64_t told_ms;       /* when the log last told of them */
+    uint64_t complained_ms; /* when the log last said that descriptors are short */
     bool is_accepting;
     bool is_retiring, is_draining;
     uint64_t handshakes_ms, handshakes_ns; /* a turn of the loop, and what they took in it */

@@ -119,6 +119,7 @@ static bool has_unread(const struct connection *c)
 static void evict(struct connection *c)
 {
     c->http->n_evicted++;
+    c->http->n_evicted_ever++;
     if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY)
         connection_refuse(c, 408, "request_too_slow",
                           "This server is full, and the request was not complete in time");
@@ -466,6 +467,23 @@ size_t http_active(const struct http *http)
 size_t http_connections(const struct http *http)
 {
     return http->n_connections;
+}
+
+const char *const http_state_names[HTTP_STATES] = {
+    [PHASE_IDLE] = "idle",         [PHASE_HEAD] = "head",       [PHASE_BODY] = "body",
+    [PHASE_REPLYING] = "awaiting", [PHASE_SENDING] = "sending", [PHASE_LINGERING] = "lingering",
+};
+
+void http_count_states(const struct http *http, size_t n[HTTP_STATES])
+{
+    memset(n, 0, HTTP_STATES * sizeof(n[0]));
+    for (const struct connection *c = http->connections; c; c = c->next)
+        n[c->phase]++;
+}
+
+uint64_t http_evicted(const struct http *http)
+{
+    return http->n_evicted_ever;
 }
 
 size_t http_bodies_bytes(const struct http *http)

@@ -74,6 +74,14 @@ size_t http_active(const struct http *http);
 size_t http_connections(const struct http *http);
 size_t http_bodies_bytes(const struct http *http);
 
+/* Open connections by what they do. */
+enum { HTTP_STATES = 6 };
+extern const char *const http_state_names[HTTP_STATES];
+void http_count_states(const struct http *http, size_t n[HTTP_STATES]);
+
+/* Connections closed for want of places or memory, since the start. */
+uint64_t http_evicted(const struct http *http);
+
 /* How much later than due the loop comes round to its timers, now: 0 in a healthy one. */
 uint64_t http_lag_ms(const struct http *http);
 

@@ -24,6 +24,7 @@ struct server {
     struct stats_route *routes; /* as in the table of routes; the last counts what has no route */
     size_t n_routes;
     uint64_t n_characters; /* of texts that were translated for clients of DeepL's API */
+    uint64_t n_reloads, n_failed_reloads; /* since the start */
 };
 
 #endif

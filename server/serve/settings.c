@@ -114,8 +114,8 @@ const struct option settings_table[] = {
          "what lines of the log, on standard error, and of the access log look like"),
     TEXT(access_log, "", NULL, NULL,
          "file for one line of each reply; - is standard output, empty is none"),
-    TEXT(suggestions, "", NULL, NULL,
-         "file to which POST /suggest appends what users suggest; empty = 403"),
+    FIXED_TEXT(suggestions, "", NULL, NULL,
+               "file to which POST /suggest appends what users suggest; empty = 403"),
     TEXT(cors_origin, "*", is_header_text, "printable ASCII text",
          "Access-Control-Allow-Origin of every reply; empty = no CORS headers"),
     {.key = NULL},
@@ -170,6 +170,13 @@ void settings_keep_fixed(struct settings *fresh, const struct settings *running)
         log_warning("reload: %s: a change takes a restart", o->key);
         options_copy(o, fresh, running);
     }
+}
+
+void settings_renew(struct settings *settings, const struct settings *fresh)
+{
+    for (const struct option *o = settings_table; o->key; o++)
+        if (!options_same(o, settings, fresh))
+            options_copy(o, settings, fresh);
 }
 
 void settings_print_help(void)

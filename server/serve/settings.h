@@ -51,6 +51,9 @@ int settings_check(const struct settings *settings, struct acre_err *err);
 /* What a running server cannot change stays as it is, with a line in the log. */
 void settings_keep_fixed(struct settings *fresh, const struct settings *running);
 
+/* Takes over what differs, and does not touch what threads of the pool may be reading. */
+void settings_renew(struct settings *settings, const struct settings *fresh);
+
 /* Prints every key with its type, range, default and meaning on stdout. */
 void settings_print_help(void);
 

@@ -1,5 +1,9 @@
 """GET /metrics: what was asked is what is counted."""
 
+import signal
+import subprocess
+
+from acre_server import eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -87,3 +91,67 @@ def test_what_models_did_is_counted(serve):
     assert 0 < grew("acre_decoder_steps_total") <= grew("acre_decoder_rows_total")
     assert got[("acre_queued_sentences", (("model", "en-de-token"),))] == 0
     assert got[("acre_running_sentences", (("model", "en-de-token"),))] == 0
+
+
+def test_promtool_finds_nothing_to_say(serve):
+    server = serve()
+    assert server.translate().status_code == 200
+    done = subprocess.run(["promtool", "check", "metrics"], input=server.get("/metrics").text,
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def buckets(got, name, model="en-de-token"):
+    """[(bound, count)] of a model's histogram, and its sum."""
+    found = sorted((float(dict(key)["le"]), value) for (n, key), value in got.items()
+                   if n == name + "_bucket" and dict(key)["model"] == model)
+    return found, got[(name + "_sum", (("model", model),))]
+
+
+def test_waits_and_batches_are_histograms(serve):
+    server = serve(threads=1, batch_size=4)
+    texts = [f"Sentence number {i}." for i in range(40)]
+    assert server.translate(texts).status_code == 200
+    got = samples(server)
+    waits, waited = buckets(got, "acre_queue_wait_seconds")
+    counts = [n for _, n in waits]
+    assert counts == sorted(counts) and counts[-1] == 40
+    assert waits[0][0] == 0.001 and 0 < waited < 60
+    sizes, sentence_steps = buckets(got, "acre_batch_sentences")
+    steps = got[("acre_decoder_steps_total", (("model", "en-de-token"),))]
+    assert dict(sizes)[4] == sizes[-1][1] == steps  # never more than four
+    assert dict(sizes)[2] < steps  # and mostly as many
+    assert 2 * steps < sentence_steps <= 4 * steps
+    assert buckets(got, "acre_batch_sentences", "en-fr-char")[0][-1][1] == 0
+
+
+def test_connections_are_told_by_state(serve):
+    server = serve()
+    with server.connect() as idle, server.connect() as head, server.connect() as body:
+        head.sendall(b"GET /")
+        body.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345")
+        assert eventually(lambda: samples(server)[state("body")] == 1)
+        got = samples(server)
+        assert [got[state(name)] for name in ("idle", "head", "body")] == [1, 1, 1]
+        assert got[state("awaiting")] == 1  # this one
+        assert idle
+    assert samples(server)[("acre_http_connections_evicted_total", ())] == 0
+
+
+def state(name):
+    return ("acre_http_connections_by_state", (("state", name),))
+
+
+def test_memory_reloads_and_the_process_are_told(serve):
+    server = serve()
+    models = server.get("/models").json()["models"]
+    got = samples(server)
+    for model in models:
+        for kind, key in (("weights", "packed_bytes"), ("working", "working_bytes")):
+            labels_ = (("kind", kind), ("model", model["name"]))
+            assert got[("acre_model_memory_bytes", labels_)] == model[key] > 0
+    assert got[("process_resident_memory_bytes", ())] > 1 << 20
+    assert got[("process_cpu_seconds_total", ())] > 0
+    server.signal(signal.SIGHUP)
+    done = ("acre_reloads_total", (("outcome", "done"),))
+    assert got[done] == 0 and eventually(lambda: samples(server)[done] == 1, 30)
