@@ -1,4 +1,4 @@
-/* Happy path: cut_units() -> bind_units() -> place_each(), which takes the marks in the order of
+/* Happy path: cut() -> bind_units() -> place_each(), which takes the marks in the order of
  * the source: an element is given its window before what is in it, so that children know where
  * they may be -> the nodes are sorted.
  *
@@ -22,29 +22,44 @@ static bool is_word(UChar32 c)
     return u_isalnum(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK) || c == '_';
 }
 
+/* Whether an apostrophe belongs to the word before it: "aujourd'hui" is one, "l'homme" two. */
+static bool joins(UChar32 c, size_t n_before)
+{
+    return (c == '\'' || c == 0x2019) && n_before > 2;
+}
+
+/* Behind the word whose first character is `c` and ends at `at`. */
+static size_t end_of_word(const char *text, size_t at, size_t end)
+{
+    for (size_t n = 1; at < end; n++) {
+        size_t next = at, beyond;
+        UChar32 c = (UChar32)unicode_next(text, end, &next);
+
+        beyond = next;
+        if (joins(c, n) && beyond < end && is_word((UChar32)unicode_next(text, end, &beyond)))
+            next = beyond;
+        else if (!is_word(c))
+            break;
+        at = next;
+    }
+    return at;
+}
+
 /* The next unit from *at on. */
 static bool next_unit(const char *text, size_t *at, size_t end, struct place_unit *unit)
 {
-    size_t i = *at, after;
+    size_t after = *at;
     UChar32 c = 0;
 
     *unit = (struct place_unit){.bound = SIZE_MAX};
-    for (after = i; i < end; i = after) {
+    for (unit->begin = *at; unit->begin < end; unit->begin = after) {
         c = (UChar32)unicode_next(text, end, &after);
         if (!u_isUWhiteSpace(c))
             break;
     }
-    if (i >= end)
+    if (unit->begin >= end)
         return false;
-    unit->begin = i;
-    while (is_word(c) && after < end) {
-        size_t next = after;
-
-        c = (UChar32)unicode_next(text, end, &next);
-        if (is_word(c))
-            after = next;
-    }
-    unit->end = *at = after;
+    unit->end = *at = is_word(c) ? end_of_word(text, after, end) : after;
     return true;
 }
 
@@ -66,25 +81,24 @@ static void give_tokens(struct place *p)
     }
 }
 
-static bool cut_units(struct place *p)
+/* *units is owned by the caller. */
+static bool cut(const char *text, struct acre_range range, struct place_unit **units, size_t *n)
 {
-    const size_t end = p->target.first + p->target.n_bytes;
     struct place_unit unit;
-    size_t capacity = 0;
+    size_t capacity = 0, at = range.first;
 
-    for (size_t at = p->target.first; next_unit(p->text, &at, end, &unit);) {
-        if (p->n_units == capacity) {
+    while (next_unit(text, &at, range.first + range.n_bytes, &unit)) {
+        if (*n == capacity) {
             struct place_unit *more;
 
             capacity = capacity ? capacity * 2 : 64;
-            more = realloc(p->units, capacity * sizeof(*more));
+            more = realloc(*units, capacity * sizeof(*more));
             if (!more)
                 return false;
-            p->units = more;
+            *units = more;
         }
-        p->units[p->n_units++] = unit;
+        (*units)[(*n)++] = unit;
     }
-    give_tokens(p);
     return true;
 }
 
@@ -105,36 +119,6 @@ static bool can_bind(const char *text, const struct place_unit *unit)
     return unit->end - unit->begin > 2 || !u_isalpha((UChar32)unicode_next(text, unit->end, &at));
 }
 
-/* A unit that both sides have equally often comes from its like, in their order. */
-static void bind_unit(struct place *p, size_t u)
-{
-    const char *source = p->prose->text;
-    const size_t end = p->source.first + p->source.n_bytes;
-    struct place_unit *unit = &p->units[u], word;
-    size_t before = 0, n_target = 0, n_source = 0, bound = SIZE_MAX;
-
-    if (!can_bind(p->text, unit))
-        return;
-    for (size_t i = 0; i < p->n_units; i++)
-        if (is_same(p->text, unit, p->text, &p->units[i])) {
-            before += i < u;
-            n_target++;
-        }
-    for (size_t at = p->source.first; next_unit(source, &at, end, &word);)
-        if (is_same(p->text, unit, source, &word) && n_source++ == before)
-            bound = word.begin;
-    if (n_source == n_target)
-        unit->bound = bound;
-}
-
-static void bind_units(struct place *p)
-{
-    if (p->source.n_bytes > MAX_BOUND_BYTES || p->target.n_bytes > MAX_BOUND_BYTES)
-        return;
-    for (size_t u = 0; u < p->n_units; u++)
-        bind_unit(p, u);
-}
-
 static size_t token_source(const struct place *p, size_t t)
 {
     const struct acre_range *from = &p->alignments[t].source;
@@ -153,15 +137,115 @@ static size_t unit_source(const struct place *p, const struct place_unit *unit)
     return SIZE_MAX;
 }
 
-/* From -1 to 1 how much of a unit comes from [begin, end) of the source, twice that if it is sure.
- */
+/* The words of the source, while units are bound to them. */
+struct words {
+    struct place_unit *items; /* owned; `tokens` counts the units of the target from there */
+    size_t n;
+};
+
+/* A unit that both sides have equally often comes from its like, in their order. */
+static void bind_alike(struct place *p, const struct words *words, size_t u)
+{
+    struct place_unit *unit = &p->units[u];
+    size_t before = 0, n_target = 0, n_source = 0, bound = SIZE_MAX;
+
+    if (!can_bind(p->text, unit))
+        return;
+    for (size_t i = 0; i < p->n_units; i++)
+        if (is_same(p->text, unit, p->text, &p->units[i])) {
+            before += i < u;
+            n_target++;
+        }
+    for (size_t i = 0; i < words->n; i++)
+        if (is_same(p->text, unit, p->prose->text, &words->items[i]) && n_source++ == before)
+            bound = words->items[i].begin;
+    if (n_source == n_target)
+        unit->bound = bound;
+}
+
+/* The word that a unit comes from; words->n: none. */
+static size_t word_of(const struct place *p, const struct words *words,
+                      const struct place_unit *unit)
+{
+    const size_t from = unit_source(p, unit);
+    size_t low = 0, high = words->n;
+
+    if (from == SIZE_MAX)
+        return words->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (words->items[middle].end <= from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Or any other word, but no punctuation. */
+static bool is_article(const struct place *p, const struct place_unit *word)
+{
+    size_t at = word->begin;
+
+    return is_word((UChar32)unicode_next(p->prose->text, word->end, &at));
+}
+
+/* Attention looks past articles: of two units from "dog" in "the dog", where nothing comes from
+ * "the", the first does; and of what "train station" is, where nothing comes from "the train". */
+static void bind_articles(struct place *p, struct words *words)
+{
+    for (size_t u = 0; u < p->n_units; u++) {
+        const size_t word = word_of(p, words, &p->units[u]);
+
+        if (word < words->n)
+            words->items[word].tokens++;
+    }
+    for (size_t u = 0; u + 1 < p->n_units; u++) {
+        const size_t word = word_of(p, words, &p->units[u]);
+        struct place_unit *first;
+
+        if (word >= words->n || p->units[u].bound != SIZE_MAX ||
+            word_of(p, words, &p->units[u + 1]) != word)
+            continue;
+        first = &words->items[word];
+        while (first > words->items && first[-1].tokens == 0 && is_article(p, &first[-1]))
+            first--;
+        if (first == &words->items[word])
+            continue;
+        p->units[u].bound = first->begin;
+        first->tokens++;
+        words->items[word].tokens--;
+    }
+}
+
+static bool bind_units(struct place *p)
+{
+    struct words words = {NULL, 0};
+    bool is_done;
+
+    if (p->source.n_bytes > MAX_BOUND_BYTES || p->target.n_bytes > MAX_BOUND_BYTES)
+        return true;
+    is_done = cut(p->prose->text, p->source, &words.items, &words.n);
+    for (size_t u = 0; u < p->n_units && is_done; u++)
+        bind_alike(p, &words, u);
+    if (is_done)
+        bind_articles(p, &words);
+    free(words.items);
+    return is_done;
+}
+
+/* How much of a unit comes from [begin, end) of the source: of all -1 to 1, twice that if it is
+ * sure, and less of short words, which go with others. */
 static double score(const struct place *p, const struct place_unit *unit, size_t begin, size_t end)
 {
+    const size_t bytes = unit->end - unit->begin;
+    const double weight = (1.0 + (double)(bytes < 5 ? bytes : 5)) / 6;
     double sum = 0;
     size_t n = 0;
 
     if (unit->bound != SIZE_MAX)
-        return unit->bound >= begin && unit->bound < end ? 2 : -2;
+        return (unit->bound >= begin && unit->bound < end ? 2 : -2) * weight;
     for (size_t t = unit->first_token; t < unit->first_token + unit->tokens; t++) {
         const size_t from = token_source(p, t);
 
@@ -170,7 +254,7 @@ static double score(const struct place *p, const struct place_unit *unit, size_t
         sum += from >= begin && from < end ? 1 : -1;
         n++;
     }
-    return n > 0 ? sum / (double)n : -0.1;
+    return n > 0 ? weight * sum / (double)n : -0.1;
 }
 
 /* ---- Windows --------------------------------------------------------------------------------- */
@@ -560,9 +644,11 @@ bool place_marks(struct place *p)
 
     p->nodes = malloc(n * sizeof(p->nodes[0]));
     p->order = malloc(n * sizeof(p->order[0]));
-    if (!p->nodes || !p->order || !cut_units(p))
+    if (!p->nodes || !p->order || !cut(p->text, p->target, &p->units, &p->n_units))
         return false;
-    bind_units(p);
+    give_tokens(p);
+    if (!bind_units(p))
+        return false;
     place_each(p);
     for (size_t i = 1; i < p->n_nodes; i++)
         p->order[i - 1] = (uint32_t)i;

@@ -100,9 +100,15 @@ void prose_masks_init(struct prose_masks *masks, const char *document, size_t by
 
 void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw)
 {
+    struct prose_mark *last = prose->n_marks > 0 ? &prose->marks[prose->n_marks - 1] : NULL;
     char mask[16];
     size_t mark;
 
+    if (last && last->kind == PROSE_MASK && last->raw + last->n_raw == raw &&
+        last->at + last->n == prose->text_bytes) { /* those side by side are one */
+        last->n_raw += (uint32_t)n_raw;
+        return;
+    }
     if (!masks->prefix[0]) {
         prose_add_mark(prose, PROSE_POINT, raw, n_raw);
         return;
