@@ -61,7 +61,7 @@ class Nginx:
         del maxconn  # nginx has no queue to fill
         self.port, status_port = free_port(), free_port()
         self.log = folder / "nginx.log"
-        servers = "".join(f"server 127.0.0.1:{replica.port} max_fails=0;\n"
+        servers = "".join(f"server 127.0.0.1:{replica.port} max_fails=0 max_conns=256;\n"
                           for replica in fleet)
         text = (ROOT / "conf/nginx.conf").read_text()
         for old, new in {
@@ -69,8 +69,8 @@ class Nginx:
             "access_log /dev/stdout acre;": f"access_log {self.log} acre;" + "".join(
                 f"{kind}_temp_path {folder}/{kind};"
                 for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")),
-            "server 127.0.0.1:5001 max_fails=0;": servers,
-            "server 127.0.0.1:5002 max_fails=0;": "",
+            "server 127.0.0.1:5001 max_fails=0 max_conns=256;": servers,
+            "server 127.0.0.1:5002 max_fails=0 max_conns=256;": "",
             "listen 8080 ": f"listen 127.0.0.1:{self.port} ",
             "listen 127.0.0.1:8405;": f"listen 127.0.0.1:{status_port};",
         }.items():

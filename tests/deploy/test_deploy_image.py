@@ -5,11 +5,10 @@ import shutil
 import stat
 import subprocess
 import time
-import urllib.request
 
 import pytest
 from fleet import ACRE, BUILD, ROOT, free_port, wait_until
-from image_root import Container, assemble, can_run, compressed_bytes, files
+from image_root import Container, ask, assemble, can_run, compressed_bytes, files
 
 MIB = 1 << 20
 
@@ -61,14 +60,6 @@ def test_its_settings_are_the_shipped_ones_but_for_four(root):
     assert ours.keys() == shipped.keys()
     assert {key: value for key, value in ours.items() if value != shipped[key]} == {
         "listen": "0.0.0.0:5000", "models": "/models", "log_format": "json", "drain_grace_s": 3}
-
-
-def ask(port):
-    body = json.dumps({"q": "Where is the train station?", "source": "en", "target": "de"}).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/translate", body,
-                                     {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as reply:
-        return json.load(reply)["translatedText"]
 
 
 @pytest.mark.skipif(not can_run(), reason="needs root and mount namespaces")

@@ -1,0 +1,257 @@
+"""What operators copy: the files for balancers, compose, Prometheus, Grafana, Kubernetes, images.
+
+Each is read by the program it is for, where Debian or PyPI has that program or its schema.
+"""
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.request
+
+import kubernetes_validate
+import pytest
+import scenarios
+import yaml
+from balancers import SYSTEM_PATH
+from compose_pydantic.models import ComposeSpecification
+from fleet import ROOT
+
+KUBERNETES = ROOT / "docker/kubernetes"
+DOCKERFILES = ("Dockerfile", "Dockerfile.cuda")
+SETTINGS = json.loads((ROOT / "conf/acre.json").read_text())
+
+
+def run(*command, **options):
+    if not shutil.which(command[0], path=SYSTEM_PATH):
+        pytest.skip(f"{command[0]} is not installed")
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60,
+                            cwd=ROOT, env=os.environ | {"PATH": SYSTEM_PATH}, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+# ---- Balancers --------------------------------------------------------------------------------
+
+
+def test_haproxy_takes_its_file():
+    output = run("haproxy", "-c", "-f", "conf/haproxy.cfg")
+    assert "Configuration file is valid" in output and "WARNING" not in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="nginx opens its files as root")
+def test_nginx_takes_its_file():
+    output = run("nginx", "-t", "-c", ROOT / "conf/nginx.conf")
+    assert "test is successful" in output and "[warn]" not in output
+
+
+def test_balancers_wait_longer_than_the_server():
+    longest_s = SETTINGS["request_timeout_ms"] / 1000
+    haproxy = (ROOT / "conf/haproxy.cfg").read_text()
+    nginx = (ROOT / "conf/nginx.conf").read_text()
+    assert int(re.search(r"timeout server (\d+)s", haproxy)[1]) > longest_s
+    assert int(re.search(r"proxy_read_timeout (\d+)s", nginx)[1]) > longest_s
+    idle_s = int(re.search(r"keepalive_timeout (\d+)s;\n    }", nginx)[1])
+    assert idle_s < SETTINGS["idle_timeout_s"]
+
+
+# ---- Prometheus and Grafana -------------------------------------------------------------------
+
+
+def test_prometheus_takes_its_files():
+    run("promtool", "check", "config", "docker/prometheus/prometheus.yml")
+    run("promtool", "check", "rules", "docker/prometheus/rules.yml")
+
+
+def test_alerts_speak_when_they_should():
+    assert "SUCCESS" in run("promtool", "test", "rules", "docker/prometheus/rules_test.yml")
+
+
+def dashboard():
+    path = ROOT / "docker/grafana/provisioning/dashboards/acre.json"
+    return json.loads(path.read_text())
+
+
+def expressions():
+    """Of the dashboard, as Prometheus will see them."""
+    for panel in dashboard()["panels"]:
+        for target in panel["targets"]:
+            yield target["expr"].replace("$__rate_interval", "5m").replace("$model", ".*")
+
+
+def test_every_panel_asks_what_prometheus_understands(tmp_path):
+    rules = [{"record": f"panel:{i}", "expr": expr} for i, expr in enumerate(expressions())]
+    path = tmp_path / "panels.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    run("promtool", "check", "rules", path)
+    places = [tuple(panel["gridPos"].values()) for panel in dashboard()["panels"]]
+    assert len(set(places)) == len(places) >= 10
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """What Prometheus gets from a replica and from HAProxy."""
+    if not shutil.which("haproxy", path=SYSTEM_PATH):
+        pytest.skip("haproxy is not installed")
+    stage = scenarios.Stage("haproxy", tmp_path_factory.mktemp("pages"), scenarios.SHORT,
+                            n_replicas=2)
+    try:
+        assert stage.capacity(0.3, clients=2) > 0
+        yield {name: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+               .read().decode() for name, port in (("acre", stage.fleet[0].port),
+                                                   ("haproxy", stage.balancer.stats_port))}
+    finally:
+        stage.close()
+
+
+def test_metrics_are_as_prometheus_likes_them(pages):
+    run("promtool", "check", "metrics", input=pages["acre"])
+
+
+def test_what_rules_and_panels_ask_for_is_there(pages):
+    rules = yaml.safe_load((ROOT / "docker/prometheus/rules.yml").read_text())
+    asked = [*expressions(), *(rule["expr"] for group in rules["groups"] for rule in group["rules"])]
+    names = set(re.findall(r"\b(?:acre|haproxy)_[a-z_0-9]+", " ".join(asked)))
+    missing = {name for name in names
+               if not re.search(rf"^{name}[{{ ]", pages[name.split("_")[0]], re.MULTILINE)}
+    assert len(names) >= 15 and not missing
+    assert re.search(r'^haproxy_server_status{proxy="acre",server="one",state="DOWN"} 0',
+                     pages["haproxy"], re.MULTILINE)
+
+
+# ---- Containers -------------------------------------------------------------------------------
+
+
+def compose():
+    return yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
+
+
+def seconds(text):
+    return float(re.fullmatch(r"(\d+)s", text)[1])
+
+
+def test_compose_is_as_its_schema_says():
+    known = {key: value for key, value in compose().items() if not key.startswith("x-")}
+    ComposeSpecification.model_validate(known)
+
+
+def test_replicas_have_no_privileges_and_time_to_drain():
+    services = compose()["services"]
+    for name in ("acre-1", "acre-2"):
+        replica = services[name]
+        assert replica["read_only"] and replica["cap_drop"] == ["ALL"]
+        assert replica["user"] == "65534:65534" and "ports" not in replica
+        assert seconds(replica["stop_grace_period"]) > 3 + SETTINGS["drain_timeout_s"]
+    mounted = [volume.split(":")[0] for service in services.values()
+               for volume in service.get("volumes", []) if volume.startswith(".")]
+    assert mounted and all((ROOT / "docker" / path).exists() for path in mounted)
+    targets = yaml.safe_load((ROOT / "docker/prometheus/prometheus.yml").read_text())
+    hosts = {target.split(":")[0] for job in targets["scrape_configs"]
+             for config in job["static_configs"] for target in config["targets"]}
+    assert hosts <= services.keys()
+
+
+def instructions(name):
+    text = (ROOT / "docker" / name).read_text()
+    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_dockerfiles_keep_the_rules(name):
+    lines = instructions(name)
+    known = {"FROM", "ARG", "WORKDIR", "COPY", "RUN", "LABEL", "USER", "EXPOSE", "STOPSIGNAL",
+             "HEALTHCHECK", "ENTRYPOINT", "CMD", "ENV"}
+    assert {word for word, _ in lines} <= known
+    stages = [rest.split(" AS ")[-1] for word, rest in lines if word == "FROM"]
+    for word, rest in lines:
+        if word == "FROM":
+            image = rest.split()[0]
+            assert image == "scratch" or image in stages or ":" in image, f"no version: {image}"
+            assert not image.endswith(":latest")
+        if word == "COPY":
+            source = re.search(r"--from=(\S+)", rest)
+            assert not source or source[1] in stages
+            for path in [part for part in rest.split()[:-1] if not source]:
+                assert (ROOT / path).exists(), path
+        if word == "RUN" and "apt-get install" in rest:
+            assert "apt-get update" in rest and "--no-install-recommends" in rest and " -y " in rest
+        if word in ("ENTRYPOINT", "CMD"):
+            assert isinstance(json.loads(rest), list), "the form with a shell"
+    kinds = [word for word, _ in lines]
+    for once in ("USER", "HEALTHCHECK", "ENTRYPOINT", "CMD", "STOPSIGNAL"):
+        assert kinds.count(once) == 1
+    assert dict(lines)["USER"] == "65534:65534"
+    assert '"/usr/bin/acre", "health"' in dict(lines)["HEALTHCHECK"]
+
+
+# ---- Kubernetes -------------------------------------------------------------------------------
+
+
+def merge(base, patch):
+    """A strategic merge, as far as our overlays need it: lists of named things merge by name."""
+    if isinstance(base, dict) and isinstance(patch, dict):
+        return base | {key: merge(base.get(key), value) for key, value in patch.items()}
+    if isinstance(base, list) and all(isinstance(x, dict) and "name" in x for x in base + patch):
+        patches = {item["name"]: item for item in patch}
+        return [merge(item, patches.get(item["name"], {})) for item in base]
+    return copy.deepcopy(patch)
+
+
+def documents(folder, names):
+    return [document for name in names
+            for document in yaml.safe_load_all((KUBERNETES / folder / name).read_text())]
+
+
+def overlay(name):
+    """The objects that `kubectl apply -k` would send; without kubectl, merged here."""
+    kubectl = next((path for path in map(shutil.which, ("kustomize", "kubectl")) if path), None)
+    if kubectl:
+        verb = "build" if kubectl.endswith("kustomize") else "kustomize"
+        return list(yaml.safe_load_all(run(kubectl, verb, KUBERNETES / name)))
+    base = yaml.safe_load((KUBERNETES / "base/kustomization.yaml").read_text())
+    objects = documents("base", base["resources"])
+    for patch in documents(name, ["resources.yaml"]):
+        objects = [merge(item, patch) if item["kind"] == patch["kind"] else item
+                   for item in objects]
+    return objects
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_kubernetes_takes_the_objects(name):
+    objects = overlay(name)
+    for item in objects:
+        kubernetes_validate.validate(item, "1.31", strict=True)
+    kinds = {item["kind"]: item for item in objects if item["metadata"]["name"] == "acre"}
+    assert kinds.keys() == {"Deployment", "Service", "HorizontalPodAutoscaler",
+                            "PodDisruptionBudget", "NetworkPolicy"}
+    pod = kinds["Deployment"]["spec"]["template"]
+    labels = pod["metadata"]["labels"]
+    for selector in (kinds["Deployment"]["spec"]["selector"]["matchLabels"],
+                     kinds["Service"]["spec"]["selector"],
+                     kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+                     kinds["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"]):
+        assert selector and selector.items() <= labels.items()
+    container = pod["spec"]["containers"][0]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["resources"]["requests"] and container["args"][0] == "serve"
+    pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert (pod["spec"]["terminationGracePeriodSeconds"]
+            > pause + 3 + SETTINGS["drain_timeout_s"])
+
+
+def test_the_merge_here_is_that_of_kustomize(monkeypatch):
+    if not (shutil.which("kubectl") or shutil.which("kustomize")):
+        pytest.skip("neither kubectl nor kustomize is installed")
+
+    def spec(objects):
+        deployment = next(item for item in objects if item["kind"] == "Deployment")["spec"]
+        deployment["template"]["spec"]["containers"][0].pop("image")
+        return deployment
+
+    real = {name: spec(overlay(name)) for name in ("cpu", "gpu")}
+    monkeypatch.setattr(shutil, "which", lambda *args, **options: None)
+    assert real == {name: spec(overlay(name)) for name in ("cpu", "gpu")}
