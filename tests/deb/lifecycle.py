@@ -10,6 +10,7 @@ Needs root. Mirrors are those of this machine's apt.
 """
 
 import argparse
+import atexit
 import json
 import os
 import re
@@ -115,7 +116,6 @@ class Server:
         def confine():
             os.dup2(listener.fileno(), 3)
             os.set_inheritable(3, True)
-            os.environ["LISTEN_PID"] = str(os.getpid())
             os.chroot(root)
             os.chdir("/")
             os.setgroups([])
@@ -126,6 +126,7 @@ class Server:
                       {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())})
 
         self.pid = os.fork()
+        atexit.register(self.kill)
         if self.pid == 0:
             try:
                 confine()
@@ -140,9 +141,14 @@ class Server:
                 return int(uid), int(gid)
         raise AssertionError("the package made no user acre")
 
+    def kill(self):
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+
     def stop(self):
         os.kill(self.pid, signal.SIGTERM)
         _, status = os.waitpid(self.pid, 0)
+        self.pid = None
         assert status == 0, f"the server ended with {status}"
 
 
@@ -156,7 +162,7 @@ class Load:
         self.wrong = []
         self.is_over = False
         self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.work, args=[i]) for i in range(n_clients)]
+        self.threads = [threading.Thread(target=self.work, args=[i], daemon=True) for i in range(n_clients)]
         for thread in self.threads:
             thread.start()
 
@@ -217,7 +223,9 @@ def upgrade_under_load(root, packages, expected):
 
 
 def packages_of(folder):
-    return sorted(folder.glob("acre*_*.deb"))
+    packages = sorted(folder.glob("acre*_*.deb"))
+    assert len(packages) == 2, f"{folder}: expected two packages, found {packages}"
+    return packages
 
 
 def expected_translations(acre):
