@@ -85,6 +85,8 @@ def check_wheel(root, wheel, expected):
 def fetch_dependencies(root, packages):
     """Downloads what the packages need and the root has not, by this machine's apt."""
     cache = root / "var/cache/apt/archives"
+    for deb in cache.glob("*.deb"):  # debootstrap's own
+        deb.unlink()
     options = [f"Dir::State::status={root}/var/lib/dpkg/status", f"Dir::Cache::archives={cache}",
                "APT::Sandbox::User=root"]
     run("apt-get", *[word for o in options for word in ("-o", o)], "-qq", "-y", "--download-only",
