@@ -77,6 +77,8 @@ struct acre_options {
     const char *device;       /* one of ACRE_DEVICES; default "auto" */
     const char *compute_type; /* one of ACRE_COMPUTE_TYPES; default "auto": what a model's
                                * config.json says it was evaluated in, else f32 */
+    const char *device_fallback; /* "cpu": what a lost device leaves goes on there, with the same
+                                  * models; default "none": it ends with ACRE_EDEVICE */
     int n_threads;            /* worker threads; default: the CPUs this process may use */
     int batch_size;           /* most sentences one worker decodes together; default 32 */
     int max_beam_size;        /* largest beam a request may ask for; default 8 */

@@ -16,6 +16,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "fallback.h"
 
 enum {
     DEFAULT_BATCH_SIZE = 32,
@@ -139,6 +140,23 @@ int engine_open_on(struct device *device, const struct acre_options *options,
     return 0;
 }
 
+/* A CPU is never lost. Closes the engine if there is no memory for the other one. */
+static int open_fallback(struct acre_engine *engine, struct acre_err *err)
+{
+    struct acre_options options = engine->options;
+    bool is_wanted = options.device_fallback && strcmp(options.device_fallback, "cpu") == 0;
+    if (!is_wanted || strncmp(engine->device->name, "cpu", 3) == 0)
+        return 0;
+    options.device = "cpu";
+    options.device_fallback = NULL;
+    options.cache_bytes = 0;
+    options.n_threads = 0;
+    int status = acre_engine_open(&options, &engine->fallback, err);
+    if (status != 0)
+        acre_engine_close(engine);
+    return status;
+}
+
 int acre_engine_open(const struct acre_options *options, struct acre_engine **engine,
                      struct acre_err *err)
 {
@@ -149,7 +167,8 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
         return err_set(err, status, "%s", why.text);
     if (why.text[0])
         say(options, "device: auto: no GPU: %s", why.text);
-    return engine_open_on(device, options, engine, err);
+    status = engine_open_on(device, options, engine, err);
+    return status != 0 ? status : open_fallback(*engine, err);
 }
 
 static void model_close(struct acre_model *model)
@@ -171,6 +190,7 @@ void acre_engine_close(struct acre_engine *engine)
         next = model->next;
         model_close(model);
     }
+    acre_engine_close(engine->fallback);
     device_close(engine->device);
     cache_close(engine->cache);
     pthread_mutex_destroy(&engine->lock);
@@ -179,7 +199,7 @@ void acre_engine_close(struct acre_engine *engine)
 
 const char *acre_engine_backend(const struct acre_engine *engine)
 {
-    return engine->device->name;
+    return fallback_works(engine) ? engine->fallback->device->name : engine->device->name;
 }
 
 int acre_engine_threads(const struct acre_engine *engine)
@@ -189,12 +209,13 @@ int acre_engine_threads(const struct acre_engine *engine)
 
 size_t acre_engine_queued_tokens(struct acre_engine *engine)
 {
-    return scheduler_queued_tokens(engine->scheduler);
+    size_t n = scheduler_queued_tokens(engine->scheduler);
+    return engine->fallback ? n + scheduler_queued_tokens(engine->fallback->scheduler) : n;
 }
 
 int acre_engine_health(struct acre_engine *engine, struct acre_err *err)
 {
-    return scheduler_health(engine->scheduler, err);
+    return engine->fallback ? 0 : scheduler_health(engine->scheduler, err);
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -334,6 +355,22 @@ static void say_loaded(const struct acre_engine *engine, const struct acre_model
         (double)info->packed_bytes / mib, (double)info->working_bytes / mib, ms);
 }
 
+/* With the same model for the engine that goes on where this one's device is lost. */
+static int load_both(struct acre_engine *engine, const char *path, struct acre_model *model,
+                     struct acre_err *err)
+{
+    int status = 0;
+    if (engine->fallback)
+        status = acre_model_open(engine->fallback, path, &model->fallback, err);
+    if (status == 0)
+        status = load(engine, path, model, err);
+    if (status == 0 && model->fallback) {
+        model->info.packed_bytes += model->fallback->info.packed_bytes;
+        model->info.working_bytes += model->fallback->info.working_bytes;
+    }
+    return status;
+}
+
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **out,
                     struct acre_err *err)
 {
@@ -351,13 +388,14 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
     char *path = realpath(directory, NULL);
     if (path)
         model->name = mem_copy_text(strrchr(path, '/') + 1, strlen(strrchr(path, '/') + 1));
-    int status = model->name ? load(engine, path, model, err)
+    int status = model->name ? load_both(engine, path, model, err)
                              : err_set(err, ACRE_ENOMEM, "no memory for the model");
     free(path);
     if (status != 0) {
         /* Errors of a file begin with its name in the directory. */
         bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION;
         err_prefix(err, is_of_file ? "%s/" : "%s: ", directory);
+        acre_model_close(model->fallback);
         model_close(model);
         return status;
     }
@@ -383,6 +421,7 @@ void acre_model_close(struct acre_model *model)
         link = &(*link)->next;
     *link = model->next;
     pthread_mutex_unlock(&engine->lock);
+    acre_model_close(model->fallback);
     model_close(model);
 }
 
@@ -391,7 +430,28 @@ const struct acre_model_info *acre_model_info(const struct acre_model *model)
     return &model->info;
 }
 
+/* A sentence that was decoded again counts as failed there, and once more as what became of it. */
+static void add_statistics(const struct acre_model *model, struct acre_statistics *sum)
+{
+    struct acre_statistics other;
+    acre_model_statistics(model, &other);
+    sum->queued_sentences += other.queued_sentences;
+    sum->queued_tokens += other.queued_tokens;
+    sum->running_sentences += other.running_sentences;
+    sum->done_sentences += other.done_sentences;
+    sum->done_source_tokens += other.done_source_tokens;
+    sum->done_target_tokens += other.done_target_tokens;
+    sum->cancelled_sentences += other.cancelled_sentences;
+    sum->expired_sentences += other.expired_sentences;
+    sum->failed_sentences += other.failed_sentences;
+    sum->refused_texts += other.refused_texts;
+    sum->steps += other.steps;
+    sum->rows += other.rows;
+}
+
 void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics)
 {
     *statistics = scheduler_statistics(model->engine->scheduler, model->served);
+    if (model->fallback)
+        add_statistics(model->fallback, statistics);
 }

@@ -7,6 +7,7 @@
 #define ENGINE_ENGINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "acre.h"
 #include "cache.h"
@@ -25,6 +26,8 @@ struct acre_engine {
     struct device *device;
     struct scheduler *scheduler;
     struct cache *cache; /* NULL: none */
+    struct acre_engine *fallback; /* owned, see fallback.h; NULL: there is none */
+    atomic_bool is_loss_told;
     pthread_mutex_t lock;
     struct acre_model *models;
     uint64_t n_models; /* ever opened */
@@ -41,6 +44,7 @@ struct acre_model {
     struct network *network;
     struct constraint *constraint;
     struct served_model *served;
+    struct acre_model *fallback; /* the same of engine->fallback, which owns it; or NULL */
     struct acre_model_info info;
 };
 

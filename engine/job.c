@@ -13,12 +13,12 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine.h"
+#include "fallback.h"
 #include "text/document.h"
 #include "waiter.h"
 
 struct acre_job {
     struct acre_model *model;
-    struct scheduler *scheduler;
     acre_done_fn *done; /* NULL: the waiter tells */
     acre_done_fn *next;
     void *user;
@@ -245,6 +245,8 @@ static void tell_ended(struct acre_job *job, const struct sentence *sentence)
 void job_sentence_finished(struct sentence *sentence)
 {
     struct acre_job *job = sentence->job;
+    if (fallback_takes(job->model, sentence))
+        return;
     struct cache *cache = job->model->engine->cache;
     if (cache && sentence->status == 0)
         cache_put(cache, job->model->serial, sentence);
@@ -407,7 +409,6 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
         return err_set(err, ACRE_ENOMEM, "no memory for a request");
     waiter_init(&job->waiter);
     job->model = request->model;
-    job->scheduler = engine->scheduler;
     job->done = request->done;
     job->next = request->next;
     job->user = request->user;
@@ -458,7 +459,6 @@ static size_t find_known(struct acre_job *job)
  * queued. */
 int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err)
 {
-    struct scheduler *scheduler = jobs[0]->scheduler;
     struct plan_text *texts = mem_alloc(n * sizeof(*texts));
     struct acre_job **ready = mem_alloc(n * sizeof(struct acre_job *));
     size_t n_texts = 0, n_ready = 0;
@@ -473,7 +473,7 @@ int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err
     if (!texts || !ready)
         status = err_set(err, ACRE_ENOMEM, "no memory for %zu texts", n);
     else if (n_texts > 0)
-        status = scheduler_submit(scheduler, jobs[0]->model->served, texts, n_texts, err);
+        status = fallback_submit(jobs[0]->model, texts, n_texts, err);
     for (size_t i = 0; status == 0 && i < n_ready; i++)
         finish(ready[i]);
     mem_free(texts);
@@ -503,7 +503,7 @@ int acre_submit(struct acre_engine *engine, const struct acre_request *request,
 void acre_job_cancel(struct acre_job *job)
 {
     if (atomic_load(&job->n_left) > 0)
-        scheduler_cancel(job->scheduler, job->sentences, job->document.n_sentences);
+        fallback_cancel(job->model, job->sentences, job->document.n_sentences);
 }
 
 const struct sentence *job_sentence(const struct acre_job *job, size_t number)
@@ -514,7 +514,7 @@ const struct sentence *job_sentence(const struct acre_job *job, size_t number)
 
 const struct acre_model *job_model(const struct acre_job *job)
 {
-    return job->model;
+    return fallback_works(job->model->engine) ? job->model->fallback : job->model;
 }
 
 const struct acre_result *acre_job_result(const struct acre_job *job)

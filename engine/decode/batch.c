@@ -59,11 +59,15 @@ int batch_open(const struct network *network, const struct search_model *model,
     if (!batch)
         return err_set(err, ACRE_ENOMEM, "no memory for a batch");
     batch->max_sentences = limits->max_sentences;
-    if (open_parts(batch, network, model, limits) != 0) {
+    int status = open_parts(batch, network, model, limits);
+    if (status != 0)
         batch_close(batch);
+    if (status == ACRE_EUNSUPPORTED)
+        return err_set(err, status, "%s: cannot run a model of %zu positions, or of its vocabulary",
+                       network->device->name, network->positions);
+    if (status != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for batches of %zu sentences and beam %zu",
                        limits->max_sentences, limits->max_beam_size);
-    }
     *out = batch;
     return 0;
 }

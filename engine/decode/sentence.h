@@ -43,6 +43,7 @@ struct sentence {
     uint64_t queued_ns;    /* when it began to wait */
     struct sentence *next; /* of those that leave together */
     bool cancelled;
+    bool is_retried; /* its device was lost, and this is another one */
     /* out */
     int status;                             /* 0 or ACRE_E... */
     struct sentence_hypothesis *hypotheses; /* owned, [n_hypotheses], best first */

@@ -178,8 +178,11 @@ static struct plan_model *model_of(struct queue *queue)
     return (struct plan_model *)((char *)queue - offsetof(struct plan_model, queue));
 }
 
+/* Those of a lost device have all ended, and may be somebody else's by now. */
 static void cancel(struct plan *plan, const struct plan_event *event)
 {
+    if (plan->lost != 0)
+        return;
     for (size_t i = 0; i < event->n; i++) {
         struct sentence *sentence = &event->sentences[i];
         sentence->cancelled = true;

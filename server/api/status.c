@@ -51,7 +51,7 @@ void api_status_ready(struct server *server, struct http_request *request, const
     }
     if (status == 0)
         error_reply(&error, 503, "draining", "draining: this server is shutting down");
-    else /* UNTESTED: a CPU is never lost; tests/unit/test_device.c has the engine's part */
+    else /* the device is lost: see tests/http/test_http_cuda.py */
         error_reply(&error, acre_status_http(status), acre_status_name(status), "%s", err.text);
     reply_error(request, &error);
 }

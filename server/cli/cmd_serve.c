@@ -169,6 +169,7 @@ static struct acre_options engine_options(const struct settings *s)
 {
     return (struct acre_options){
         .device = s->device,
+        .device_fallback = s->device_fallback,
         .compute_type = s->compute_type,
         .n_threads = (int)s->threads,
         .batch_size = (int)s->batch_size,

@@ -42,6 +42,11 @@ static bool is_fail_or_skip(const char *text)
     return strcmp(text, "fail") == 0 || strcmp(text, "skip") == 0;
 }
 
+static bool is_none_or_cpu(const char *text)
+{
+    return strcmp(text, "none") == 0 || strcmp(text, "cpu") == 0;
+}
+
 static bool is_text_or_json(const char *text)
 {
     return strcmp(text, "text") == 0 || strcmp(text, "json") == 0;
@@ -72,6 +77,8 @@ const struct option settings_table[] = {
          "what a model that cannot be loaded means: fail, the server does not start; skip, it "
          "serves the others and says so in its log"),
     FIXED_TEXT(device, "auto", acre_has_device, ACRE_DEVICES, "where to compute"),
+    FIXED_TEXT(device_fallback, "none", is_none_or_cpu, "none or cpu",
+               "what goes on when the device is lost"),
     FIXED_TEXT(compute_type, "auto", acre_has_compute_type, ACRE_COMPUTE_TYPES,
                "what is computed in; auto is what a model was evaluated in"),
     FIXED_INT(threads, 0, ACRE_MAX_THREADS, "0",

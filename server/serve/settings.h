@@ -14,6 +14,7 @@ struct settings {
     char models[OPTION_TEXT_BYTES];
     char bad_models[OPTION_TEXT_BYTES];
     char device[OPTION_TEXT_BYTES];
+    char device_fallback[OPTION_TEXT_BYTES];
     char compute_type[OPTION_TEXT_BYTES];
     int64_t threads;
     int64_t batch_size;

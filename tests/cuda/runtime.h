@@ -105,8 +105,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 namespace emulate
 {
-/* The machine that is emulated, and what goes wrong on it. Tests set it before they use the device.
- */
+/* The machine that is emulated, and what goes wrong on it. Tests set it before they use the device;
+ * those of a whole program name files, which mean the same as soon as they are there:
+ * EMULATED_FAULT, the next kernel faults; EMULATED_HANG, events never come. */
 struct machine {
     int n_devices = 1, driver = 13000, major = 9, minor = 0, n_multiprocessors = 132;
     size_t memory_bytes = (size_t)8 << 30, shared_bytes = 232448;

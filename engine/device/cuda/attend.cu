@@ -458,6 +458,11 @@ __global__ static void __launch_bounds__(STORE_THREADS, 1) store_memory(store_ta
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+size_t attend_bytes(int max_length, int area_width)
+{
+    return rows_shared<128, MEMORY_QUERIES>().place(nullptr, max_length, area_width);
+}
+
 template <class T, int D, int Q, bool ANY>
 static void launch_width(cudaStream_t stream, const attend_task &task, dim3 grid)
 {

@@ -70,6 +70,9 @@ void attend_memory_launch(cudaStream_t stream, enum number_type type, const atte
 void attend_sentences_launch(cudaStream_t stream, enum number_type type, const attend_task &task,
                              int max_rows, int max_tiles, size_t shared_bytes);
 
+/* What a block needs of shared memory, by rows. */
+size_t attend_bytes(int max_length, int area_width);
+
 bool attend_has_tiles(enum number_type type, const attend_task &task, size_t shared_bytes);
 
 /* Keys and values of whole sentences into the memories of their slots, [slot][L][2][C]. */

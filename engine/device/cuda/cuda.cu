@@ -17,7 +17,7 @@ static void cuda_close(struct device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
     cuda_use(cuda);
-    if (cuda->stream)
+    if (cuda->stream && !gpu_is_abandoned())
         cudaStreamDestroy(cuda->stream);
     gpu_release(&cuda->memory);
     pthread_mutex_destroy(&cuda->loading);
@@ -133,7 +133,7 @@ extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_er
     cuda->device.ops = operations();
     cuda->device.name = cuda->name;
     cuda->device.n_workers = 1;
-    cuda->device.runs_ahead = 0;
+    cuda->device.runs_ahead = 1;
     pthread_mutex_init(&cuda->loading, NULL);
     status = describe(cuda, err);
     cuda_use(cuda);

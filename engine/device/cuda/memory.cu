@@ -1,5 +1,7 @@
 #include "device/cuda/memory.h"
 
+#include <atomic>
+
 extern "C" {
 #include "base/mem.h"
 }
@@ -10,6 +12,18 @@ struct gpu_block {
     size_t bytes;
     bool is_pinned;
 };
+
+static std::atomic<bool> is_abandoned;
+
+void gpu_abandon()
+{
+    is_abandoned = true;
+}
+
+bool gpu_is_abandoned()
+{
+    return is_abandoned;
+}
 
 static cudaError_t take(size_t bytes, enum gpu_kind kind, void **at)
 {
@@ -51,9 +65,9 @@ void gpu_release(struct gpu_memory *memory)
 {
     for (struct gpu_block *block = memory->blocks, *next; block; block = next) {
         next = block->next;
-        if (block->is_pinned)
+        if (block->is_pinned && !is_abandoned)
             cudaFreeHost(block->at);
-        else
+        else if (!is_abandoned)
             cudaFree(block->at);
         mem_note(-(ptrdiff_t)block->bytes);
         mem_free(block);

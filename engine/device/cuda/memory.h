@@ -23,6 +23,11 @@ struct gpu_memory {
 void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind);
 void gpu_release(struct gpu_memory *memory);
 
+/* The GPU is hung: whatever waits for it would wait for ever. From now on nothing is given back, in
+ * the whole process. */
+void gpu_abandon();
+bool gpu_is_abandoned();
+
 template <class T>
 void gpu_take(struct gpu_memory *memory, T **out, size_t n, enum gpu_kind kind = GPU_RAW)
 {

@@ -75,6 +75,8 @@ static void take_output(struct rows *rows, const struct constraint *constraint)
 int cuda_rows_open(struct device *device, size_t max_rows, const struct store_shape *shape,
                    struct rows **out)
 {
+    if (shape->search.constraint->words * 32 > SEARCH_MAX_SLICES * SEARCH_SLICE)
+        return ACRE_EUNSUPPORTED;
     struct rows *rows = cuda_new<struct rows>();
     if (!rows)
         return ACRE_ENOMEM;

@@ -467,9 +467,11 @@ static void read_step(struct store *store, int64_t step, struct progress *progre
 
 static int tell_loss(const struct store *store, cudaError_t error, struct acre_err *err)
 {
-    if (error == cudaErrorNotReady)
+    if (error == cudaErrorNotReady) {
+        gpu_abandon();
         return err_set(err, ACRE_EDEVICE, "%s: a step has taken more than %d s",
                        store->device->name, LOST_S);
+    }
     return err_set(err, ACRE_EDEVICE, "%s: %s: %s", store->device->name, cudaGetErrorName(error),
                    cudaGetErrorString(error));
 }

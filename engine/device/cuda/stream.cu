@@ -1,5 +1,7 @@
 #include "device/cuda/stream.h"
 
+#include "device/cuda/attend.h"
+#include "device/cuda/attend_areas.h"
 #include "device/cuda/linear.h"
 
 static void take(struct stream *stream, const struct stream_limits *limits)
@@ -20,9 +22,22 @@ static void take(struct stream *stream, const struct stream_limits *limits)
     items_take_all(memory, rows, limits->max_width, planes, &stream->areas);
 }
 
+/* Whether the scores of a query fit into the shared memory of a block. */
+static bool fits(const struct cuda_device *device, const struct stream_limits *limits)
+{
+    struct area_shape shape = {(int)limits->max_planes, 1, 1, 1, 1};
+    int length = (int)limits->max_memory;
+    size_t bytes = attend_bytes(length, MAX_AREA_WIDTH), areas = 0;
+    if (limits->has_areas)
+        areas = attend_areas_bytes(&shape, length);
+    return (bytes > areas ? bytes : areas) <= device->shared_bytes;
+}
+
 int cuda_stream_open(struct device *device, const struct stream_limits *limits, struct stream **out)
 {
     static const int32_t one = 1;
+    if (!fits(cuda_device_of(device), limits))
+        return ACRE_EUNSUPPORTED;
     struct stream *stream = cuda_new<struct stream>();
     if (!stream)
         return ACRE_ENOMEM;
@@ -45,7 +60,7 @@ void cuda_stream_close(struct stream *stream)
     if (!stream)
         return;
     cuda_use(stream->device);
-    if (stream->cuda)
+    if (stream->cuda && !gpu_is_abandoned())
         cudaStreamDestroy(stream->cuda);
     gpu_release(&stream->memory);
     mem_free(stream);

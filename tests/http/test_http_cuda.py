@@ -1,0 +1,108 @@
+"""A server on the emulated CUDA backend: batches of several clients, and what becomes of them when
+the device is lost in between."""
+
+import os
+import threading
+from pathlib import Path
+
+import acre_server
+import pytest
+from acre_server import Server, eventually
+
+EMULATED = Path(acre_server.ACRE).parent / "emulated/acre"
+TEXTS = ["Hello.", "The cat is old.", "We go home.", "Where is the house?", "I see you."]
+LONG = " ".join(TEXTS * 8)
+
+pytestmark = pytest.mark.skipif(not EMULATED.exists(), reason="there is no emulated program")
+
+
+@pytest.fixture
+def emulated(models, monkeypatch, tmp_path):
+    """Makes servers on the emulated device; files in tmp_path say what happens to it."""
+    monkeypatch.setattr(acre_server, "ACRE", str(EMULATED))
+    monkeypatch.setenv("EMULATED_FAULT", str(tmp_path / "fault"))
+    monkeypatch.setenv("EMULATED_HANG", str(tmp_path / "hang"))
+    servers = []
+
+    def make(**overrides):
+        settings = {"device": "cuda", "batch_size": 4, "compute_type": "f32"} | overrides
+        servers.append(Server(models, **settings))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        assert server.stop() == 0, "".join(server.log)
+
+
+def replies(server, texts, **fields):
+    """The replies to all texts, sent at once."""
+    found = [None] * len(texts)
+
+    def ask(i):
+        found[i] = server.translate(texts[i], max_length=12, timeout_ms=600000, **fields)
+
+    clients = [threading.Thread(target=ask, args=(i,)) for i in range(len(texts))]
+    for client in clients:
+        client.start()
+    return clients, found
+
+
+def wait(clients):
+    for client in clients:
+        client.join(timeout=300)
+        assert not client.is_alive()
+
+
+@pytest.fixture
+def wanted(models):
+    """What the CPU says."""
+    server = Server(models, device="cpu", compute_type="f32")
+    yield {text: server.translate(text, max_length=12).json()["translatedText"] for text in TEXTS}
+    assert server.stop() == 0
+
+
+def test_clients_share_batches(emulated, wanted):
+    server = emulated()
+    assert "cuda:0 emulated GPU" in "".join(server.log)
+    clients, found = replies(server, TEXTS)
+    leaver = server.connect()  # who asks for a long text, and leaves
+    body = b'{"q": "%s", "source": "en", "target": "de"}' % LONG.encode()
+    leaver.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                   b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    leaver.close()
+    wait(clients)
+    assert [r.json()["translatedText"] for r in found] == [wanted[text] for text in TEXTS]
+    assert server.get("/health/ready").status_code == 200
+
+
+def test_a_lost_device_ends_its_sentences(emulated, tmp_path):
+    server = emulated()
+    clients, found = replies(server, [LONG] * 3)
+    (tmp_path / "fault").touch()
+    wait(clients)
+    assert {r.status_code for r in found} == {503}
+    assert {r.json()["code"] for r in found} == {"device_lost"}
+    assert server.get("/health/live").status_code == 200
+    ready = server.get("/health/ready")
+    assert (ready.status_code, ready.json()["code"]) == (503, "device_lost")
+    assert "cudaErrorIllegalAddress" in ready.json()["message"]
+    again = server.translate(TEXTS[0])
+    assert (again.status_code, again.json()["code"]) == (503, "device_lost")
+
+
+@pytest.mark.parametrize("how", ("fault", "hang"))
+def test_the_cpu_goes_on(emulated, wanted, tmp_path, how):
+    server = emulated(device_fallback="cpu")
+    before = server.translate(TEXTS[0], max_length=12)
+    assert before.json()["translatedText"] == wanted[TEXTS[0]]
+    clients, found = replies(server, TEXTS * 2)
+    (tmp_path / how).touch()
+    wait(clients)
+    assert [r.status_code for r in found] == [200] * len(found)
+    assert [r.json()["translatedText"] for r in found] == [wanted[text] for text in TEXTS * 2]
+    assert server.get("/health/ready").status_code == 200
+    assert eventually(lambda: "device lost: cuda:0" in "".join(server.log))
+    assert server.translate(TEXTS[1], max_length=12).json()["translatedText"] == wanted[TEXTS[1]]
+    server.process.terminate()
+    assert server.process.wait(timeout=60) == 0
+    os.remove(tmp_path / how)
