@@ -27,6 +27,7 @@ static void free_call(struct call *call)
     translate_close(call->translate);
     fields_fini(&call->fields);
     free(call->request.texts);
+    free(call->ignored);
     free(call);
 }
 

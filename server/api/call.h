@@ -30,7 +30,8 @@ struct call {
     int confidence;   /* 0 to 100 */
     char source[16];
     bool shows_characters;
-    const char *model_type;
+    const char *model_type, *tag_version;
+    const char **ignored; /* owned: request.ignored */
     char target[16]; /* request.target may stand here */
 
     /* Of a streamed reply (stream.h). */

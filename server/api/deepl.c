@@ -7,6 +7,7 @@
 #include "api/deepl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -26,6 +27,8 @@ static const char *const field_names[] = {
     "tag_handling",
     "tag_handling_version",
     "outline_detection",
+    "ignore_tags",
+    "splitting_tags",
     "glossary_id",
     "glossary_ids",
     "style_id",
@@ -33,6 +36,8 @@ static const char *const field_names[] = {
     "custom_instructions",
     NULL,
 };
+
+enum { MAX_TAGS = 100 };
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -104,13 +109,92 @@ static int parse_split(struct call *call, struct srv_error *error)
     return 0;
 }
 
+/* ---- Markup ---------------------------------------------------------------------------------- */
+
+/* Names separated by commas, as forms have them; an array of as many strings. */
+static json_t *split_names(const char *names)
+{
+    json_t *list = json_array();
+
+    while (*names) {
+        size_t n = strcspn(names, ",");
+
+        if (n > 0)
+            list = json_list_append(list, json_stringn(names, n));
+        names += n + (names[n] == ',');
+    }
+    return list;
+}
+
+/* The array is the fields' own, whichever way it came. NULL: none, or an error in *rc. */
+static json_t *find_names(struct call *call, const char *field, struct srv_error *error, int *rc)
+{
+    json_t *found = fields_find(&call->fields, field), *split;
+
+    *rc = 0;
+    if (!found || json_is_array(found))
+        return found;
+    if (!json_is_string(found)) {
+        *rc = fields_refuse(error, field, "an array of strings", found);
+        return NULL;
+    }
+    split = split_names(json_string_value(found));
+    if (json_object_set_new(call->fields.object, field, split) == 0)
+        return split;
+    *rc = error_from_engine(error, ACRE_ENOMEM, NULL);
+    return NULL;
+}
+
+static int parse_ignored(struct call *call, struct srv_error *error)
+{
+    int rc;
+    const json_t *names = find_names(call, "ignore_tags", error, &rc);
+    const size_t n = json_array_size(names);
+
+    if (rc != 0 || n == 0)
+        return rc;
+    if (n > MAX_TAGS)
+        return refuse_value(error, "ignore_tags", "expected at most 100 names");
+    call->ignored = calloc(n, sizeof(char *));
+    if (!call->ignored)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    for (size_t i = 0; i < n; i++) {
+        call->ignored[i] = json_string_value(json_array_get(names, i));
+        if (!call->ignored[i])
+            return fields_refuse(error, "ignore_tags", "an array of strings", names);
+    }
+    call->request.ignored = call->ignored;
+    call->request.n_ignored = n;
+    return 0;
+}
+
+/* Lines of what is made of markup are its blocks: they always end a sentence. */
+static int parse_markup(struct call *call, struct srv_error *error)
+{
+    const char *kind = NULL;
+
+    if (parse_choice(call, "tag_handling", " html xml ", &kind, error) != 0 ||
+        parse_choice(call, "tag_handling_version", " v1 v2 ", &call->tag_version, error) != 0)
+        return -1;
+    if (!kind) {
+        call->tag_version = NULL;
+        return 0;
+    }
+    call->tag_version = call->tag_version ? call->tag_version : "v2";
+    call->request.format = strcmp(kind, "html") == 0 ? SRV_HTML : SRV_XML;
+    call->request.split = ACRE_SPLIT_LINES;
+    return parse_ignored(call, error);
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
 /* What there is a field for, and nothing here that could do it. */
 static int refuse_unsupported(const struct call *call, struct srv_error *error)
 {
     static const struct {
         const char *field, *why;
     } refused[] = {
-        {"tag_handling", "this server does not translate markup"},
+        {"splitting_tags", "elements of XML split no sentence here"},
         {"glossary_id", "this server has no glossaries"},
         {"glossary_ids", "this server has no glossaries"},
         {"style_id", "this server has no style rules"},
@@ -130,15 +214,13 @@ static int refuse_unsupported(const struct call *call, struct srv_error *error)
 static int parse_options(struct call *call, struct srv_error *error)
 {
     static const char types[] = " quality_optimized latency_optimized prefer_quality_optimized ";
-    const char *version = NULL;
     bool ignored = false;
 
     call->shows_characters = true;
     if (fields_flag(&call->fields, "show_billed_characters", &call->shows_characters, error) ||
         fields_flag(&call->fields, "preserve_formatting", &ignored, error) ||
         fields_flag(&call->fields, "outline_detection", &ignored, error) ||
-        parse_choice(call, "model_type", types, &call->model_type, error) ||
-        parse_choice(call, "tag_handling_version", " v1 v2 ", &version, error))
+        parse_choice(call, "model_type", types, &call->model_type, error))
         return -1;
     return refuse_unsupported(call, error);
 }
@@ -146,7 +228,8 @@ static int parse_options(struct call *call, struct srv_error *error)
 static int parse(struct call *call, struct srv_error *error)
 {
     if (call_parse_texts(call, "text", error) != 0 || parse_languages(call, error) != 0 ||
-        parse_split(call, error) != 0 || parse_formality(call, error) != 0)
+        parse_split(call, error) != 0 || parse_formality(call, error) != 0 ||
+        parse_markup(call, error) != 0)
         return -1;
     return parse_options(call, error);
 }
@@ -174,6 +257,8 @@ static json_t *render_text(const struct call *call, size_t i, size_t n_chars)
         rc = json_object_set_new(object, "billed_characters", json_integer((json_int_t)n_chars));
     if (rc == 0 && call->model_type)
         rc = json_object_set_new(object, "model_type_used", json_string(model_type_used(call)));
+    if (rc == 0 && call->tag_version)
+        rc = json_object_set_new(object, "tag_handling_version", json_string(call->tag_version));
     if (rc == 0)
         return object;
     json_decref(object);
@@ -211,12 +296,12 @@ void deepl_word(struct srv_error *error)
     memcpy(text, error->text, sizeof(text));
     if (strcmp(error->code, "missing_parameter") == 0)
         snprintf(error->text, sizeof(error->text), "Parameter '%s' not specified", error->field);
-    else if (strcmp(error->code, "language_not_supported") == 0)
+    else if (strcmp(error->code, "language_not_supported") == 0 && error->field[0])
         snprintf(error->text, sizeof(error->text), "Value for '%s' not supported.", error->field);
     else if (strcmp(error->code, "pair_not_available") == 0)
         snprintf(error->text, sizeof(error->text), "Value for 'target_lang' not supported: %.400s",
                  text);
-    else if (strcmp(error->code, "detection_not_supported") == 0)
+    else if (strcmp(error->code, "language_not_detected") == 0)
         snprintf(error->text, sizeof(error->text), "Parameter 'source_lang' not specified: %.400s",
                  text);
     else if (error->field[0])

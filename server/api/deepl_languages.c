@@ -155,10 +155,14 @@ void api_deepl_languages(struct server *server, struct http_request *request, co
 static json_t *append_v3(json_t *list, const char *code, const char *name, bool is_source,
                          bool is_target_too)
 {
-    return json_list_append(list,
-                            json_pack("{s:s, s:s, s:s, s:b, s:b, s:{}}", "lang", code, "name", name,
-                                      "status", "stable", "usable_as_source", (int)is_source,
-                                      "usable_as_target", (int)is_target_too, "features"));
+    json_t *features = json_pack("{s:{s:s}}", "tag_handling", "status", "stable");
+
+    if (features && is_source)
+        json_object_set_new(features, "auto_detection", json_pack("{s:s}", "status", "stable"));
+    return json_list_append(list, json_pack("{s:s, s:s, s:s, s:b, s:b, s:o}", "lang", code, "name",
+                                            name, "status", "stable", "usable_as_source",
+                                            (int)is_source, "usable_as_target",
+                                            (int)is_target_too, "features", features));
 }
 
 static json_t *append_v3_target(json_t *list, const char *code, const char *name)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -89,14 +90,14 @@ def test_client_model_types(client, asked, used):
     ({"target_lang": "DE-AT"}, "target_lang.*not supported"),
     ({"source_lang": "XX"}, "source_lang.*not supported"),
     ({"source_lang": "DE"}, "target_lang.*not supported"),
-    ({"source_lang": None}, "Parameter 'source_lang' not specified"),
     ({"split_sentences": "2"}, "split_sentences.*not supported"),
     ({"split_sentences": "0 1"}, "split_sentences.*not supported"),
     ({"formality": "invalid"}, "formality.*not supported"),
     ({"formality": "more"}, "Target language.*formality"),
     ({"formality": "less"}, "Target language.*formality"),
     ({"tag_handling": "invalid"}, "tag_handling.*not supported"),
-    ({"tag_handling": "xml"}, "tag_handling.*not supported"),
+    ({"tag_handling": "xml", "splitting_tags": ["p"]}, "splitting_tags.*not supported"),
+    ({"tag_handling_version": "v3"}, "tag_handling_version.*not supported"),
     ({"model_type": "invalid"}, "model_type.*not supported"),
     ({"glossary": "a-glossary"}, "glossary_id.*not supported"),
     ({"glossary_ids": ["a-glossary"]}, "glossary_ids.*not supported"),
@@ -109,6 +110,44 @@ def test_client_sees_what_is_refused(client, kwargs, message):
         client.translate_text(SENTENCE, **{**ENGLISH, **kwargs})
     assert caught.value.http_status_code == 400
     assert not caught.value.should_retry
+
+
+def test_client_lets_the_server_find_the_language(client):
+    found = client.translate_text("Where is the train station, please? I am looking for it.",
+                                  target_lang="DE")
+    assert found.detected_source_lang == "EN"
+    with pytest.raises(deepl.DeepLException) as caught:
+        client.translate_text("Wo ist denn bitte der Bahnhof? Ich suche ihn schon lange.",
+                              target_lang="DE")
+    assert caught.value.http_status_code == 400
+
+
+def test_client_translates_markup(client):
+    """Tags come out as they went in, and what is ignored word by word."""
+    html = '<p>Where is <b class="x">my train</b>?</p>\n<ul><li>Hello.</li></ul>'
+    result = client.translate_text(html, tag_handling="html", **ENGLISH)
+    assert sorted(re.findall("<[^>]*>", result.text)) == sorted(re.findall("<[^>]*>", html))
+    assert result.billed_characters == len(html)
+    xml = "<doc>Where is <Keep>my train</Keep>? <x/>Hello.</doc>"
+    for ignore_tags in (["Keep", "other"], "Keep,other"):
+        result = client.translate_text(xml, tag_handling="xml", ignore_tags=ignore_tags,
+                                       tag_handling_version="v2", non_splitting_tags="Keep",
+                                       outline_detection=False, **ENGLISH)
+        assert "<Keep>my train</Keep>" in result.text and result.text.startswith("<doc>")
+    assert "<Keep>my train</Keep>" not in \
+        client.translate_text(xml, tag_handling="xml", **ENGLISH).text
+
+
+def test_weblate_and_node_send_markup(server):
+    xml = "Where is <Keep>my train</Keep>?"
+    node = server.post("/v2/translate", data={"text": xml, "tag_handling": "xml", **ENGLISH,
+                                              "ignore_tags": "x,Keep"})
+    weblate = server.post("/v2/translate", json={"text": [xml], "tag_handling": "xml", **ENGLISH,
+                                                 "ignore_tags": ["Keep", "x"]})
+    for reply in (node, weblate):
+        translation = reply.json()["translations"][0]
+        assert "<Keep>my train</Keep>" in translation["text"]
+        assert translation["tag_handling_version"] == "v2"
 
 
 def test_client_lists_languages(client):
@@ -237,6 +276,12 @@ def test_billed_characters_may_be_left_out(server):
     ({"text": ["a"]}, "Parameter 'target_lang' not specified"),
     ({"text": [1], **ENGLISH}, r"Value for 'text[0]' not supported: expected a string, found 1"),
     ({"text": {"a": 1}, **ENGLISH}, "Value for 'text' not supported"),
+    ({"text": ["a"], **ENGLISH, "tag_handling": "xml", "ignore_tags": [1]},
+     "Value for 'ignore_tags' not supported"),
+    ({"text": ["a"], **ENGLISH, "tag_handling": "xml", "ignore_tags": {"a": 1}},
+     "Value for 'ignore_tags' not supported"),
+    ({"text": ["a"], **ENGLISH, "tag_handling": "xml", "ignore_tags": ["a"] * 101},
+     "Value for 'ignore_tags' not supported"),
     ({"text": ["a"], **ENGLISH, "target_lang": 5}, "Value for 'target_lang' not supported"),
 ])
 def test_errors_are_strings_under_message(server, body, message):
@@ -277,7 +322,9 @@ def test_languages_version_3(server):
     found = {each["lang"]: each for each in server.get(
         "/v3/languages?resource=translate_text").json()}
     assert sorted(found) == ["de", "en", "fr"]
-    assert found["en"] == {"lang": "en", "name": "English", "status": "stable", "features": {},
+    assert found["en"] == {"lang": "en", "name": "English", "status": "stable",
+                           "features": {"tag_handling": {"status": "stable"},
+                                        "auto_detection": {"status": "stable"}},
                            "usable_as_source": True, "usable_as_target": False}
     assert found["de"]["usable_as_target"] and not found["de"]["usable_as_source"]
     assert server.get("/v3/languages").status_code == 400

@@ -675,6 +675,41 @@ static void large_sentence_is_not_starved(void **state)
     close_small(&s);
 }
 
+/* Sentences whose translation is known take no room, no turn and no worker; they are counted. */
+static void known_sentences_stay_out(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence sentences[6] = {{.n_source = 0}}, whole[2] = {{.n_source = 400}};
+    for (size_t i = 0; i < 6; i++) {
+        sentences[i].n_source = 10 + i;
+        sentences[i].is_known = i != 2 && i != 4;
+        sentences[i].deadline_ns = 5000;
+    }
+    whole[0].is_known = whole[1].is_known = true;
+    open_small(&s, 1, 100);
+    struct plan_actions actions = put(&s, whole, 2, 1000);
+    assert_int_equal(actions.status, 0);
+    assert_int_equal(actions.n_wakes, 0);
+    assert_int_equal(put(&s, sentences, 6, 1000).status, 0);
+    assert_int_equal(plan_queued_tokens(&s.plan), 12 + 14);
+    struct acre_statistics statistics = plan_statistics(&s.plan, &s.model);
+    assert_int_equal(statistics.cached_sentences, 6);
+    assert_int_equal(statistics.queued_sentences, 2);
+    actions = ready(&s, 0, NULL);
+    assert_int_equal(actions.n_newcomers, 2);
+    assert_true(actions.newcomers[0] == &sentences[2] || actions.newcomers[1] == &sentences[2]);
+    struct plan_event cancel = {.kind = PLAN_CANCEL, .sentences = sentences, .n = 6};
+    assert_null(plan_step(&s.plan, &cancel, 2000).ended);
+    actions = ready(&s, 0, NULL);
+    size_t n = 0;
+    for (struct sentence *each = actions.leaving; each; each = each->next)
+        n++;
+    assert_int_equal(n, 2);
+    assert_null(actions.ended);
+    close_small(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -683,6 +718,7 @@ int main(void)
         cmocka_unit_test(no_more_wake_than_are_useful),
         cmocka_unit_test(queue_limit_does_not_count_the_dead),
         cmocka_unit_test(large_sentence_is_not_starved),
+        cmocka_unit_test(known_sentences_stay_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
