@@ -451,6 +451,11 @@ static size_t find_known(struct acre_job *job)
         tell_ended(job, sentence);
         n--;
     }
+    for (size_t s = 0; job->next && s < job->document.n_sentences; s++)
+        if (!job->sentences[s].is_known) {
+            job->sentences[s].n_behind = n - 1;
+            break;
+        }
     atomic_store(&job->n_left, n);
     return n;
 }

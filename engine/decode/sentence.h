@@ -32,8 +32,9 @@ struct sentence {
     const int32_t *source; /* borrowed from the job, [n_source], without end token */
     size_t n_source;
     struct acre_decoding decoding;
-    bool is_aligned;      /* hypotheses shall tell their alignment */
-    bool is_known;        /* was translated before: what came out is there, nobody queues it */
+    bool is_aligned; /* hypotheses shall tell their alignment */
+    bool is_known;   /* was translated before: what came out is there, nobody queues it */
+    size_t n_behind; /* of the first of a text that is read as it is translated: so many more */
     uint64_t deadline_ns; /* by the scheduler's clock; 0: none */
     void *job;
     /* scheduler */

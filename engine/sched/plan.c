@@ -294,6 +294,25 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Whether it is the first of a text that is read as it is translated, and no other text waits
+ * behind it or before it. */
+static bool leads_alone(const struct plan_model *model, const struct sentence *sentence)
+{
+    const struct sentence *first = queue_first(&model->queue);
+    return sentence->n_behind > 0 &&
+           model->queue.next_order == sentence->order + sentence->n_behind + 1 &&
+           (!first || first->order >= sentence->order);
+}
+
+/* Such a first sentence is decoded by itself: the reader waits for it, and for nothing else yet. */
+static size_t room_beside_leader(const struct plan_model *model, const struct plan_batch *batch,
+                                 const struct sentence *first, size_t room)
+{
+    if (batch->n_running == 1 && leads_alone(model, batch->running[0]))
+        return 0;
+    return batch->n_running == 0 && room > 1 && leads_alone(model, first) ? 1 : room;
+}
+
 /* Newcomers come behind those that run; returns how many. */
 static size_t admit(const struct plan *plan, struct plan_model *model, struct plan_batch *batch)
 {
@@ -306,6 +325,7 @@ static size_t admit(const struct plan *plan, struct plan_model *model, struct pl
     };
     if (!first || (batch->n_running > 0 && sentence_load(first) > room.load))
         return 0;
+    room.sentences = room_beside_leader(model, batch, first, room.sentences);
     struct sentence **newcomers = batch->running + batch->n_running;
     size_t n = queue_take(&model->queue, &room, newcomers);
     for (size_t i = 0; i < n; i++)

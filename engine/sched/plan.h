@@ -22,6 +22,9 @@
  *   max_sentences.
  * - Round robin of models: a worker goes round its models. From when a model has something to step
  * for a worker until it is stepped there, every other model is stepped there at most once.
+ * - A reader waits for one sentence: the first of a text that is read as it is translated
+ *   (n_behind) is decoded by itself, unless another text came after it or waits before it; the rest
+ *   of its text waits for that, or for another worker.
  * - No idle hands: with w workers woken and not yet here, at most w sentences wait while another
  *   worker sleeps. A worker leaves those that have nothing to do their share of what waits.
  * - Ends: a waiting sentence leaves the queue, and its limit, with the event that cancels it or

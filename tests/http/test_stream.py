@@ -125,6 +125,22 @@ def test_the_first_comes_while_later_ones_are_decoded(serve):
     assert sum(1 for _ in lines) == 100
 
 
+def test_the_first_sentence_does_not_wait_for_its_text(serve):
+    """It is decoded by itself. Times on a busy machine scatter, so the best of several counts."""
+    server = serve(threads=1)
+    text = " ".join(f"This is the sentence of number {i} of many that follow." for i in range(50))
+    ratios = []
+    for _ in range(5):
+        begun = time.monotonic()
+        reply = server.post(json={"q": text, **PAIR, "stream": True}, stream=True)
+        lines = reply.iter_lines(chunk_size=1)
+        next(lines)
+        first = time.monotonic() - begun
+        assert sum(1 for _ in lines) == 50
+        ratios.append(first / (time.monotonic() - begun))
+    assert min(ratios) < 0.4, ratios
+
+
 def test_an_error_in_midstream_is_an_event(serve):
     """The deadline passes when some sentences are out."""
     server = serve(threads=1, batch_size=1)

@@ -54,7 +54,7 @@ struct world {
 /* What the worlds have seen: a promise that was never put to the test is not checked. */
 static struct {
     size_t refused, expired_waiting, expired_running, cancelled_waiting, cancelled_running;
-    size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished;
+    size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished, led;
 } seen;
 
 static size_t class_of(const struct sentence *sentence)
@@ -203,13 +203,14 @@ static struct plan_actions tell(struct world *w, const struct plan_event *event)
 static size_t make_text(struct world *w, size_t model)
 {
     size_t n = random_pick(0, 3) == 0 ? random_pick(1, 25) : 1, first = w->n_sentences;
-    bool has_deadline = random_pick(0, 2) == 0;
+    bool has_deadline = random_pick(0, 2) == 0, is_stream = random_pick(0, 2) == 0;
     uint64_t deadline = w->now + random_pick(0, 3000);
     if (n > N_SENTENCES - first)
         n = N_SENTENCES - first;
     for (size_t i = first; i < first + n; i++) {
         struct sentence *sentence = &w->sentences[i];
         sentence->n_source = random_pick(0, random_pick(0, 9) == 0 ? 700 : 60);
+        sentence->n_behind = is_stream && i == first ? n - 1 : 0;
         sentence->decoding.beam_size = (int)random_pick(1, 8);
         sentence->deadline_ns = has_deadline ? deadline : 0;
         w->fates[i] = (struct fate){.model = model, .first = first, .n = n};
@@ -390,16 +391,36 @@ static const struct sentence *next_alike(const struct world *w, size_t model,
     return best;
 }
 
+/* Whether the worker decodes the first sentence of a text that is read as it is translated, and no
+ * text came later; nor may one wait that came before, but for the step that the sentence enters in.
+ */
+static bool has_leader(const struct world *w, size_t worker, size_t model, bool has_entered)
+{
+    const struct sentence *waiting = earliest(w, model);
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        bool is_last = runs_at(w, i, worker, model) && w->sentences[i].n_behind > 0;
+        for (size_t j = i + w->sentences[i].n_behind + 1; is_last && j < w->n_sentences; j++)
+            is_last = w->fates[j].model != model || w->fates[j].place == NOWHERE;
+        if (is_last && (has_entered || !waiting || waiting >= &w->sentences[i]))
+            return true;
+    }
+    return false;
+}
+
 /* Nobody who could have been admitted was left to wait. `batch` was before, `share` is the limit
  * for the sake of idle workers. */
-static void check_room(const struct world *w, size_t model, struct batch_count batch, size_t share,
-                       const struct plan_actions *a)
+static void check_room(const struct world *w, size_t worker, size_t model, struct batch_count batch,
+                       size_t share, const struct plan_actions *a)
 {
     const struct plan_limits *limits = &w->models[model].limits;
     const struct sentence *first = earliest(w, model);
     size_t rows = 0, load = batch.load, n = batch.n + a->n_newcomers;
     if (n == limits->max_sentences || !first)
         return;
+    if (n == 1 && has_leader(w, worker, model, a->n_newcomers == 1)) {
+        seen.led++;
+        return;
+    }
     if (a->n_newcomers == 0) {
         assert_true(batch.n > 0 && batch.load + load_of(first) > limits->max_load);
         seen.held_back++;
@@ -435,7 +456,7 @@ static void check_newcomers(struct world *w, size_t worker, size_t model,
     }
     assert_true(a->n_newcomers == 0 || a->newcomers[0] == first);
     check_passes(w, model, a);
-    check_room(w, model, before, share, a);
+    check_room(w, worker, model, before, share, a);
     struct batch_count after = count_batch(w, worker, model);
     assert_true(after.n <= limits->max_sentences);
     assert_true(a->n_newcomers <= 1 || rows <= limits->max_admit_rows);
@@ -566,7 +587,7 @@ static void random_worlds_keep_every_promise(void **state)
     assert_true(seen.refused && seen.expired_waiting && seen.expired_running);
     assert_true(seen.cancelled_waiting && seen.cancelled_running);
     assert_true(seen.closed_waiting && seen.closed_running && seen.finished);
-    assert_true(seen.passed && seen.held_back && seen.too_large && seen.shared);
+    assert_true(seen.passed && seen.held_back && seen.too_large && seen.shared && seen.led);
 }
 
 /* ---- Case by case ---------------------------------------------------------------------------- */
@@ -710,6 +731,46 @@ static void known_sentences_stay_out(void **state)
     close_small(&s);
 }
 
+/* The first sentence of a text that is read as it is translated is decoded by itself, until it has
+ * ended or another text comes. */
+static void first_sentence_of_a_stream_is_alone(void **state)
+{
+    (void)state;
+    for (int other_comes = 0; other_comes < 2; other_comes++) {
+        struct small s;
+        struct sentence text[6] = {{.n_behind = 5}}, other = {.n_source = 3};
+        open_small(&s, 1, 1000);
+        put(&s, text, 6, 1000);
+        struct plan_actions actions = ready(&s, 0, NULL);
+        assert_int_equal(actions.n_newcomers, 1);
+        assert_ptr_equal(actions.newcomers[0], &text[0]);
+        assert_int_equal(ready(&s, 0, NULL).n_newcomers, 0);
+        if (other_comes)
+            put(&s, &other, 1, 1000);
+        actions = ready(&s, 0, other_comes ? NULL : &text[0]);
+        assert_int_equal(actions.n_newcomers, other_comes ? 6 : 5);
+        close_small(&s);
+    }
+}
+
+/* Where others wait, or another worker has nothing to do, nothing is held back. */
+static void stream_holds_up_nobody(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence text[6] = {{.n_behind = 5}}, other[3] = {{.n_source = 0}};
+    open_small(&s, 2, 1000);
+    assert_int_equal(put(&s, text, 6, 1000).n_wakes, 2);
+    assert_int_equal(ready(&s, 0, NULL).n_newcomers, 1);
+    assert_int_equal(ready(&s, 1, NULL).n_newcomers, 5);
+    close_small(&s);
+    open_small(&s, 1, 1000);
+    put(&s, other, 3, 1000);
+    put(&s, text, 6, 1000);
+    assert_int_equal(ready(&s, 0, NULL).n_newcomers, 8);
+    close_small(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -719,6 +780,8 @@ int main(void)
         cmocka_unit_test(queue_limit_does_not_count_the_dead),
         cmocka_unit_test(large_sentence_is_not_starved),
         cmocka_unit_test(known_sentences_stay_out),
+        cmocka_unit_test(first_sentence_of_a_stream_is_alone),
+        cmocka_unit_test(stream_holds_up_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
