@@ -310,3 +310,12 @@ def test_a_socket_file_is_plain(models, certificates, tmp_path):
         assert done.returncode == 1 and "acre: 127.0.0.1" in done.stderr
     finally:
         assert server.stop() == 0, server.log
+
+
+def test_a_stream(secure):
+    texts = [f"{SENTENCE} {i}" for i in range(30)]
+    reply = secure.session.post(secure.url + "/translate", timeout=60 * PATIENCE, json={
+        "q": texts, "source": "en", "target": "de", "stream": True})
+    lines = [json.loads(line) for line in reply.text.splitlines()]
+    assert reply.status_code == 200 and lines[-1] == {"done": True}
+    assert {line["index"] for line in lines[:-1]} == set(range(30))
