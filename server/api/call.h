@@ -32,7 +32,7 @@ struct call {
     bool shows_characters;
     const char *model_type, *tag_version;
     const char **ignored; /* owned: request.ignored */
-    char target[16]; /* request.target may stand here */
+    char target[16];      /* request.target may stand here */
 
     /* Of a streamed reply (stream.h). */
     bool has_begun, is_event_stream;

@@ -1,5 +1,6 @@
 /* DeepL's languages: GET /v2/languages, /v3/languages, /v2/glossary-language-pairs; and GET
- * /v2/usage. What is listed is what models translate; nothing here waits. */
+ * /v2/usage. What is listed is what models translate; of glossaries, that there are none. Nothing
+ * here waits. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -161,8 +162,8 @@ static json_t *append_v3(json_t *list, const char *code, const char *name, bool 
         json_object_set_new(features, "auto_detection", json_pack("{s:s}", "status", "stable"));
     return json_list_append(list, json_pack("{s:s, s:s, s:s, s:b, s:b, s:o}", "lang", code, "name",
                                             name, "status", "stable", "usable_as_source",
-                                            (int)is_source, "usable_as_target",
-                                            (int)is_target_too, "features", features));
+                                            (int)is_source, "usable_as_target", (int)is_target_too,
+                                            "features", features));
 }
 
 static json_t *append_v3_target(json_t *list, const char *code, const char *name)
@@ -213,6 +214,22 @@ void api_deepl_languages_v3(struct server *server, struct http_request *request,
     else
         reply_error(request, &error);
     fields_fini(&fields);
+}
+
+/* ---- Glossaries: there are none -------------------------------------------------------------- */
+
+void api_deepl_glossary_pairs(struct server *server, struct http_request *request, const char *rest)
+{
+    (void)server;
+    (void)rest;
+    reply_json(request, 200, json_pack("{s:[]}", "supported_languages"));
+}
+
+void api_deepl_glossaries(struct server *server, struct http_request *request, const char *rest)
+{
+    (void)server;
+    (void)rest;
+    reply_json(request, 200, json_pack("{s:[]}", "glossaries"));
 }
 
 /* ---- Usage ----------------------------------------------------------------------------------- */

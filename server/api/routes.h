@@ -28,6 +28,7 @@ route_fn api_libre_detect, api_libre_settings, api_libre_suggest;
 
 /* deepl.c, deepl_languages.c: DeepL's. */
 route_fn api_deepl_translate, api_deepl_languages, api_deepl_languages_v3, api_deepl_usage;
+route_fn api_deepl_glossary_pairs, api_deepl_glossaries;
 
 /* status.c: what this server is and how it is. */
 route_fn api_status_models, api_status_health, api_status_live, api_status_ready;

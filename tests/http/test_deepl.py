@@ -159,6 +159,17 @@ def test_client_lists_languages(client):
     assert targets["DE"].supports_formality is False
 
 
+def test_client_sees_that_there_are_no_glossaries(client):
+    assert client.list_glossaries() == []
+    assert client.list_multilingual_glossaries() == []
+    assert client.get_glossary_languages() == []
+    with pytest.raises(deepl.DeepLException) as caught:
+        client.create_glossary("name", "EN", "DE", {"train": "Zug"})
+    assert caught.value.http_status_code == 405
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_glossary("no-such-glossary")
+
+
 def test_client_sees_usage_grow(client):
     before = client.get_usage()
     assert before.character.valid and not before.any_limit_reached
