@@ -23,6 +23,7 @@
 
 #include "acre.h"
 #include "base/cpu.h"
+#include "device/positions.h"
 #include "search/rules.h"
 #include "tensor/area.h"
 #include "tensor/compute.h"
@@ -144,12 +145,10 @@ struct device_ops {
     /* A hint: a step multiplies with these weights in this order, one step after the other. */
     void (*weights_order)(struct device *device, struct weight *const *weights, size_t n);
     int (*norm_open)(struct device *device, const struct tensor *gain, const struct tensor *bias,
-                     struct norm **norm);
-    /* Positions are MarianMT's: sines in the first half of the vector, cosines in the second; none
-     * are added where n_positions is 0. Takes the numbers of the table, which are for mem_free(),
-     * also when it fails; keeps them. */
+                     float epsilon, struct norm **norm);
+    /* Takes the numbers of the table, which are for mem_free(), also when it fails; keeps them. */
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
-                          size_t n_positions, struct embedding **embedding);
+                          const struct positions *positions, struct embedding **embedding);
     int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
                          const struct attention *attention, struct area_key **key);
     void (*weight_close)(struct weight *weight);
@@ -203,7 +202,11 @@ struct device_ops {
     void (*linear_add)(struct stream *stream, const struct weight *weight, const struct rows *rows,
                        const struct buffer *x, struct buffer *y);
 
-    /* hidden[R,C] = layer norm of hidden + x·Wᵀ + bias, epsilon 1e-5. */
+    /* y[R,C] = layer norm of x[R,C]. */
+    void (*layer_norm)(struct stream *stream, const struct norm *norm, const struct rows *rows,
+                       const struct buffer *x, struct buffer *y);
+
+    /* hidden[R,C] = layer norm of hidden + x·Wᵀ + bias. */
     void (*close_sublayer)(struct stream *stream, const struct weight *weight,
                            const struct norm *norm, const struct rows *rows, const struct buffer *x,
                            struct buffer *hidden);

@@ -4,13 +4,14 @@
 
 /* Each position is the one before it, rotated by the frequency: calls of sin() for all of them
  * would be a tenth of the time in which a server gets ready. */
-void positions_fill(size_t n_positions, size_t c, float *out)
+void positions_fill(const struct positions *positions, size_t c, float *out)
 {
     size_t n_sines = (c + 1) / 2;
     for (size_t i = 0; i < n_sines; i++) {
-        double frequency = pow(10000.0, -2.0 * (double)i / (double)c);
-        double step_sine = sin(frequency), step_cosine = cos(frequency), sine = 0.0, cosine = 1.0;
-        for (float *row = out; row < out + n_positions * c; row += c) {
+        double frequency = pow(10000.0, -(double)i / positions->steps);
+        double step_sine = sin(frequency), step_cosine = cos(frequency);
+        double first = (double)positions->first * frequency, sine = sin(first), cosine = cos(first);
+        for (float *row = out; row < out + positions->n * c; row += c) {
             row[i] = (float)sine;
             if (n_sines + i < c)
                 row[n_sines + i] = (float)cosine;

@@ -4,8 +4,15 @@
 
 #include <stddef.h>
 
-/* out[n_positions, C]. Column c of the sines has the angle position / 10000^(2c / C), and so has
- * the cosine C/2 on. */
-void positions_fill(size_t n_positions, size_t c, float *out);
+/* Sines in the first half of the vector, cosines in the second. Column i of either half has the
+ * angle p / 10000^(i / steps), where p is `first` for the first token of a sentence. */
+struct positions {
+    size_t n; /* 0: none are added */
+    size_t first;
+    double steps;
+};
+
+/* out[n,C] */
+void positions_fill(const struct positions *positions, size_t c, float *out);
 
 #endif

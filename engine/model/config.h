@@ -47,6 +47,7 @@ struct config_attention {
 /* An architecture, as config.json sees it; the beginning of each table in nn/. */
 struct config_kind {
     const char *model_type;
+    bool forbids_pad; /* never emits the pad token, whether bad_words_ids has it or not */
 
     /* Reads what is its own, once the sizes that all have are read: other sizes and their limits,
      * keys with one value only. */
@@ -71,6 +72,10 @@ struct config {
     int decoder_vocab_size; /* target embedding and output rows */
     int max_positions;      /* max_position_embeddings: most tokens of a sentence, end included */
     enum compute_type compute_type; /* what "auto" means for this model; f32 if it does not say */
+    bool normalize_before;          /* layer norms stand before each sublayer, not behind it */
+    float norm_epsilon;             /* of layer norms */
+    int first_position;             /* what the first token's position counts as */
+    double position_steps;          /* column i of the sines has the wavelength 10000^(i / steps) */
     bool scale_embedding;           /* multiply embeddings by sqrt(d_model) */
     bool share_embeddings;          /* share_encoder_decoder_embeddings */
     int pad_token, end_token, start_token;

@@ -118,11 +118,11 @@ int generation_read(const struct json_object *object, struct generation *generat
     return code ? code : read_forbidden(object, config, err);
 }
 
-/* Marian never emits the token that decoding starts with. */
+/* MarianMT never emits the token that decoding starts with. */
 static int add_pad_to_forbidden(const struct json_object *object, struct config *config,
                                 struct acre_err *err)
 {
-    if (config->pad_token == config->end_token)
+    if (!config->kind->forbids_pad || config->pad_token == config->end_token)
         return 0;
     for (int i = 0; i < config->n_forbidden; i++)
         if (config->forbidden[i] == config->pad_token)

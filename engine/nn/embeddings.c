@@ -16,15 +16,15 @@ static const char *table_name(const struct safetensors *weights, const struct co
 /* *table is borrowed from the embedding. */
 static int open_table(struct device *device, const struct config *config,
                       const struct safetensors *weights, const char *name, int vocab_size,
-                      size_t n_positions, struct tensor *table, struct embedding **embedding,
-                      struct acre_err *err)
+                      const struct positions *positions, struct tensor *table,
+                      struct embedding **embedding, struct acre_err *err)
 {
     float scale = config->scale_embedding ? sqrtf((float)config->d_model) : 1.0f;
     size_t shape[2] = {(size_t)vocab_size, (size_t)config->d_model};
     int status = safetensors_take(weights, name, 2, shape, table, err);
     if (status != 0)
         return status;
-    if (device->ops->embedding_open(device, table, scale, n_positions, embedding) != 0)
+    if (device->ops->embedding_open(device, table, scale, positions, embedding) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the position table");
     return 0;
 }
@@ -45,19 +45,19 @@ static int bind_output(struct embeddings *embeddings, struct device *device,
 }
 
 int embeddings_bind(struct embeddings *embeddings, struct device *device,
-                    const struct config *config, struct safetensors *weights, size_t n_positions,
-                    struct acre_err *err)
+                    const struct config *config, struct safetensors *weights,
+                    const struct positions *positions, struct acre_err *err)
 {
     const char *source = table_name(weights, config, "model.encoder.embed_tokens.weight");
     const char *target = table_name(weights, config, "model.decoder.embed_tokens.weight");
     struct tensor table;
-    int status = open_table(device, config, weights, source, config->vocab_size, n_positions,
-                            &table, &embeddings->source, err);
+    int status = open_table(device, config, weights, source, config->vocab_size, positions, &table,
+                            &embeddings->source, err);
     if (status == 0 && !strcmp(source, target) && config->vocab_size == config->decoder_vocab_size)
         embeddings->target = embeddings->source;
     else if (status == 0)
-        status = open_table(device, config, weights, target, config->decoder_vocab_size,
-                            n_positions, &table, &embeddings->target, err);
+        status = open_table(device, config, weights, target, config->decoder_vocab_size, positions,
+                            &table, &embeddings->target, err);
     if (status == 0)
         status = bind_output(embeddings, device, config, weights, &table, err);
     safetensors_release(weights);

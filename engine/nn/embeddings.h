@@ -11,11 +11,10 @@ struct embeddings {
     struct weight *output;             /* [V,C] with final_logits_bias */
 };
 
-/* n_positions: of the position table that embeddings are added to; 0: none is. embeddings_fini()
- * frees what is there either way. */
+/* embeddings_fini() frees what is there either way. */
 int embeddings_bind(struct embeddings *embeddings, struct device *device,
-                    const struct config *config, struct safetensors *weights, size_t n_positions,
-                    struct acre_err *err);
+                    const struct config *config, struct safetensors *weights,
+                    const struct positions *positions, struct acre_err *err);
 void embeddings_fini(struct embeddings *embeddings, struct device *device);
 
 #endif

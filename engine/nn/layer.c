@@ -89,8 +89,8 @@ static int bind_weight(const struct layer_source *source, const char *name, size
     return status != 0 ? status : open_parts(source, &part, 1, name, weight, err);
 }
 
-static int bind_norm(const struct layer_source *source, const char *name, struct norm **norm,
-                     struct acre_err *err)
+int layer_bind_norm(const struct layer_source *source, const char *name, struct norm **norm,
+                    struct acre_err *err)
 {
     char full[128];
     struct tensor gain, bias;
@@ -102,7 +102,7 @@ static int bind_norm(const struct layer_source *source, const char *name, struct
     status = find_tensor(source, full, 1, source->c, 0, &bias, err);
     if (status != 0)
         return status;
-    if (source->device->ops->norm_open(source->device, &gain, &bias, norm) != 0)
+    if (source->device->ops->norm_open(source->device, &gain, &bias, source->norm_epsilon, norm))
         return err_set(err, ACRE_ENOMEM, "%s: no memory for a layer norm", source->prefix);
     return 0;
 }
@@ -186,7 +186,7 @@ static int bind_self_attention(struct layer *layer, const struct layer_source *s
         status =
             bind_weight(source, "self_attn.out_proj", source->c, source->c, &layer->self_out, err);
     if (status == 0)
-        status = bind_norm(source, "self_attn_layer_norm", &layer->self_norm, err);
+        status = layer_bind_norm(source, "self_attn_layer_norm", &layer->self_norm, err);
     if (status == 0)
         status = layer_bind_area_key(source, "self_attn", layer->self_key_mode, 1.0f,
                                      &layer->self_attention, &layer->self_key, err);
@@ -205,7 +205,7 @@ static int bind_cross_attention(struct layer *layer, const struct layer_source *
         status = bind_weight(source, "encoder_attn.out_proj", source->c, source->c,
                              &layer->cross_out, err);
     if (status == 0)
-        status = bind_norm(source, "encoder_attn_layer_norm", &layer->cross_norm, err);
+        status = layer_bind_norm(source, "encoder_attn_layer_norm", &layer->cross_norm, err);
     if (status == 0)
         status = layer_bind_area_key(source, "encoder_attn", layer->cross_key_mode, 1.0f,
                                      &layer->cross_attention, &layer->cross_key, err);
@@ -219,7 +219,7 @@ static int bind_feed_forward(struct layer *layer, const struct layer_source *sou
     if (status == 0)
         status = bind_weight(source, "fc2", source->c, source->f, &layer->outer, err);
     if (status == 0)
-        status = bind_norm(source, "final_layer_norm", &layer->final_norm, err);
+        status = layer_bind_norm(source, "final_layer_norm", &layer->final_norm, err);
     return status;
 }
 

@@ -23,6 +23,7 @@ struct layer_source {
     struct safetensors *weights;
     const char *prefix;
     enum compute_type type;
+    float norm_epsilon;
     size_t c, f;
 };
 
@@ -43,6 +44,8 @@ int layer_bind_area_key(const struct layer_source *source, const char *name,
                         struct area_key **key, struct acre_err *err);
 
 /* Fill in the weights; the attentions, key modes and scales are there already. */
+int layer_bind_norm(const struct layer_source *source, const char *name, struct norm **norm,
+                    struct acre_err *err);
 int layer_bind_encoder(struct layer *layer, const struct layer_source *source,
                        struct acre_err *err);
 int layer_bind_decoder(struct layer *layer, const struct layer_source *source,

@@ -173,7 +173,7 @@ static int bind_all(const struct binding *binding)
 {
     struct lstm *model = binding->model;
     int status = embeddings_bind(&model->network.embeddings, model->network.device, binding->config,
-                                 binding->weights, 0, binding->err);
+                                 binding->weights, &(struct positions){0}, binding->err);
     for (size_t i = 0; i < model->n_layers && status == 0; i++)
         status = bind_layer(binding, "encoder", i, model->c, &model->encoder[i]);
     for (size_t i = 0; i < model->n_layers && status == 0; i++)
@@ -365,6 +365,7 @@ static struct buffer *lstm_step(const struct network *network, const struct pass
 
 const struct architecture lstm_architecture = {
     .config = {.model_type = "acre-lstm",
+               .forbids_pad = true,
                .read = read_config,
                .attentions = list_attentions,
                .list = list_tensors},

@@ -4,6 +4,22 @@
 #include "nn/transformer.h"
 #include "nn/transformer_config.h"
 
+/* transformers computes them in one way only. In models that come from Marian the importer says
+ * what Marian computes. */
+static int read_numerics(const struct json_object *object, struct config *config,
+                         struct acre_err *err)
+{
+    int steps = 0;
+    config->norm_epsilon = 1e-5f;
+    config->position_steps = config->d_model / 2.0;
+    int code = json_opt_int(object, "position_steps", 1, config->d_model, &steps, err);
+    if (steps > 0)
+        config->position_steps = steps;
+    return code ? code
+                : json_opt_float(object, "layer_norm_epsilon", 1e-12f, 0.1f, &config->norm_epsilon,
+                                 err);
+}
+
 static int read_config(const struct json_object *object, struct config *config,
                        struct acre_err *err)
 {
@@ -14,6 +30,8 @@ static int read_config(const struct json_object *object, struct config *config,
                  {"normalize_embedding", false},       {"add_final_layer_norm", false},
                  {"tie_word_embeddings", true},        {"is_encoder_decoder", true}};
     int code = transformer_read(object, config, err);
+    if (!code)
+        code = read_numerics(object, config, err);
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !code; i++)
         code = config_check_flag(object, fixed[i].field, fixed[i].wanted, err);
     return code;
@@ -21,6 +39,7 @@ static int read_config(const struct json_object *object, struct config *config,
 
 const struct architecture marian_architecture = {
     .config = {.model_type = "marian",
+               .forbids_pad = true,
                .read = read_config,
                .attentions = transformer_attentions,
                .list = transformer_list},

@@ -1,6 +1,6 @@
 /* Binding goes layer by layer (layer.c). A pass is a list of device operations: sublayers, each of
- * which ends with close_sublayer(), in the order of MarianMT. There are three: the encoder with
- * what the decoder's layers keep of it, one step, and the decoder over known tokens.
+ * which begins with open_sublayer() and ends with close_sublayer(). There are three: the encoder
+ * with what the decoder's layers keep of it, one step, and the decoder over known tokens.
  *
  * Binding fails with the name of the tensor that is missing or has another shape, or without
  * memory; passes cannot fail. */
@@ -19,8 +19,9 @@ struct transformer {
     size_t c, f;
     enum activation activation;
     size_t n_encoder, n_decoder;
-    struct layer *encoder, *decoder;        /* owned */
-    const struct attention **self, **cross; /* owned, [n_decoder]: of the decoder's layers */
+    struct layer *encoder, *decoder;          /* owned */
+    struct norm *encoder_norm, *decoder_norm; /* of the last layers' rows; NULL: post-norm */
+    const struct attention **self, **cross;   /* owned, [n_decoder]: of the decoder's layers */
 };
 
 static const struct transformer *of(const struct network *network)
@@ -81,6 +82,16 @@ static int bind_decoder(struct transformer *model, const struct config *config,
     return 0;
 }
 
+/* Pre-norm, the rows that the last layers give are not normalised yet. */
+static int bind_last_norms(struct transformer *model, struct layer_source *source,
+                           struct acre_err *err)
+{
+    source->prefix = "model.encoder.";
+    int status = layer_bind_norm(source, "layer_norm", &model->encoder_norm, err);
+    source->prefix = "model.decoder.";
+    return status ? status : layer_bind_norm(source, "layer_norm", &model->decoder_norm, err);
+}
+
 /* The order of a step's products. */
 static int order_weights(const struct transformer *model)
 {
@@ -107,14 +118,22 @@ static int bind_all(struct transformer *model, const struct config *config,
                     struct safetensors *weights, struct acre_err *err)
 {
     struct device *device = model->network.device;
-    struct layer_source source = {
-        .device = device, .weights = weights, .c = model->c, .type = config->compute_type};
-    int status = embeddings_bind(&model->network.embeddings, device, config, weights,
-                                 model->network.positions, err);
+    struct layer_source source = {.device = device,
+                                  .weights = weights,
+                                  .c = model->c,
+                                  .type = config->compute_type,
+                                  .norm_epsilon = config->norm_epsilon};
+    const struct positions positions = {.n = model->network.positions,
+                                        .first = (size_t)config->first_position,
+                                        .steps = config->position_steps};
+    int status =
+        embeddings_bind(&model->network.embeddings, device, config, weights, &positions, err);
     if (status == 0)
         status = bind_encoder(model, config, &source, err);
     if (status == 0)
         status = bind_decoder(model, config, &source, err);
+    if (status == 0 && config->normalize_before)
+        status = bind_last_norms(model, &source, err);
     for (size_t i = 0; i < model->n_decoder && status == 0; i++) {
         model->self[i] = &model->decoder[i].self_attention;
         model->cross[i] = &model->decoder[i].cross_attention;
@@ -132,6 +151,8 @@ void transformer_close(struct network *network)
         layer_fini(&model->encoder[i], device);
     for (size_t i = 0; model->decoder && i < model->n_decoder; i++)
         layer_fini(&model->decoder[i], device);
+    device->ops->norm_close(model->encoder_norm);
+    device->ops->norm_close(model->decoder_norm);
     embeddings_fini(&network->embeddings, device);
     mem_free(model->encoder);
     mem_free(model->decoder);
@@ -180,7 +201,13 @@ static void widen_limits(const struct attention *attention, struct stream_limits
     limits->has_areas |= !attention_is_plain(attention);
 }
 
-enum buffers { HIDDEN, JOINED, CONTEXT, INNER }; /* [R,C], [R,3C], [R,C], [R,F] */
+/* [R,C], [R,3C], [R,C], [R,F], and [R,C] where norms stand before sublayers */
+enum buffers { HIDDEN, JOINED, CONTEXT, INNER, NORMED };
+
+static bool is_pre_norm(const struct transformer *model)
+{
+    return model->encoder_norm != NULL;
+}
 
 /* The layer before the last one aligns best (Garg et al., EMNLP 2019). */
 void transformer_needs(const struct network *network, struct network_needs *needs)
@@ -188,7 +215,11 @@ void transformer_needs(const struct network *network, struct network_needs *need
     const struct transformer *model = of(network);
     size_t c = model->c, n = model->n_decoder;
     *needs = (struct network_needs){
-        .widths = {[HIDDEN] = c, [JOINED] = 3 * c, [CONTEXT] = c, [INNER] = model->f},
+        .widths = {[HIDDEN] = c,
+                   [JOINED] = 3 * c,
+                   [CONTEXT] = c,
+                   [INNER] = model->f,
+                   [NORMED] = is_pre_norm(model) ? c : 0},
         .stream = {.max_memory = network->positions, .max_width = c > model->f ? c : model->f},
         .n_layers = n,
         .self = model->self,
@@ -204,52 +235,79 @@ void transformer_needs(const struct network *network, struct network_needs *need
     }
 }
 
-/* ---- Sublayers: hidden = norm(hidden + sublayer(hidden)) --------------------------------- */
+/* ---- Sublayers ------------------------------------------------------------------------------- */
 
-static void project(const struct pass *pass, const struct weight *weight, struct buffer *to)
+/* A pass of one model. */
+struct run {
+    const struct transformer *model;
+    const struct pass *pass;
+};
+
+static void project(const struct pass *pass, const struct weight *weight, const struct buffer *x,
+                    struct buffer *to)
 {
-    pass->ops->linear(pass->stream, weight, pass->rows, pass->buffers[HIDDEN], ACTIVATION_NONE, to);
+    pass->ops->linear(pass->stream, weight, pass->rows, x, ACTIVATION_NONE, to);
 }
 
-static void close_sublayer(const struct pass *pass, const struct weight *out,
-                           const struct norm *norm, const struct buffer *x)
+/* Pre-norm: hidden + sublayer(norm(hidden)); post-norm: norm(hidden + sublayer(hidden)). Returns
+ * what the sublayer reads; what follows the last layer reads the same. */
+static struct buffer *open_sublayer(const struct run *run, const struct norm *norm)
 {
-    pass->ops->close_sublayer(pass->stream, out, norm, pass->rows, x, pass->buffers[HIDDEN]);
+    const struct pass *pass = run->pass;
+    if (!is_pre_norm(run->model))
+        return pass->buffers[HIDDEN];
+    pass->ops->layer_norm(pass->stream, norm, pass->rows, pass->buffers[HIDDEN],
+                          pass->buffers[NORMED]);
+    return pass->buffers[NORMED];
 }
 
-static void feed_forward(const struct transformer *model, const struct pass *pass,
-                         const struct layer *layer)
+static void close_sublayer(const struct run *run, const struct weight *out, const struct norm *norm,
+                           const struct buffer *x)
 {
-    pass->ops->linear(pass->stream, layer->inner, pass->rows, pass->buffers[HIDDEN],
-                      model->activation, pass->buffers[INNER]);
-    close_sublayer(pass, layer->outer, layer->final_norm, pass->buffers[INNER]);
+    const struct pass *pass = run->pass;
+    if (is_pre_norm(run->model))
+        pass->ops->linear_add(pass->stream, out, pass->rows, x, pass->buffers[HIDDEN]);
+    else
+        pass->ops->close_sublayer(pass->stream, out, norm, pass->rows, x, pass->buffers[HIDDEN]);
+}
+
+static void feed_forward(const struct run *run, const struct layer *layer)
+{
+    const struct pass *pass = run->pass;
+    const struct buffer *x = open_sublayer(run, layer->final_norm);
+    pass->ops->linear(pass->stream, layer->inner, pass->rows, x, run->model->activation,
+                      pass->buffers[INNER]);
+    close_sublayer(run, layer->outer, layer->final_norm, pass->buffers[INNER]);
 }
 
 /* Of whole sentences. */
-static void self_attention(const struct pass *pass, const struct layer *layer, bool causal)
+static void self_attention(const struct run *run, const struct layer *layer, bool causal)
 {
-    project(pass, layer->self_qkv, pass->buffers[JOINED]);
+    const struct pass *pass = run->pass;
+    project(pass, layer->self_qkv, open_sublayer(run, layer->self_norm), pass->buffers[JOINED]);
     pass->ops->attend(pass->stream, &layer->self_attention, causal, pass->rows,
                       pass->buffers[JOINED], pass->buffers[CONTEXT]);
-    close_sublayer(pass, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
+    close_sublayer(run, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
 }
 
-static void self_attention_step(const struct pass *pass, const struct layer *layer, size_t number)
+static void self_attention_step(const struct run *run, const struct layer *layer, size_t number)
 {
-    project(pass, layer->self_qkv, pass->buffers[JOINED]);
+    const struct pass *pass = run->pass;
+    project(pass, layer->self_qkv, open_sublayer(run, layer->self_norm), pass->buffers[JOINED]);
     pass->ops->attend_step(pass->stream, &layer->self_attention, number, pass->rows, pass->store,
                            pass->buffers[JOINED], pass->buffers[CONTEXT]);
-    close_sublayer(pass, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
+    close_sublayer(run, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
 }
 
-static void cross_attention(const struct pass *pass, const struct layer *layer, size_t number)
+static void cross_attention(const struct run *run, const struct layer *layer, size_t number)
 {
+    const struct pass *pass = run->pass;
     struct buffer *query = pass->buffers[JOINED];
-    project(pass, layer->cross_query, query);
+    project(pass, layer->cross_query, open_sublayer(run, layer->cross_norm), query);
     pass_tell(pass, &layer->cross_attention, number, number, 0, query);
     pass->ops->attend_memory(pass->stream, &layer->cross_attention, number, pass->rows, pass->store,
                              query, pass->buffers[CONTEXT]);
-    close_sublayer(pass, layer->cross_out, layer->cross_norm, pass->buffers[CONTEXT]);
+    close_sublayer(run, layer->cross_out, layer->cross_norm, pass->buffers[CONTEXT]);
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
@@ -257,41 +315,45 @@ static void cross_attention(const struct pass *pass, const struct layer *layer, 
 struct buffer *transformer_encode(const struct network *network, const struct pass *pass)
 {
     const struct transformer *model = of(network);
+    const struct run run = {model, pass};
     pass->ops->embed(pass->stream, network->embeddings.source, pass->rows, pass->buffers[HIDDEN]);
     for (size_t i = 0; i < model->n_encoder; i++) {
-        self_attention(pass, &model->encoder[i], false);
-        feed_forward(model, pass, &model->encoder[i]);
+        self_attention(&run, &model->encoder[i], false);
+        feed_forward(&run, &model->encoder[i]);
     }
+    struct buffer *memory = open_sublayer(&run, model->encoder_norm);
     for (size_t i = 0; i < model->n_decoder; i++) {
-        project(pass, model->decoder[i].cross_memory, pass->buffers[JOINED]);
+        project(pass, model->decoder[i].cross_memory, memory, pass->buffers[JOINED]);
         pass->ops->store_memory(pass->stream, model->cross[i], i, pass->rows, pass->store,
                                 pass->buffers[JOINED], NULL);
     }
-    return pass->buffers[HIDDEN];
+    return memory;
 }
 
 struct buffer *transformer_step(const struct network *network, const struct pass *pass)
 {
     const struct transformer *model = of(network);
+    const struct run run = {model, pass};
     pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
     for (size_t i = 0; i < model->n_decoder; i++) {
         const struct layer *layer = &model->decoder[i];
-        self_attention_step(pass, layer, i);
-        cross_attention(pass, layer, i);
-        feed_forward(model, pass, layer);
+        self_attention_step(&run, layer, i);
+        cross_attention(&run, layer, i);
+        feed_forward(&run, layer);
     }
-    return pass->buffers[HIDDEN];
+    return open_sublayer(&run, model->decoder_norm);
 }
 
 struct buffer *transformer_decode(const struct network *network, const struct pass *pass)
 {
     const struct transformer *model = of(network);
+    const struct run run = {model, pass};
     pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
     for (size_t i = 0; i < model->n_decoder; i++) {
         const struct layer *layer = &model->decoder[i];
-        self_attention(pass, layer, true);
-        cross_attention(pass, layer, i);
-        feed_forward(model, pass, layer);
+        self_attention(&run, layer, true);
+        cross_attention(&run, layer, i);
+        feed_forward(&run, layer);
     }
-    return pass->buffers[HIDDEN];
+    return open_sublayer(&run, model->decoder_norm);
 }

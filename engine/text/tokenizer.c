@@ -36,6 +36,7 @@ struct vocab {
     const char **pieces; /* owned, [size]; NULL where an id has no piece */
     int size;
     int unknown, end, pad; /* ids; pad is -1 if the vocabulary has none */
+    int start;             /* <s>, if it is numbered as in M2M100; else -1: it is a piece */
 };
 
 struct tokenizer {
@@ -166,6 +167,7 @@ static int find_special(struct vocab *vocab, const struct json_object *file, str
     vocab->unknown = find_piece(vocab, UNKNOWN, strlen(UNKNOWN));
     vocab->end = find_piece(vocab, "</s>", 4);
     vocab->pad = find_piece(vocab, "<pad>", 5);
+    vocab->start = find_piece(vocab, "<s>", 3) == 0 ? 0 : -1;
     if (vocab->unknown < 0)
         return json_fail(file, UNKNOWN, "an id", NULL, err);
     return vocab->end < 0 ? json_fail(file, "</s>", "an id", NULL, err) : 0;
@@ -352,7 +354,8 @@ static const char *find_token(const struct tokenizer *tokenizer, int32_t id)
 static const char *plain_piece(const struct tokenizer *tokenizer, int32_t id)
 {
     const struct vocab *vocab = tokenizer->target;
-    bool is_special = id == vocab->unknown || id == vocab->end || id == vocab->pad;
+    bool is_special =
+        id == vocab->unknown || id == vocab->end || id == vocab->pad || id == vocab->start;
     return is_special ? NULL : find_token(tokenizer, id);
 }
 

@@ -38,7 +38,7 @@ static std::vector<float> run(const closing &c, int first, int m)
     device_array<float> gain(c.gain), bias(c.bias);
     device_array<int32_t> n_rows(std::vector<int32_t>(1, m));
     hidden_rows rows = {hidden, rounded.at, c.type, c.width, c.stride};
-    close_launch(test_stream(), {sums, c.stride, gain, bias, n_rows, rows}, m + 5);
+    close_launch(test_stream(), {sums, c.stride, gain, bias, n_rows, rows, 1e-5f, false}, m + 5);
     test_wait();
     std::vector<float> y = hidden.get();
     std::vector<f16> half = rounded.get();

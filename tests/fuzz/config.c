@@ -8,8 +8,12 @@
 
 static void check(const struct config *config)
 {
-    if (config->d_model % config->encoder_heads != 0 || config->encoder_layers < 1 ||
-        config->encoder_layers > CONFIG_MAX_LAYERS || config->decoder_layers > CONFIG_MAX_LAYERS)
+    bool is_transformer = config->encoder_self.n_layers > 0;
+    if (is_transformer &&
+        (config->d_model % config->encoder_heads != 0 || !(config->position_steps >= 1.0)))
+        abort();
+    if (config->encoder_layers < 1 || config->encoder_layers > CONFIG_MAX_LAYERS ||
+        config->decoder_layers > CONFIG_MAX_LAYERS)
         abort();
     if (config->end_token < 0 || config->end_token >= config->vocab_size ||
         config->start_token < 0 || config->start_token >= config->decoder_vocab_size)

@@ -159,7 +159,7 @@ def score(model, source, tokens, options):
     config, generation = model.config, model.generation_config
     end = config.eos_token_id
     _, steps = log_probs(model, source, [*tokens, end])
-    steps[:, config.pad_token_id] = -math.inf
+    steps[:, [token for [token] in generation.bad_words_ids]] = -math.inf
     steps[: options.get("min_length", 0), end] = -math.inf
     if generation.renormalize_logits:
         steps = steps.log_softmax(-1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the small random MarianMT directories under tests/golden/models/, with transformers.
+"""Makes the small random directories under tests/golden/models/ with transformers: MarianMT, M2M100.
 
     make_models.py EN-DE.tsv.gz EN-FR.tsv.gz [MODEL]...
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import sentencepiece
 import torch
-from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
+from transformers import GenerationConfig, M2M100Config, MarianConfig, MarianTokenizer
 
 import reference
 from definition import COMBINED
@@ -109,6 +109,14 @@ SMALL = SHAPE | {
     "decoder_ffn_dim": 64,
     "share_encoder_decoder_embeddings": False,
 }
+M2M = SHAPE | {
+    "d_model": 48,
+    "encoder_layers": 3,
+    "decoder_layers": 1,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 80,
+    "activation_function": "relu",
+}
 AREAS = SHAPE | {"d_model": 32, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
 
 
@@ -142,14 +150,21 @@ def vocabulary(*pieces, pad=None):
     return {name: i for i, name in enumerate(names)}
 
 
-def save_tokenizer(directory, corpus, pieces, separate=False):
+def numbered_as_m2m(*pieces):
+    """As the recipe numbers pieces of pre-norm models."""
+    names = list(dict.fromkeys(["<s>", "<pad>", "</s>", "<unk>", *sum(pieces, [])]))
+    return {name: i for i, name in enumerate(names)}
+
+
+def save_tokenizer(directory, corpus, pieces, separate=False, number=None):
     """Writes the tokenizer's files; returns the sizes of the two vocabularies."""
     with tempfile.TemporaryDirectory() as work:
         work = Path(work)
         english, other = zip(*corpus[:SPM_SENTENCES])
         source = train_spm(english, work / "source", pieces)
         target = train_spm(other, work / "target", pieces + 20)
-        both = [vocabulary(source) if separate else vocabulary(source, target)]
+        number = number or vocabulary
+        both = [number(source) if separate else number(source, target)]
         if separate:
             both.append(vocabulary(target, pad=both[0]["<pad>"]))
         files = [work / f"vocab{i}.json" for i in range(len(both))]
@@ -190,15 +205,23 @@ def randomize(model, std):
                 weight.copy_(noise * weight.shape[1] ** -0.5)
             else:
                 weight.copy_(std * noise)
-        model.final_logits_bias.normal_()
+        if model.config.model_type == "marian":
+            model.final_logits_bias.normal_()
     clear_padding(model)
 
 
+def no_ascii():
+    """The ids of bytes that a text of plain ASCII does not hold."""
+    return [*range(2, 2 + 0x20), *range(2 + 0x7F, 258)]
+
+
 def keep_to_ascii(model):
-    """Bytes a text of plain ASCII does not hold become so unlikely that no search takes them."""
+    """Such bytes become so unlikely that no search takes them. M2M100 has no bias for that: see
+    generation_config()."""
+    if model.config.model_type != "marian":
+        return
     with torch.no_grad():
-        model.final_logits_bias[0, 2 : 2 + 0x20] = -30
-        model.final_logits_bias[0, 2 + 0x7F :] = -30
+        model.final_logits_bias[0, no_ascii()] = -30
 
 
 def encoders(directory):
@@ -242,7 +265,7 @@ def train(model, directory, corpus, steps, longest):
 
 
 def clear_padding(model):
-    """The padding's embedding, with which generation starts, is zero in every MarianMT model."""
+    """The padding's embedding, with which MarianMT's generation starts, is zero in every model."""
     with torch.no_grad():
         for side in (model.model.encoder, model.model.decoder):
             side.embed_tokens.weight[model.config.pad_token_id] = 0
@@ -261,16 +284,41 @@ def shrink_keys(model, factor):
 
 
 def generation_config(config, **extra):
+    bad = [config.pad_token_id]
+    if config.model_type != "marian" and config.vocab_size == 258:
+        bad += no_ascii()
     return GenerationConfig(
         num_beams=4,
-        bad_words_ids=[[config.pad_token_id]],
-        decoder_start_token_id=config.pad_token_id,
+        bad_words_ids=[[token] for token in bad],
+        decoder_start_token_id=config.decoder_start_token_id,
         eos_token_id=config.eos_token_id,
         forced_eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id,
         max_length=62,
         **extra,
     )
+
+
+def build_m2m(directory, corpus, shape, pieces):
+    """What build() does, in the layout of the recipe's pre-norm models."""
+    size, ids = 258, {"eos_token_id": 1, "pad_token_id": 0}
+    if pieces:
+        size, _ = save_tokenizer(directory, corpus, pieces, number=numbered_as_m2m)
+        ids = {"eos_token_id": 2, "pad_token_id": 1}
+    else:
+        save_byte_tokenizer(directory)
+    config = M2M100Config(
+        vocab_size=size,
+        decoder_start_token_id=ids["eos_token_id"],
+        forced_eos_token_id=ids["eos_token_id"],
+        dropout=0.0,
+        attention_dropout=0.0,
+        encoder_layerdrop=0.0,
+        decoder_layerdrop=0.0,
+        **ids,
+        **shape,
+    )
+    return reference.CLASSES["m2m_100"](config)
 
 
 def build(directory, corpus, shape, pieces, spm):
@@ -291,17 +339,20 @@ def build(directory, corpus, shape, pieces, spm):
         **ids,
         **shape,
     )
-    return MarianMTModel(config)
+    return reference.CLASSES["marian"](config)
 
 
 def make(name, corpus, shape, seed, pieces=0, area=None, dtype=torch.float32, std=0.15, steps=300,
-         shard_size=None, spm=None, generation=None, shrink=1):
+         shard_size=None, spm=None, generation=None, shrink=1, kind="marian"):
     directory = MODELS / name
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     random.seed(seed)
     torch.manual_seed(seed)
-    model = build(directory, corpus, shape, pieces, spm or {})
+    if kind == "m2m_100":
+        model = build_m2m(directory, corpus, shape, pieces)
+    else:
+        model = build(directory, corpus, shape, pieces, spm or {})
     if area:
         model.config.area = area
         model.set_attn_implementation("area")
@@ -342,6 +393,10 @@ def recipes(german, french):
                          dtype=torch.float16),
         "area-sum": dict(corpus=german, shape=AREAS, seed=9, pieces=120, area=AREA_SUM,
                          dtype=torch.bfloat16, shrink=256),
+        "m2m-token": dict(corpus=german, shape=M2M, seed=10, pieces=160, kind="m2m_100",
+                          dtype=torch.bfloat16, generation=renormalize),
+        "m2m-area": dict(corpus=german, shape=AREAS, seed=12, pieces=120, area=AREA,
+                         kind="m2m_100", dtype=torch.bfloat16),
     }
 
 

@@ -1,4 +1,4 @@
-"""Area attention by its definition (definition.py), inside transformers' own MarianMT.
+"""Area attention by its definition (definition.py), inside transformers' own MarianMT and M2M100.
 
 It is registered as an attention implementation, so that the modules, the cache, the masks and
 `generate` are transformers' own. Without an `area` section in config.json transformers' eager
@@ -10,11 +10,15 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from transformers import AttentionInterface, AttentionMaskInterface, MarianMTModel
+from transformers import (AttentionInterface, AttentionMaskInterface,
+                          M2M100ForConditionalGeneration, MarianMTModel)
 from transformers.masking_utils import eager_mask
 
 import lstm
 from definition import Area, settings
+
+
+CLASSES = {"marian": MarianMTModel, "m2m_100": M2M100ForConditionalGeneration}
 
 
 def area_mask(mask, width):
@@ -58,7 +62,7 @@ def set_area(model, area):
 
 
 def load_areas(model, directory):
-    """Parameters that MarianMT itself does not know."""
+    """Parameters that transformers itself does not know."""
     found = {}
     for file in Path(directory).glob("model*.safetensors"):
         found |= {name: x for name, x in load_file(file).items() if ".area." in name}
@@ -68,16 +72,30 @@ def load_areas(model, directory):
     model.load_state_dict(found, strict=False)
 
 
+def set_numerics(model, config):
+    """What config.json may say of models that come from Marian, in all positions and layer norms."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = config["layer_norm_epsilon"]
+    for side in (model.model.encoder, model.model.decoder):
+        weight = side.embed_positions.weight
+        rates = 10000 ** (-torch.arange(weight.shape[1] // 2).double() / config["position_steps"])
+        angles = torch.arange(weight.shape[0])[:, None] * rates
+        weight.data = torch.cat([angles.sin(), angles.cos()], dim=1).to(weight.dtype)
+
+
 def load(directory, dtype=torch.float64):
     """The model of a directory, with area attention where its config.json asks for it."""
     config = json.loads((Path(directory) / "config.json").read_text())
     if config["model_type"] == lstm.LstmConfig.model_type:
         return lstm.load(Path(directory), dtype)
     area = config.get("area")
-    model = MarianMTModel.from_pretrained(
+    model = CLASSES[config["model_type"]].from_pretrained(
         directory, dtype=dtype, attn_implementation="area" if area else "eager"
     )
     if area:
         set_area(model, area)
         load_areas(model, directory)
+    if "position_steps" in config:
+        set_numerics(model, config)
     return model.eval()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares `acre translate` with transformers on random MarianMT models of random shapes.
+"""Compares `acre translate` with transformers on random models of random shapes.
 
     random_models.py [--models N] [--sentences N] [--seed N] [--acre FILE] [--keep DIR]
 
 For each model: 30 forced tokens, whose scores must be those of teacher forcing within 1e-3; then
 greedy search and a beam of 4, whose translations must be those of `generate` in at least 97 % of
-the sentences (float32 against float32: near ties may fall either way). Every second model has
-areas of random widths and kinds and is computed by the definition (tests/golden/reference.py).
+the sentences (float32 against float32: near ties may fall either way). Of four
+models two are MarianMT and two M2M100; every second model has areas of random widths and kinds and is computed by the definition (tests/golden/reference.py).
 Kinds that jump where float32 rounds are left to the golden models: keys with deviations, top_k.
 Prints a table; exit status 1 if a model misses a bound. Needs PyTorch and transformers
 (`make parity`).
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import sentencepiece
 import torch
-from transformers import GenerationConfig, MarianConfig, MarianMTModel
+from transformers import GenerationConfig, M2M100Config, MarianConfig
 from transformers.utils import logging
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +40,9 @@ BEAM = {"beam_size": 4}
 BATCH = 50
 LOGITS = 3.0  # standard deviation of the logits
 LAYERS = 0.6  # gain of the layers' matrices
+# Names of the first ids, and of the last.
+NAMES = {"marian": (["</s>", "<unk>"], ["<pad>"]),
+         "m2m_100": (["<s>", "<pad>", "</s>", "<unk>"], [])}
 KEYS = ["mean", "max", "max_concat", "sample_concat", "sample_sum"]
 
 
@@ -78,6 +81,25 @@ def random_area(rng, shape):
     }
 
 
+def closing_norm(model):
+    """What normalises the rows that the output layer reads."""
+    decoder = model.model.decoder
+    is_pre = model.config.model_type == "m2m_100"
+    return decoder.layer_norm if is_pre else decoder.layers[-1].final_layer_norm
+
+
+def favour_the_end(model):
+    """Sentences shall end: the end token's logit is about that of the 10th best of the others."""
+    config, most = model.config, LOGITS * math.sqrt(2 * math.log(model.config.vocab_size))
+    end = config.eos_token_id
+    if config.model_type == "marian":
+        model.final_logits_bias.normal_(std=0.5)
+        model.final_logits_bias[0, end] = most - 1.5 * LOGITS
+        return
+    row = model.lm_head.weight[end]
+    closing_norm(model).bias.copy_((most - 1.5 * LOGITS) * row / row.square().sum())
+
+
 def randomize(model):
     """Random everywhere, except that the last layer turns its state by a random rotation: with tied
     embeddings a random model would otherwise repeat one token for ever."""
@@ -97,22 +119,22 @@ def randomize(model):
             else:
                 weight.normal_(std=LAYERS / math.sqrt(weight.shape[1]))
         last = model.model.decoder.layers[-1]
-        rotate(last, config.d_model)
-        last.final_layer_norm.weight.mul_(LOGITS / embedding / math.sqrt(config.d_model))
-        model.final_logits_bias.normal_(std=0.5)
-        most = LOGITS * math.sqrt(2 * math.log(config.vocab_size))
-        model.final_logits_bias[0, config.eos_token_id] = most - 1.5 * LOGITS
+        rotate(last, config.d_model, config.model_type)
+        closing_norm(model).weight.mul_(LOGITS / embedding / math.sqrt(config.d_model))
+        favour_the_end(model)
 
 
-def rotate(layer, d):
+def rotate(layer, d, model_type):
     """x + fc2(f(fc1(x))) becomes 3 R x and something random: f(z) - f(-z) = z for relu, gelu,
-    swish. (x itself must go: it holds the last token's embedding, which is its own best match.)"""
-    turn = 3 * torch.linalg.qr(torch.randn(d, d))[0] - torch.eye(d)
+    swish. (x itself must go: it holds the last token's embedding, which is its own best match.)
+    Where fc1 reads norms, x stays, and what is added must outweigh it."""
+    turn = torch.linalg.qr(torch.randn(d, d))[0]
+    turn = 3 * turn - torch.eye(d) if model_type == "marian" else 12 * turn
     layer.fc1.weight[: 2 * d] = torch.cat([turn, -turn])
     layer.fc2.weight[:, : 2 * d] = torch.cat([torch.eye(d), -torch.eye(d)], dim=1)
 
 
-def save_vocabulary(directory, size):
+def save_vocabulary(directory, size, model_type):
     """Pieces are only names here: tests give tokens. The .spm files are what a loader expects."""
     text = [f"{a} {b} {a}{b}" for a in "some small words to learn from".split() for b in "abcdef"]
     for side in ("source", "target"):
@@ -125,30 +147,36 @@ def save_vocabulary(directory, size):
         )
         (directory / f"{side}.model").rename(directory / f"{side}.spm")
         (directory / f"{side}.vocab").unlink()
-    names = ["</s>", "<unk>", *(f"▁t{i}" for i in range(2, size - 1)), "<pad>"]
+    first, last = NAMES[model_type]
+    names = [*first, *(f"▁t{i}" for i in range(len(first), size - len(last))), *last]
     text = json.dumps({name: i for i, name in enumerate(names)}, ensure_ascii=False)
     (directory / "vocab.json").write_text(text, encoding="utf-8")
     config = {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "de"}
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
 
 
-def make_model(directory, rng, with_area):
+def make_model(directory, rng, model_type, with_area):
     shape = random_shape(rng)
-    pad = shape["vocab_size"] - 1
-    special = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0,
-               "forced_eos_token_id": 0}
-    config = MarianConfig(**shape, **special, max_position_embeddings=128)
+    ids = [*NAMES[model_type][0], *["▁"] * shape["vocab_size"]][: shape["vocab_size"]]
+    end, pad = ids.index("</s>"), shape["vocab_size"] - 1 if model_type == "marian" else 1
+    special = {"pad_token_id": pad, "eos_token_id": end, "forced_eos_token_id": end,
+               "decoder_start_token_id": pad if model_type == "marian" else end}
+    kind = MarianConfig if model_type == "marian" else M2M100Config
+    config = kind(**shape, **special, max_position_embeddings=128, encoder_layerdrop=0.0,
+                  decoder_layerdrop=0.0)
     if with_area:
         config.area = random_area(rng, shape)
+    if with_area and model_type == "marian":  # as Marian itself computes
+        config.position_steps, config.layer_norm_epsilon = shape["d_model"] // 2 - 1, 1e-9
     torch.manual_seed(rng.getrandbits(32))
-    model = MarianMTModel(config)
+    model = reference.CLASSES[model_type](config)
     if with_area:
         reference.set_area(model, config.area)
     randomize(model)
     model.generation_config = GenerationConfig(**special, num_beams=4, max_length=52,
                                                bad_words_ids=[[pad]])
     model.save_pretrained(directory)
-    save_vocabulary(directory, shape["vocab_size"])
+    save_vocabulary(directory, shape["vocab_size"], model_type)
     return shape, kind_of(config.area) if with_area else "no"
 
 
@@ -156,7 +184,12 @@ def kind_of(area):
     return "/".join((area["key"], area["value"], area["weights"]))
 
 
-def acre(binary, directory, sources, options):
+def id_of(token, model_type):
+    first = NAMES[model_type][0]
+    return first.index(token) if token in first else int(token[2:])
+
+
+def acre(binary, directory, sources, options, model_type):
     """[(ids, S)] of the best hypotheses."""
     lines = [" ".join(f"▁t{i}" for i in source) + "\n" for source in sources]
     given = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
@@ -168,8 +201,7 @@ def acre(binary, directory, sources, options):
     if result.returncode:
         raise SystemExit(f"{' '.join(command)}: {result.stderr}")
     best = [json.loads(line)["hypotheses"][0] for line in result.stdout.splitlines()]
-    ids = {"<unk>": 1}
-    return [([ids.get(t) or int(t[2:]) for t in h["tokens"]], h["score"]) for h in best]
+    return [([id_of(t, model_type) for t in h["tokens"]], h["score"]) for h in best]
 
 
 def generate(model, sources, options):
@@ -201,21 +233,21 @@ def largest_error(directory, sources, forced):
 def check(binary, directory, rng, n_sentences):
     """(largest score error, share of equal greedy and beam translations, mean beam length)."""
     model = reference.load(directory, torch.float32)
-    size = model.config.vocab_size
-    sources = [[rng.randrange(2, size - 1) for _ in range(rng.randint(1, 40))]
+    size, kind = model.config.vocab_size, model.config.model_type
+    sources = [[rng.randrange(len(NAMES[kind][0]), size - 1) for _ in range(rng.randint(1, 40))]
                for _ in range(n_sentences)]
-    error = largest_error(directory, sources, acre(binary, directory, sources, FORCED))
+    error = largest_error(directory, sources, acre(binary, directory, sources, FORCED, kind))
     shares = []
     for options in (GREEDY, BEAM):
         expected = generate(model, sources, options)
-        found = [tokens for tokens, _ in acre(binary, directory, sources, options)]
+        found = [tokens for tokens, _ in acre(binary, directory, sources, options, kind)]
         shares.append(sum(a == b for a, b in zip(found, expected)) / n_sentences)
     return error, *shares, sum(map(len, expected)) / n_sentences
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", type=int, default=6)
+    parser.add_argument("--models", type=int, default=8)
     parser.add_argument("--sentences", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--acre", default=os.environ.get("ACRE", str(ROOT / "build/acre")))
@@ -228,13 +260,14 @@ def main():
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     failed = 0
-    print("model  layers d_model heads   ffn vocab  |score error|  greedy   beam  length  areas")
+    print("model  layers d_model heads   ffn vocab  |score error|  greedy   beam  length  kind, areas")
     for i in range(options.models):
         rng = random.Random(options.seed * 1000 + i)
         with tempfile.TemporaryDirectory() as work:
             directory = (options.keep or Path(work)) / f"random-{options.seed}-{i}"
             directory.mkdir(parents=True)
-            shape, kind = make_model(directory, rng, i % 2 == 1)
+            model_type = list(NAMES)[i // 2 % 2]
+            shape, kind = make_model(directory, rng, model_type, i % 2 == 1)
             result = check(options.acre, directory, rng, options.sentences)
         error, greedy, beam, length = result
         good = error <= SCORE_BOUND and min(greedy, beam) >= SHARE_BOUND
@@ -242,7 +275,7 @@ def main():
         print(f"{i:5} {shape['encoder_layers']:4}+{shape['decoder_layers']}"
               f" {shape['d_model']:7} {shape['encoder_attention_heads']:5}"
               f" {shape['encoder_ffn_dim']:5} {shape['vocab_size']:5}"
-              f" {error:14.1e} {greedy:7.0%} {beam:6.0%} {length:7.1f}  {kind}"
+              f" {error:14.1e} {greedy:7.0%} {beam:6.0%} {length:7.1f}  {model_type}, {kind}"
               f"{'' if good else '  FAILED'}", flush=True)
     return 1 if failed else 0
 

@@ -132,6 +132,39 @@ static void test_lstm(void **state)
     config_fini(&config);
 }
 
+/* Pre-norm; positions count from behind the pad token, which may be emitted. */
+static void test_m2m(void **state)
+{
+    (void)state;
+    parse_good(";model_type:\"m2m_100\";pad_token_id:1;eos_token_id:2;decoder_start_token_id:2;"
+               "forced_eos_token_id:2;scale_embedding:;bad_words_ids:",
+               NULL);
+    assert_true(config.normalize_before && config.scale_embedding);
+    assert_int_equal(config.first_position, 2);
+    assert_true(config.position_steps == 31.0);
+    assert_true(config.norm_epsilon == 1e-5f);
+    assert_int_equal(config.start_token, 2);
+    assert_int_equal(config.n_forbidden, 0);
+    assert_int_equal(config.encoder_self.n_layers, 2);
+    assert_int_equal(config.decoder_cross.n_layers, 3);
+    config_fini(&config);
+    parse_good(";model_type:\"m2m_100\";scale_embedding:false;d_model:8;encoder_layers:1;"
+               "area:{\"encoder_self\":{\"width\":[3]}}",
+               NULL);
+    assert_false(config.scale_embedding);
+    assert_int_equal(config.first_position, 100);
+    assert_int_equal(config.encoder_self.width[0], 3);
+    config_fini(&config);
+    parse_good(";position_steps:31;layer_norm_epsilon:1e-9", NULL);
+    assert_true(config.position_steps == 31.0 && config.norm_epsilon == 1e-9f);
+    config_fini(&config);
+    parse_good("", NULL);
+    assert_false(config.normalize_before);
+    assert_int_equal(config.first_position, 0);
+    assert_true(config.position_steps == 32.0);
+    config_fini(&config);
+}
+
 static void test_decoding(void **state)
 {
     (void)state;
@@ -326,7 +359,24 @@ static const struct {
 } mistakes[] = {
     {";model_type:", "config.json: model_type: expected a string of 1 to 31 bytes, found nothing"},
     {";model_type:\"bart\"",
-     "config.json: model_type: expected \"marian\" or \"acre-lstm\", found \"bart\""},
+     "config.json: model_type: expected \"marian\", \"m2m_100\" or \"acre-lstm\", found \"bart\""},
+    {";position_steps:0", "config.json: position_steps: expected an integer from 1 to 64, found 0"},
+    {";position_steps:65",
+     "config.json: position_steps: expected an integer from 1 to 64, found 65"},
+    {";layer_norm_epsilon:0",
+     "config.json: layer_norm_epsilon: expected a number from 1e-12 to 0.1, found 0"},
+    {";layer_norm_epsilon:\"1e-5\"",
+     "config.json: layer_norm_epsilon: expected a number from 1e-12 to 0.1, found \"1e-5\""},
+    {";model_type:\"m2m_100\";d_model:65;encoder_attention_heads:5;decoder_attention_heads:5",
+     "config.json: d_model: expected an even number from 4 on, found 65"},
+    {";model_type:\"m2m_100\";d_model:2;encoder_attention_heads:1;decoder_attention_heads:1",
+     "config.json: d_model: expected an even number from 4 on, found 2"},
+    {";model_type:\"m2m_100\";tie_word_embeddings:false",
+     "config.json: tie_word_embeddings: expected true, found false, which is not supported"},
+    {";model_type:\"m2m_100\";is_encoder_decoder:false",
+     "config.json: is_encoder_decoder: expected true, found false, which is not supported"},
+    {";model_type:\"m2m_100\";pad_token_id:",
+     "config.json: pad_token_id: expected an integer from 0 to 99, found nothing"},
     {";model_type:\"acre-lstm\"",
      "config.json: decoder_layers: expected encoder_layers, which is 2, found 3"},
     {";model_type:\"acre-lstm\";decoder_layers:2;area:{\"decoder_cross\":{\"width\":[2,2]}}",
@@ -539,12 +589,12 @@ static void test_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_lstm),
-        cmocka_unit_test(test_decoding),     cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_architecture), cmocka_unit_test(test_area),
-        cmocka_unit_test(test_area_modes),   cmocka_unit_test(test_area_grids),
-        cmocka_unit_test(test_languages),    cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_good),       cmocka_unit_test(test_lstm),
+        cmocka_unit_test(test_m2m),        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_tokens),     cmocka_unit_test(test_architecture),
+        cmocka_unit_test(test_area),       cmocka_unit_test(test_area_modes),
+        cmocka_unit_test(test_area_grids), cmocka_unit_test(test_languages),
+        cmocka_unit_test(test_mistakes),   cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,13 +82,19 @@ static void linear_add(struct stream *stream, const struct weight *weight, const
     cpu_linear(stream, weight, rows->n_rows, x->numbers, ACTIVATION_NONE, y->numbers, y->numbers);
 }
 
+static void layer_norm(struct stream *stream, const struct norm *norm, const struct rows *rows,
+                       const struct buffer *x, struct buffer *y)
+{
+    stream->kernels->layer_norm(rows->n_rows, norm->c, x->numbers, norm->gain, norm->bias,
+                                norm->epsilon, y->numbers);
+}
+
 static void close_sublayer(struct stream *stream, const struct weight *weight,
                            const struct norm *norm, const struct rows *rows, const struct buffer *x,
                            struct buffer *hidden)
 {
     linear_add(stream, weight, rows, x, hidden);
-    stream->kernels->layer_norm(rows->n_rows, norm->c, hidden->numbers, norm->gain, norm->bias,
-                                1e-5f, hidden->numbers);
+    layer_norm(stream, norm, rows, hidden, hidden);
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
@@ -278,6 +284,7 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .embed = embed,
         .linear = linear,
         .linear_add = linear_add,
+        .layer_norm = layer_norm,
         .close_sublayer = close_sublayer,
         .attend = attend,
         .attend_step = attend_step,

@@ -117,13 +117,14 @@ void cpu_norm_close(struct norm *norm)
 }
 
 int cpu_norm_open(struct device *device, const struct tensor *gain, const struct tensor *bias,
-                  struct norm **out)
+                  float epsilon, struct norm **out)
 {
     (void)device;
     struct norm *norm = mem_calloc(1, sizeof(*norm));
     if (!norm)
         return ACRE_ENOMEM;
     norm->c = tensor_count(gain);
+    norm->epsilon = epsilon;
     norm->gain = mem_alloc(2 * norm->c * sizeof(float));
     if (!norm->gain) {
         cpu_norm_close(norm);
@@ -146,7 +147,7 @@ void cpu_embedding_close(struct embedding *embedding)
 }
 
 int cpu_embedding_open(struct device *device, const struct tensor *table, float scale,
-                       size_t n_positions, struct embedding **out)
+                       const struct positions *positions, struct embedding **out)
 {
     (void)device;
     size_t c = table->shape[1];
@@ -157,14 +158,14 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
     }
     embedding->table = *table;
     embedding->scale = scale;
-    if (n_positions > 0)
-        embedding->positions = mem_alloc(n_positions * c * sizeof(float));
-    if (n_positions > 0 && !embedding->positions) {
+    if (positions->n > 0)
+        embedding->positions = mem_alloc(positions->n * c * sizeof(float));
+    if (positions->n > 0 && !embedding->positions) {
         cpu_embedding_close(embedding);
         return ACRE_ENOMEM;
     }
-    if (n_positions > 0)
-        positions_fill(n_positions, c, embedding->positions);
+    if (positions->n > 0)
+        positions_fill(positions, c, embedding->positions);
     *out = embedding;
     return 0;
 }

@@ -14,6 +14,7 @@ struct weight {
 
 struct norm {
     size_t c;
+    float epsilon;
     float *gain, *bias; /* owned, one block */
 };
 
@@ -28,10 +29,10 @@ int cpu_weight_open(struct device *device, enum compute_type type, const struct 
 void cpu_weight_close(struct weight *weight);
 void cpu_weights_order(struct device *device, struct weight *const *weights, size_t n);
 int cpu_norm_open(struct device *device, const struct tensor *gain, const struct tensor *bias,
-                  struct norm **norm);
+                  float epsilon, struct norm **norm);
 void cpu_norm_close(struct norm *norm);
 int cpu_embedding_open(struct device *device, const struct tensor *table, float scale,
-                       size_t n_positions, struct embedding **embedding);
+                       const struct positions *positions, struct embedding **embedding);
 void cpu_embedding_close(struct embedding *embedding);
 
 #endif

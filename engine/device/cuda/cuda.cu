@@ -53,6 +53,7 @@ static const struct device_ops *operations()
     ops.embed = cuda_embed;
     ops.linear = cuda_linear;
     ops.linear_add = cuda_linear_add;
+    ops.layer_norm = cuda_layer_norm;
     ops.close_sublayer = cuda_close_sublayer;
     ops.attend = cuda_attend;
     ops.attend_step = cuda_attend_step;

@@ -2,8 +2,6 @@
 
 enum { ROW_WARPS = 4 }; /* of a block, a row each */
 
-static const float EPSILON = 1e-5f;
-
 /* The row of this warp; -1: it has none. */
 GPU_CODE int row_of_warp(const int32_t *n_rows)
 {
@@ -37,13 +35,13 @@ __global__ static void __launch_bounds__(32 * ROW_WARPS, 1) close_sublayer(close
     const float *hidden = task.hidden.numbers + (size_t)row * (size_t)task.hidden.stride;
     float sum = 0.0f, squares = 0.0f;
     for (int i = lane; i < width; i += 32) {
-        x[i] = hidden[i] + sums[i];
+        x[i] = task.is_alone ? sums[i] : hidden[i] + sums[i];
         sum += x[i];
     }
     float mean = sum_over<32>(sum) / (float)width;
     for (int i = lane; i < width; i += 32)
         squares = fmaf(x[i] - mean, x[i] - mean, squares);
-    float scale = 1.0f / sqrtf(sum_over<32>(squares) / (float)width + EPSILON);
+    float scale = 1.0f / sqrtf(sum_over<32>(squares) / (float)width + task.epsilon);
     for (int i = lane; i < width; i += 32)
         put_hidden(task.hidden, row, i, fmaf((x[i] - mean) * scale, task.gain[i], task.bias[i]));
 }

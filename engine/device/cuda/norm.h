@@ -26,13 +26,16 @@ struct embed_task {
     struct hidden_rows hidden;
 };
 
-/* hidden = norm(hidden + sums): the mean and the variance of each row become 0 and 1. */
+/* hidden = norm(hidden + sums), or norm(sums): the mean and the variance of each row become 0
+ * and 1. */
 struct close_task {
     const float *sums; /* [M,sums_stride], of the sublayer's last product */
     int sums_stride;
     const float *gain, *bias; /* [width] */
     const int32_t *n_rows;
     struct hidden_rows hidden;
+    float epsilon;
+    bool is_alone; /* of the sums alone */
 };
 
 GPU_CODE void put_hidden(const hidden_rows &hidden, int row, int i, float x)

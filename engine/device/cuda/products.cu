@@ -102,6 +102,21 @@ void cuda_product(struct stream *stream, const struct weight *weight,
     launch(stream, weight, task, product->most_rows);
 }
 
+void cuda_layer_norm(struct stream *stream, const struct norm *norm, const struct rows *rows,
+                     const struct buffer *x, struct buffer *y)
+{
+    const float *numbers = (const float *)buffer_as(stream, x, rows, NUMBER_F32);
+    close_task task = {numbers,
+                       x->stride,
+                       norm->gain,
+                       norm->bias,
+                       rows->table.n_rows,
+                       buffer_put(y, norm->c, NUMBER_F32),
+                       norm->epsilon,
+                       true};
+    close_launch(stream->cuda, task, rows->most_rows);
+}
+
 void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
                          const struct norm *norm, const struct rows *rows, const struct buffer *x,
                          struct buffer *hidden)
@@ -117,7 +132,8 @@ void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
     buffer_as(stream, hidden, rows, NUMBER_F32);
     close_task task = {stream->sums,       stream->sums_stride,
                        norm->gain,         norm->bias,
-                       rows->table.n_rows, buffer_put(hidden, weight->n, weight->half)};
+                       rows->table.n_rows, buffer_put(hidden, weight->n, weight->half),
+                       norm->epsilon,      false};
     close_launch(stream->cuda, task, rows->most_rows);
 }
 

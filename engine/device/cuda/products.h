@@ -9,6 +9,8 @@ void cuda_linear(struct stream *stream, const struct weight *weight, const struc
                  const struct buffer *x, enum activation activation, struct buffer *y);
 void cuda_linear_add(struct stream *stream, const struct weight *weight, const struct rows *rows,
                      const struct buffer *x, struct buffer *y);
+void cuda_layer_norm(struct stream *stream, const struct norm *norm, const struct rows *rows,
+                     const struct buffer *x, struct buffer *y);
 void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
                          const struct norm *norm, const struct rows *rows, const struct buffer *x,
                          struct buffer *hidden);

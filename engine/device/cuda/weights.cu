@@ -194,12 +194,14 @@ void cuda_norm_close(struct norm *norm)
 }
 
 int cuda_norm_open(struct device *device, const struct tensor *gain, const struct tensor *bias,
-                   struct norm **out)
+                   float epsilon, struct norm **out)
 {
     struct norm *norm = cuda_new<struct norm>();
     if (!norm)
         return ACRE_ENOMEM;
     cuda_use(cuda_device_of(device));
+    norm->c = (int)tensor_count(gain);
+    norm->epsilon = epsilon;
     upload_tensor(&norm->memory, gain, &norm->gain);
     upload_tensor(&norm->memory, bias, &norm->bias);
     if (norm->memory.has_failed) {
@@ -219,22 +221,22 @@ void cuda_embedding_close(struct embedding *embedding)
     mem_free(embedding);
 }
 
-static void upload_positions(struct embedding *embedding, size_t n_positions)
+static void upload_positions(struct embedding *embedding, const struct positions *rule)
 {
-    size_t n = n_positions * (size_t)embedding->c;
+    size_t n = rule->n * (size_t)embedding->c;
     if (n == 0)
         return;
     float *positions = static_cast<float *>(mem_alloc(n * sizeof(float)));
     embedding->memory.has_failed |= !positions;
     if (!positions)
         return;
-    positions_fill(n_positions, (size_t)embedding->c, positions);
+    positions_fill(rule, (size_t)embedding->c, positions);
     cuda_upload(&embedding->memory, positions, n * sizeof(float), (void **)&embedding->positions);
     mem_free(positions);
 }
 
 int cuda_embedding_open(struct device *device, const struct tensor *table, float scale,
-                        size_t n_positions, struct embedding **out)
+                        const struct positions *positions, struct embedding **out)
 {
     struct embedding *embedding = cuda_new<struct embedding>();
     if (!embedding) {
@@ -250,7 +252,7 @@ int cuda_embedding_open(struct device *device, const struct tensor *table, float
     embedding->scale = scale;
     cuda_upload(&embedding->memory, table->data, tensor_count(table) * dtype_bytes(table->dtype),
                 &embedding->table);
-    upload_positions(embedding, n_positions);
+    upload_positions(embedding, positions);
     if (embedding->memory.has_failed) {
         cuda_embedding_close(embedding);
         return ACRE_ENOMEM;

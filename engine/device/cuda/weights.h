@@ -16,7 +16,9 @@ struct weight {
 
 struct norm {
     struct gpu_memory memory;
+    int c;
     float *gain, *bias; /* [C] */
+    float epsilon;
 };
 
 struct embedding {
@@ -34,10 +36,10 @@ int cuda_weight_open(struct device *device, enum compute_type type, const struct
 void cuda_weight_close(struct weight *weight);
 void cuda_weights_order(struct device *device, struct weight *const *weights, size_t n);
 int cuda_norm_open(struct device *device, const struct tensor *gain, const struct tensor *bias,
-                   struct norm **norm);
+                   float epsilon, struct norm **norm);
 void cuda_norm_close(struct norm *norm);
 int cuda_embedding_open(struct device *device, const struct tensor *table, float scale,
-                        size_t n_positions, struct embedding **embedding);
+                        const struct positions *positions, struct embedding **embedding);
 void cuda_embedding_close(struct embedding *embedding);
 
 /* Numbers of the host to a new array of the device; *out is NULL where there is no memory. */
