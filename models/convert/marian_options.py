@@ -151,6 +151,9 @@ def config_of(options, source_size, target_size, pad, end):
         "vocab_size": source_size,
         "decoder_vocab_size": target_size,
         "max_position_embeddings": MAX_LENGTH,
+        "layer_norm_epsilon": 1e-9,
+        # The last of the d_model / 2 wavelengths is 10000 times the first.
+        "position_steps": max(1, options.size("dim-emb") // 2 - 1),
         "pad_token_id": pad,
         "eos_token_id": end,
         "decoder_start_token_id": pad,
