@@ -96,12 +96,24 @@ def enliven(model):
     """Makes random weights tell sentences apart; then rounds them as export does."""
     (enliven_lstm if isinstance(model, Lstm) else enliven_transformer)(model)
     model.model.shared.weight.mul_(2.0)
-    # Acre writes nothing that is not UTF-8: letters and the end only.
-    model.final_logits_bias.fill_(-100.0)
-    model.final_logits_bias[0, ByteVocabulary.FIRST + ord("a") :][:26] = 0.0
-    model.final_logits_bias[0, ByteVocabulary.end] = 2.0
+    favour_letters(model)
     for weight in model.parameters():
         weight.copy_(weight.bfloat16())
+
+
+def favour_letters(model):
+    """Acre writes nothing that is not UTF-8: letters and the end only. Where logits have no bias,
+    the first number of what the output layer reads is always 1, and embeddings have it there."""
+    bias = torch.full((ByteVocabulary.size,), -20.0)
+    bias[ByteVocabulary.FIRST + ord("a") :][:26] = 0.0
+    is_post = getattr(model.shape, "norm", "post") == "post"
+    bias[ByteVocabulary.end] = 2.0 if is_post else 0.0
+    if is_post:
+        model.final_logits_bias.copy_(bias[None])
+        return
+    norm = model.model.decoder.layer_norm
+    norm.weight[0], norm.bias[0] = 0.0, 1.0
+    model.model.shared.weight[:, 0] = bias
 
 
 def enliven_lstm(model):
@@ -114,16 +126,21 @@ def enliven_lstm(model):
 
 
 def enliven_transformer(model):
+    is_pre = model.shape.norm == "pre"
     for name, weight in model.named_parameters():
         if name.endswith(".bias"):
             weight.normal_(std=0.05)
         elif name.endswith("q_proj.weight"):
             weight.mul_(3.0)
+        elif is_pre and name.endswith("encoder_attn.out_proj.weight"):
+            weight.mul_(10.0)  # no norm follows: what is added must count beside the rest
     for module in model.modules():
         if isinstance(module, Attention) and module.area.rule.combines:
             shrink_keys(module)
     # Tied to the output, the embedding of the last token would make it the next one.
-    model.model.decoder.layers[-1].final_layer_norm.weight[::2] = -1.0
+    decoder = model.model.decoder
+    last = decoder.layer_norm if is_pre else decoder.layers[-1].final_layer_norm
+    last.weight[::2] = -1.0
 
 
 def shrink_keys(attention):
@@ -201,7 +218,17 @@ def acre_translations(folder, lines):
             for h in best]
 
 
+DEEP = {"encoder_layers": 3, "decoder_layers": 1, "width": 64, "heads": 4, "inner": 96}
+PRE_NORM = {
+    "pre": {"area": "regular"},
+    "pre-eq3": {"area": "eq3"},
+    "pre-eq9": {"area": "eq9"},
+    "pre-max": {"area": {"key": "max_concat", "value": "mean", "weights": "sigmoid"}},
+    "pre-grid": {"area": GRIDS["grid"]},
+    "pre-deep": {"preset": DEEP},
+}
 RECIPES = ({name: {"area": area} for name, area in (AREAS | GRIDS).items()}
+           | {name: {"norm": "pre"} | changes for name, changes in PRE_NORM.items()}
            | {name: {"preset": "lstm-256"} | changes for name, changes in LSTMS.items()})
 
 
