@@ -94,7 +94,8 @@ serve: ## install what is missing, build, serve the shipped models on port 5000 
 
 test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	@conf/packages install build test
-	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready $(if $(SAN),,wheel)
+	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready \
+	    $(if $(SAN),,wheel)
 	@BUILD=$B tests/run
 
 test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(EMULATED) $(DEPLOY_PROGRAMS) $B/tests/golden/area
@@ -104,7 +105,7 @@ build/venv-bench/ready: tests/bench/requirements.txt
 build/venv-parity/ready: tests/parity/requirements.txt models/train/requirements.txt
 build/venv-train/ready: models/train/requirements.txt
 build/venv-test/ready build/venv-bench/ready build/venv-parity/ready build/venv-train/ready \
-build/venv-wheel/ready:
+build/venv-wheel/ready build/venv-bulk/ready:
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -183,8 +183,7 @@ struct acre_request {
     bool is_aligned;    /* hypotheses shall say where in the text each of their tokens comes from */
     int timeout_ms;     /* from now; not translated by then ends with ACRE_ETIMEOUT. 0: no limit */
     acre_done_fn *done; /* called once, not if submitting failed: from a worker thread, or from
-                         * acre_submit() itself where the text has nothing to translate. NULL:
-                         * acre_job_wait() tells */
+                         * acre_submit() if there is nothing to do. NULL: acre_job_wait() tells */
     acre_done_fn *next; /* NULL, or called from such threads before `done`, whenever the sentence
                          * has ended that acre_job_next() found not to have */
     void *user;
@@ -260,8 +259,7 @@ const struct acre_result *acre_job_result(const struct acre_job *job);
 /* Frees job and result; only after `done` was called, or before it is queued. NULL is allowed. */
 void acre_job_close(struct acre_job *job);
 
-/* Waits for a job that was queued without `done`, from one thread; then all is as if it had been
- * called. False if timeout_ms passed first; a negative one is no limit. */
+/* Waits for a job queued without `done`; false once timeout_ms, if it is not negative, are over. */
 bool acre_job_wait(struct acre_job *job, int timeout_ms);
 
 /* Submits `request` (its done and user are not used) and waits. On success the caller owns *job;

@@ -1,5 +1,5 @@
-"""Says what pyproject.toml cannot: the wheel has a library for one kind of machine in it, and serves
-every Python 3, because ctypes opens it."""
+"""Says what pyproject.toml cannot: the wheel has a library for one kind of machine in it, and
+serves every Python 3, because ctypes opens it."""
 
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel

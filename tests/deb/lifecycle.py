@@ -26,8 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "bookworm"
 MODEL = "en-de-token"
-TEXTS = ["Where is the train station?", "The cat is old.", "Good morning.", "It rains. I stay here.",
-         "The table is too small.", "Open the window, please."]
+TEXTS = ["Where is the train station?", "The cat is old.", "Good morning.",
+         "It rains. I stay here.", "The table is too small.", "Open the window, please."]
 
 
 def run(*command, **options):
@@ -164,7 +164,8 @@ class Load:
         self.wrong = []
         self.is_over = False
         self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.work, args=[i], daemon=True) for i in range(n_clients)]
+        self.threads = [threading.Thread(target=self.work, args=[i], daemon=True)
+                        for i in range(n_clients)]
         for thread in self.threads:
             thread.start()
 

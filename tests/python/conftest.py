@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 ACRE = os.environ.get("ACRE", str(BUILD / "acre"))
 MODELS = ROOT / "tests/golden/models"
-LINES = ["Hello there.", "", "The cat is old. Two sentences in one line!", "Où? Ñandú 東京 🙂."]
+LINES = ["Hello there.", "", "The cat is old. Two sentences in one line!",
+         "Où? Ñandú 東京 🙂."]
 
 
 @pytest.fixture(scope="session")

@@ -34,9 +34,10 @@ class Err(Structure):
 
 
 class Options(Structure):
-    _fields_ = [("device", c_char_p), ("compute_type", c_char_p), ("n_threads", c_int),
-                ("batch_size", c_int), ("max_beam_size", c_int), ("max_queued_tokens", c_size_t),
-                ("log", c_void_p), ("log_user", c_void_p)]
+    _fields_ = [("device", c_char_p), ("compute_type", c_char_p), ("device_fallback", c_char_p),
+                ("n_threads", c_int), ("batch_size", c_int), ("max_beam_size", c_int),
+                ("max_queued_tokens", c_size_t), ("cache_bytes", c_size_t), ("log", c_void_p),
+                ("log_user", c_void_p)]
 
 
 class Decoding(Structure):
@@ -55,8 +56,9 @@ class ModelInfo(Structure):
 
 class Request(Structure):
     _fields_ = [("model", c_void_p), ("text", c_char_p), ("text_bytes", c_size_t),
-                ("is_tokens", c_bool), ("split", c_int), ("decoding", Decoding), ("is_aligned", c_bool),
-                ("timeout_ms", c_int), ("done", c_void_p), ("user", c_void_p)]
+                ("is_tokens", c_bool), ("split", c_int), ("decoding", Decoding),
+                ("is_aligned", c_bool), ("timeout_ms", c_int), ("done", c_void_p),
+                ("next", c_void_p), ("user", c_void_p)]
 
 
 class Range(Structure):
