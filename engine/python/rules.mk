@@ -1,6 +1,6 @@
 # rules.mk - libacre.so, of the objects of libacre.a, and the wheel that carries it.
 
-.PHONY: wheel
+.PHONY: wheel bulk-test
 
 # What acre.h declares, and nothing else, is a symbol of the library.
 $B/libacre.map: engine/acre.h
@@ -28,3 +28,11 @@ wheel: build/venv-wheel/ready ## the Python package, for any Linux new enough: b
 	@ls -l $B/wheel
 
 build/venv-wheel/ready: engine/python/requirements.txt
+build/venv-bulk/ready: tests/bulk/requirements.txt
+
+bulk-test: ## the example for Spark beside `acre translate` (ARGS=--help)
+	@conf/packages install build bulk
+	@$(MAKE) --no-print-directory $B/acre wheel build/venv-bulk/ready
+	@rm -rf $B/bulk && mkdir -p $B/bulk/site
+	@python3 -m zipfile -e $B/wheel/*.whl $B/bulk/site
+	build/venv-bulk/bin/python tests/bulk/run.py --package $B/bulk/site $(ARGS)
