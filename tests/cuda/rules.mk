@@ -90,7 +90,24 @@ cuda: ## build build/acre_cuda.so with nvcc (CUDA_ARCHS=90 for one architecture 
 	    '/usr/local/cuda, found none' >&2; exit 1)
 	@$(MAKE) --no-print-directory $B/acre_cuda.so
 
-engine: $(if $(NVCC),$B/acre_cuda.so) $B/cuda/versus ## engine and backend as far as gcc and nvcc alone can
+engine: $(if $(NVCC),$B/acre_cuda.so) $B/libacre_device.a ## engine's devices and the CUDA backend, with gcc and nvcc alone
+
+$B/libacre_device.a: $(filter $(addprefix $B/engine/,$(addsuffix /%,search tensor kernels device)), \
+                       $(ENGINE_OBJ)) $(addprefix $B/engine/base/,arena.c.o cpu.c.o error.c.o mem.c.o)
+	@rm -f $@
+	@echo '  AR   $@'
+	$(Q)ar rcs $@ $^
+
+# `make CUDA=1` and `make install CUDA=1` have it too; the default, 0, needs no nvcc.
+CUDA ?= 0
+ifeq ($(CUDA),1)
+build: cuda
+install: install-cuda
+endif
+
+.PHONY: install-cuda
+install-cuda: build
+	install -D -m 755 $B/acre_cuda.so $(DESTDIR)$(PREFIX)/lib/acre/acre_cuda.so
 
 $B/acre_cuda.so: $(LIBRARY_OBJ)
 	@echo '  NVCC $@'

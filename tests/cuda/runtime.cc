@@ -49,7 +49,7 @@ static cudaError_t finish(cudaError_t error)
 {
     if (fault != cudaSuccess)
         error = fault;
-    if (error != cudaSuccess && error != cudaErrorNotReady)
+    if (error != cudaSuccess)
         last_error = error;
     return error;
 }

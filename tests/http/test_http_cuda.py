@@ -75,6 +75,16 @@ def test_clients_share_batches(emulated, wanted):
     assert server.get("/health/ready").status_code == 200
 
 
+def test_alignments_put_markup_back(emulated, models):
+    """What an alignment is good for, see server/content: the same as of the CPU."""
+    html = "<p>Where is <b>the house</b>?</p>"
+    replies = []
+    for device in ("cuda", "cpu"):
+        server = emulated(device=device)
+        replies.append(server.translate(html, format="html", max_length=12).json())
+    assert replies[0] == replies[1] and "<b>" in replies[0]["translatedText"]
+
+
 def test_a_lost_device_ends_its_sentences(emulated, tmp_path):
     server = emulated()
     clients, found = replies(server, [LONG] * 3)

@@ -21,6 +21,7 @@ struct slot {
     bool is_aligned;
     float penalty; /* of the table that is there; the first n_penalties of it are filled */
     size_t n_penalties;
+    size_t next_told; /* 0 or 1: where the next table is told from */
 };
 
 struct store {
@@ -46,7 +47,7 @@ struct store {
     void *carried_narrow;          /* likewise, of 16 bits */
 
     /* pinned: */
-    double *told_penalties; /* [n_slots][positions + 1]: on their way to `penalties` */
+    double *told_penalties; /* [n_slots][2][positions + 1]: on their way to `penalties` */
     int32_t *pages;         /* [SEARCH_PAGES][1 + n_slots] */
     struct slot_end *ends;  /* [n_slots] */
     int32_t *tokens;        /* [n_slots][beam][positions] */
