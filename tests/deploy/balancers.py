@@ -61,7 +61,7 @@ class Nginx:
         del maxconn  # nginx has no queue to fill
         self.port, status_port = free_port(), free_port()
         self.log = folder / "nginx.log"
-        servers = "".join(f"server 127.0.0.1:{replica.port} max_fails=0 max_conns=256;\n"
+        servers = "".join(f"server 127.0.0.1:{replica.port} max_fails=0 max_conns=128;\n"
                           for replica in fleet)
         text = (ROOT / "conf/nginx.conf").read_text()
         for old, new in {

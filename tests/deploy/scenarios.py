@@ -189,7 +189,7 @@ def overload(stage, capacity):
     before = stage.balancer.retries()
     calm, much = 0.3 * capacity, stage.pace.factor * capacity
     load = traffic.Load(stage.balancer.port, stage.cases, (calm, 1), (much, stage.pace.overload),
-                        (calm, RECOVERY_S + 1))
+                        (calm, RECOVERY_S + 3))
     try:
         done = load.finish()
     finally:
