@@ -46,8 +46,9 @@ class HAProxy:
                 if row["pxname"] == "acre" and row["svname"] != "FRONTEND"]
 
     def retries(self):
-        """How many requests it sent again, by its own count."""
-        return sum(int(row["wretr"]) for row in self.rows() if row["svname"] == "BACKEND")
+        """How many requests it sent again, to the same replica or another, by its own count."""
+        return sum(int(row["wretr"]) + int(row["wredis"]) for row in self.rows()
+                   if row["svname"] == "BACKEND")
 
     def close(self):
         self.process.terminate()
