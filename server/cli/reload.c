@@ -23,17 +23,11 @@ static void close_in_pool(uv_work_t *work)
     acre_model_close(reload->leaving); /* may wait for a step */
 }
 
-static void on_model_closed(uv_work_t *work, int status)
-{
-    struct reload *reload = work->data;
+static void on_model_closed(uv_work_t *work, int status);
 
-    (void)status;
-    reload->leaving = NULL;
-}
-
-static void on_tick(uv_timer_t *timer)
+/* One at a time; the next when it is closed, or used no more. */
+static void close_unused(struct reload *reload)
 {
-    struct reload *reload = timer->data;
     size_t i = 0;
 
     if (reload->leaving)
@@ -45,8 +39,22 @@ static void on_tick(uv_timer_t *timer)
         reload->retired[i] = reload->retired[--reload->n_retired];
         uv_queue_work(reload->server->loop, &reload->closing, close_in_pool, on_model_closed);
     } else if (reload->n_retired == 0) {
-        uv_timer_stop(timer);
+        uv_timer_stop(&reload->timer);
     }
+}
+
+static void on_model_closed(uv_work_t *work, int status)
+{
+    struct reload *reload = work->data;
+
+    (void)status;
+    reload->leaving = NULL;
+    close_unused(reload);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    close_unused(timer->data);
 }
 
 /* Room for those that leave is made before anything is changed. */

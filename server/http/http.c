@@ -470,9 +470,10 @@ size_t http_connections(const struct http *http)
 }
 
 const char *const http_state_names[HTTP_STATES] = {
-    [PHASE_IDLE] = "idle",         [PHASE_HEAD] = "head",       [PHASE_BODY] = "body",
-    [PHASE_REPLYING] = "awaiting", [PHASE_SENDING] = "sending", [PHASE_LINGERING] = "lingering",
-};
+    [PHASE_IDLE] = "idle",          [PHASE_HEAD] = "head",           [PHASE_BODY] = "body",
+    [PHASE_REPLYING] = "awaiting",  [PHASE_STREAMING] = "streaming", [PHASE_SENDING] = "sending",
+    [PHASE_LINGERING] = "lingering"};
+_Static_assert(PHASE_LINGERING + 1 == HTTP_STATES, "a phase without a name");
 
 void http_count_states(const struct http *http, size_t n[HTTP_STATES])
 {

@@ -75,7 +75,7 @@ size_t http_connections(const struct http *http);
 size_t http_bodies_bytes(const struct http *http);
 
 /* Open connections by what they do. */
-enum { HTTP_STATES = 6 };
+enum { HTTP_STATES = 7 };
 extern const char *const http_state_names[HTTP_STATES];
 void http_count_states(const struct http *http, size_t n[HTTP_STATES]);
 

@@ -21,10 +21,12 @@ def assemble(folder):
 
 
 def compressed_bytes(folder):
-    """As a layer: tar, deflate."""
-    squeeze = zlib.compressobj(6)
+    """As a layer, but for the best compression: tar, deflate."""
+    squeeze = zlib.compressobj(1)
     with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
-        n = sum(len(squeeze.compress(piece)) for piece in iter(lambda: tar.stdout.read(1 << 20), b""))
+        n = 0
+        while piece := tar.stdout.read(1 << 20):
+            n += len(squeeze.compress(piece))
     assert tar.returncode == 0
     return n + len(squeeze.flush())
 
@@ -34,7 +36,7 @@ def files(folder):
 
 
 class Container:
-    """What a container engine does, by hand: the root read-only, nobody in it, no new privileges."""
+    """What a container engine does: the root is read-only, nobody is in it, without privileges."""
 
     SCRIPT = ('mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && '
               f'exec setpriv --no-new-privs chroot --userspec={NOBODY}:{NOBODY} "$0" "$@"')

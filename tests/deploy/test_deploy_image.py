@@ -1,4 +1,4 @@
-"""The image: what is in it, how large it is, and how soon it answers; without a container engine."""
+"""The image, without a container engine: what is in it, how large it is, how soon it answers."""
 
 import json
 import shutil
