@@ -74,17 +74,17 @@ bool acre_has_compute_type(const char *name);
 
 /* Zero in any field means its default. */
 struct acre_options {
-    const char *device;       /* one of ACRE_DEVICES; default "auto" */
-    const char *compute_type; /* one of ACRE_COMPUTE_TYPES; default "auto": what a model's
-                               * config.json says it was evaluated in, else f32 */
+    const char *device;          /* one of ACRE_DEVICES; default "auto" */
+    const char *compute_type;    /* one of ACRE_COMPUTE_TYPES; default "auto": what a model's
+                                  * config.json says it was evaluated in, else f32 */
     const char *device_fallback; /* "cpu": what a lost device leaves goes on there, with the same
                                   * models; default "none": it ends with ACRE_EDEVICE */
-    int n_threads;            /* worker threads; default: the CPUs this process may use */
-    int batch_size;           /* most sentences one worker decodes together; default 32 */
-    int max_beam_size;        /* largest beam a request may ask for; default 8 */
-    size_t max_queued_tokens; /* source tokens that may wait; default 100,000 per thread */
-    size_t cache_bytes;       /* for translations of sentences that come again; default: none */
-    acre_log_fn *log;         /* called from any thread; default: silent */
+    int n_threads;               /* worker threads; default: the CPUs this process may use */
+    int batch_size;              /* most sentences one worker decodes together; default 32 */
+    int max_beam_size;           /* largest beam a request may ask for; default 8 */
+    size_t max_queued_tokens;    /* source tokens that may wait; default 100,000 per thread */
+    size_t cache_bytes;          /* for translations of sentences that come again; default: none */
+    acre_log_fn *log;            /* called from any thread; default: silent */
     void *log_user;
 };
 
@@ -99,7 +99,6 @@ const char *acre_engine_backend(const struct acre_engine *engine);
 int acre_engine_threads(const struct acre_engine *engine);
 /* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
-
 /* 0, or ACRE_EDEVICE once its device is lost: what ran on it and what waited has ended with that,
  * and nothing more is accepted. `err` says what happened. It does not recover. */
 int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
@@ -255,7 +254,6 @@ struct acre_sentence {
 int acre_job_next(struct acre_job *job, struct acre_sentence *sentence, struct acre_err *err);
 /* The result, once `done` was called; lives as long as the job. */
 const struct acre_result *acre_job_result(const struct acre_job *job);
-
 /* Frees job and result; only after `done` was called, or before it is queued. NULL is allowed. */
 void acre_job_close(struct acre_job *job);
 
