@@ -94,7 +94,8 @@ def test_text_without_placeholders_is_what_the_engine_says(shipped):
     with open(ROOT / "models/robustness.tsv", encoding="utf-8") as file:
         texts = [line.split("\t")[-1].strip() for line in file if "\t" in line]
     texts = [text for text in texts if not any(c in text for c in "%{$@:/") and text.isascii()]
-    texts += ["100% sure", "It costs $5 or 50%discount.", "A {b or c d(e} f", "He said: {", "5 % of"]
+    texts += ["100% sure", "It costs $5 or 50%discount.", "A {b or c d(e} f", "He said: {",
+              "5 % of"]
     assert len(texts) > 30
     command = [ACRE, "translate", "--model", str(ROOT / "models/en-de-token")]
     output = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True,
