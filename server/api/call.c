@@ -36,6 +36,8 @@ static void end_with_error(struct call *call, struct srv_error *error)
     call->dialect->word(call, error);
     if (call->has_begun)
         stream_end_with_error(call, error);
+    else if (call->dialect->refuse)
+        call->dialect->refuse(call, error);
     else
         reply_error(call->http, error);
     free_call(call);
@@ -204,7 +206,10 @@ static void on_translated(void *user)
         end_with_error(call, &error);
         return;
     }
-    reply_json(call->http, 200, call->dialect->render(call));
+    if (call->dialect->reply)
+        call->dialect->reply(call);
+    else
+        reply_json(call->http, 200, call->dialect->render(call));
     free_call(call);
 }
 

@@ -56,6 +56,9 @@ struct dialect {
     /* Likewise, one sentence of text `index`; NULL in a dialect that does not stream. */
     json_t *(*render_sentence)(struct call *call, size_t index,
                                const struct acre_sentence *sentence);
+    /* What does not reply in JSON has these instead of render(), and for errors. */
+    void (*reply)(const struct call *call);
+    void (*refuse)(const struct call *call, const struct srv_error *error);
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */
     void (*word)(const struct call *call, struct srv_error *error);
 };

@@ -116,7 +116,7 @@ static int parse_flags(struct call *call, struct srv_error *error)
 }
 
 /* In LibreTranslate's order, so that a request with two faults gets the same answer. */
-static int parse(struct call *call, struct srv_error *error)
+int libre_parse(struct call *call, struct srv_error *error)
 {
     const struct fields *fields = &call->fields;
     struct srv_translate *request = &call->request;
@@ -261,7 +261,7 @@ void libre_word(const struct call *call, struct srv_error *error)
 
 static const struct dialect dialect = {
     .fields = field_names,
-    .parse = parse,
+    .parse = libre_parse,
     .render = render,
     .render_sentence = render_sentence,
     .word = libre_word,

@@ -4,6 +4,9 @@
 
 #include "api/call.h"
 
+/* All of a request to translate. */
+int libre_parse(struct call *call, struct srv_error *error);
+
 /* Puts an error into LibreTranslate's words. */
 void libre_word(const struct call *call, struct srv_error *error);
 

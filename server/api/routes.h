@@ -33,6 +33,11 @@ route_fn api_deepl_glossary_pairs, api_deepl_glossaries;
 /* status.c: what this server is and how it is. */
 route_fn api_status_models, api_status_health, api_status_live, api_status_ready;
 
+/* page.c: what browsers show, and what this interface is. pages_open() makes server->pages. */
+int pages_open(struct server *server, struct acre_err *err);
+void pages_close(struct server *server);
+route_fn api_page, api_page_translate, api_page_docs, api_page_openapi;
+
 /* metrics.c: what the server counts. */
 route_fn api_metrics;
 

@@ -334,7 +334,8 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
     if (log_start(err) != 0 || configure_log(serve->settings, err) != 0 ||
         tls_context_open(serve->settings->tls_certificate, serve->settings->tls_key, &serve->tls,
                          err) != 0 ||
-        routes_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
+        routes_open(server, err) != 0 || pages_open(server, err) != 0 ||
+        open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
                         &server->translator, err) != 0)
         return err->code;
@@ -377,6 +378,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     serve.server.loop = &serve.loop;
     rc = serve_on(&serve, start_ns, &err);
     listener_close(&serve.listener);
+    pages_close(&serve.server);
     routes_close(&serve.server);
     acre_engine_close(serve.server.engine);
     models_fini(&serve.server.models);

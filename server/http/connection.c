@@ -190,7 +190,11 @@ void connection_end_request(struct connection *c)
         c->http->n_active--;
     c->is_active = false;
     free(c->head);
-    free(c->reply.body);
+    if (c->reply.release)
+        c->reply.release(c->reply.body);
+    else
+        free(c->reply.body);
+    c->reply.release = NULL;
     c->head = c->reply.body = NULL;
     c->is_complete = false;
     c->wire_bytes = c->line_bytes = c->body_bytes = 0;

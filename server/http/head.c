@@ -14,6 +14,7 @@ static const char *reason_of(int status)
         const char *reason;
     } reasons[] = {
         {200, "OK"},
+        {304, "Not Modified"},
         {400, "Bad Request"},
         {403, "Forbidden"},
         {404, "Not Found"},
@@ -66,7 +67,9 @@ char *head_make(const struct http_reply *reply, const struct identity *identity,
                 const char *connection, const char *lines, size_t *bytes)
 {
     const size_t lines_bytes = strlen(lines);
-    char *head = malloc(HEAD_BYTES + lines_bytes + 3), retry_after[16], length[24];
+    const char *further = reply->lines ? reply->lines : "";
+    char *head = malloc(HEAD_BYTES + strlen(further) + lines_bytes + 3), retry_after[16];
+    char length[24];
     size_t n;
 
     if (!head)
@@ -86,6 +89,8 @@ char *head_make(const struct http_reply *reply, const struct identity *identity,
     n = add_line(head, n, "Connection", connection);
     n = add_line(head, n, "X-Request-ID", identity->id);
     n = add_line(head, n, "traceparent", identity->traceparent[0] ? identity->traceparent : NULL);
+    memcpy(head + n, further, strlen(further));
+    n += strlen(further);
     memcpy(head + n, lines, lines_bytes);
     memcpy(head + n + lines_bytes, "\r\n", 3);
     *bytes = n + lines_bytes + 2;

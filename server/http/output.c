@@ -166,7 +166,7 @@ static void send_reply(struct connection *c, const struct http_reply *reply)
         connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
         return;
     }
-    if (c->request && strcmp(c->request->method, "HEAD") == 0)
+    if (reply->status == 304 || (c->request && strcmp(c->request->method, "HEAD") == 0))
         c->reply.body_bytes = 0;
     connection_enter(c, PHASE_SENDING);
     connection_send(c);

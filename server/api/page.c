@@ -1,0 +1,452 @@
+/* The page at /, which translates with and without JavaScript; /docs, which shows /openapi.json.
+ *
+ * Happy path: GET / sends the page as it was made for the present settings and models; GET / with a
+ * query, and POST /, which translates as /translate does, make one with the client's text in it.
+ * The template's places are the table `places` here.
+ *
+ * What a client sent stands in the page as text and as values of attributes only, escaped
+ * (markup.h), and no script runs that the policy does not name by its hash. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/document.h"
+#include "api/form.h"
+#include "api/libre.h"
+#include "api/openapi.h"
+#include "api/reply.h"
+#include "api/routes.h"
+#include "common/unicode.h"
+#include "page/assets.h"
+#include "picture/markup.h"
+#include "serve/languages.h"
+
+#define HTML "text/html; charset=utf-8"
+
+struct pages {
+    uint64_t generation;                     /* of the settings and models they were made for */
+    char *lines;                             /* owned: header lines of all pages */
+    struct document *index, *docs, *openapi; /* owned; NULL: not made yet */
+};
+
+/* What a page is to show; all strings NULL or "" where nothing is known. */
+struct view {
+    const struct server *server;
+    const char *q, *source, *target, *level;
+    size_t q_bytes;
+    bool wants_alternatives;
+    const struct call *call;       /* that was translated; or NULL */
+    const struct srv_error *error; /* or NULL */
+};
+
+/* ---- Places of the template ------------------------------------------------------------------ */
+
+static void put(FILE *out, const char *text)
+{
+    markup_text(out, text, strlen(text));
+}
+
+static void put_option(FILE *out, const char *value, const char *name, bool is_chosen)
+{
+    fputs("<option", out);
+    markup_attribute(out, "value", value);
+    fputs(is_chosen ? " selected>" : ">", out);
+    put(out, name);
+    fputs("</option>", out);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    return a && b && strcasecmp(a, b) == 0;
+}
+
+static void put_sources(FILE *out, const struct view *view)
+{
+    const char *codes[MODELS_MAX_SOURCES];
+    const size_t n = models_sources(&view->server->models, codes);
+
+    put_option(out, "auto", "Detect language", is_same(view->source, "auto"));
+    for (size_t i = 0; i < n; i++)
+        put_option(out, codes[i], languages_name(codes[i]),
+                   is_same(view->source, codes[i]) || (i == 0 && !(view->source && *view->source)));
+}
+
+static void put_targets(FILE *out, const struct view *view)
+{
+    const struct models *models = &view->server->models;
+
+    for (size_t i = 0; i < models->n_items; i++) {
+        const char *code = acre_model_info(models->items[i])->target;
+        bool is_new = code[0] != '\0';
+
+        for (size_t before = 0; before < i; before++)
+            if (strcasecmp(acre_model_info(models->items[before])->target, code) == 0)
+                is_new = false;
+        if (is_new)
+            put_option(out, code, languages_name(code), is_same(view->target, code));
+    }
+}
+
+static void put_levels(FILE *out, const struct view *view)
+{
+    put_option(out, "token", "Words", !is_same(view->level, "char"));
+    put_option(out, "char", "Characters", is_same(view->level, "char"));
+}
+
+/* HTML takes a line end that begins a text for its own. */
+static void put_text(FILE *out, const struct view *view)
+{
+    size_t bytes = view->q_bytes;
+
+    fputc('\n', out);
+    if (!view->q)
+        return;
+    if (unicode_valid_bytes(view->q, bytes) == bytes &&
+        unicode_chars(view->q, bytes) > (size_t)view->server->settings->max_text_chars)
+        return; /* the notice says why, and the browser has it */
+    markup_text(out, view->q, bytes);
+}
+
+static void put_max_chars(FILE *out, const struct view *view)
+{
+    fprintf(out, "%lld", (long long)view->server->settings->max_text_chars);
+}
+
+static void put_error(FILE *out, const struct view *view)
+{
+    char text[sizeof(view->error->text)];
+
+    if (!view->error)
+        return;
+    memcpy(text, view->error->text, sizeof(text));
+    unicode_scrub(text);
+    put(out, text);
+}
+
+static void put_result_hypothesis(FILE *out, const struct view *view, size_t hypothesis)
+{
+    const char *text = translate_text(view->call->translate, 0, hypothesis);
+
+    if (text)
+        put(out, text);
+    else if (hypothesis == 0) /* a blank text stands for itself */
+        markup_text(out, view->q, view->q_bytes);
+}
+
+static void put_result(FILE *out, const struct view *view)
+{
+    if (view->call)
+        put_result_hypothesis(out, view, 0);
+}
+
+static void put_alternatives(FILE *out, const struct view *view)
+{
+    for (size_t h = 1; view->call && translate_text(view->call->translate, 0, h); h++) {
+        fputs("<li>", out);
+        put_result_hypothesis(out, view, h);
+        fputs("</li>", out);
+    }
+}
+
+static void put_wants_alternatives(FILE *out, const struct view *view)
+{
+    fputs(view->wants_alternatives ? " checked" : "", out);
+}
+
+static void put_target_code(FILE *out, const struct view *view)
+{
+    if (view->call)
+        put(out, view->target ? view->target : "");
+}
+
+static void put_detected(FILE *out, const struct view *view)
+{
+    if (!view->call || !view->call->is_detected)
+        return;
+    fputs("Detected: ", out);
+    put(out, languages_name(view->call->request.source));
+}
+
+static const struct {
+    const char *name;
+    void (*put)(FILE *out, const struct view *view);
+} places[] = {
+    {"sources", put_sources},
+    {"targets", put_targets},
+    {"levels", put_levels},
+    {"text", put_text},
+    {"max_chars", put_max_chars},
+    {"error", put_error},
+    {"result", put_result},
+    {"alternatives", put_alternatives},
+    {"wants_alternatives", put_wants_alternatives},
+    {"target_code", put_target_code},
+    {"detected", put_detected},
+};
+
+static void put_place(FILE *out, const char *name, size_t n, const struct view *view)
+{
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (strlen(places[i].name) == n && memcmp(places[i].name, name, n) == 0)
+            places[i].put(out, view);
+}
+
+/* The page, from malloc; NULL: no memory. */
+static char *make_page(const struct view *view, size_t *bytes)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, bytes);
+    const char *at = page_index, *next;
+    bool is_good;
+
+    if (!out)
+        return NULL;
+    while ((next = strstr(at, "@{"))) {
+        const char *name = next + 2, *end = strchr(name, '}');
+
+        fwrite(at, 1, (size_t)(next - at), out);
+        put_place(out, name, (size_t)(end - name), view);
+        at = end + 1;
+    }
+    fputs(at, out);
+    is_good = !ferror(out);
+    if (fclose(out) == 0 && is_good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- What stays the same --------------------------------------------------------------------- */
+
+int pages_open(struct server *server, struct acre_err *err)
+{
+    struct pages *pages = calloc(1, sizeof(*pages));
+
+    if (pages && asprintf(&pages->lines,
+                          "Content-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\n"
+                          "Referrer-Policy: no-referrer\r\n",
+                          page_policy) < 0)
+        pages->lines = NULL;
+    server->pages = pages;
+    if (!pages || !pages->lines)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    return 0;
+}
+
+static void forget(struct pages *pages)
+{
+    document_close(pages->index);
+    document_close(pages->docs);
+    document_close(pages->openapi);
+    pages->index = pages->docs = pages->openapi = NULL;
+}
+
+void pages_close(struct server *server)
+{
+    if (!server->pages)
+        return;
+    forget(server->pages);
+    free(server->pages->lines);
+    free(server->pages);
+}
+
+/* Those of the present settings and models. */
+static struct pages *pages_now(struct server *server)
+{
+    if (server->pages->generation != server->generation)
+        forget(server->pages);
+    server->pages->generation = server->generation;
+    return server->pages;
+}
+
+static struct document *make_index(const struct server *server)
+{
+    const struct view view = {.server = server};
+    struct document *document;
+    size_t bytes;
+    char *text = make_page(&view, &bytes);
+
+    document = text ? document_open(text, bytes, HTML, server->pages->lines) : NULL;
+    free(text);
+    return document;
+}
+
+static struct document *make_openapi(const struct server *server)
+{
+    json_t *description = openapi_make(server);
+    char *text = description ? json_dumps(description, JSON_COMPACT) : NULL;
+    struct document *document =
+        text ? document_open(text, strlen(text), "application/json", "") : NULL;
+
+    json_decref(description);
+    free(text);
+    return document;
+}
+
+/* ---- The calls ------------------------------------------------------------------------------- */
+
+static bool is_off(const struct server *server, struct http_request *request)
+{
+    struct srv_error error;
+
+    if (server->settings->page)
+        return false;
+    error_reply(&error, 404, "not_found", "This server has no page");
+    reply_error(request, &error);
+    return true;
+}
+
+static void reply_page(struct http_request *request, int status, const char *code,
+                       const struct view *view)
+{
+    struct http_reply reply = {.status = status, .code = code, .content_type = HTML};
+    struct srv_error error;
+    char *lines = NULL;
+
+    reply.body = make_page(view, &reply.body_bytes);
+    if (!reply.body ||
+        asprintf(&lines, "Cache-Control: no-store\r\n%s", view->server->pages->lines) < 0) {
+        free(reply.body);
+        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        reply_error(request, &error);
+        return;
+    }
+    if (view->error)
+        reply.retry_after_s = view->error->retry_after_s;
+    reply.lines = lines;
+    http_reply(request, &reply);
+    free(lines);
+}
+
+static const char *form_value(const struct form *form, const char *key, size_t *bytes)
+{
+    for (size_t i = 0; i < form->n_entries; i++)
+        if (strcmp(form->entries[i].key, key) == 0) {
+            *bytes = form->entries[i].value_bytes;
+            return form->entries[i].value;
+        }
+    *bytes = 0;
+    return NULL;
+}
+
+/* As LibreTranslate: ?source=&target=&q= fill the page in. */
+static void reply_filled_in(struct server *server, struct http_request *request, const char *query)
+{
+    struct view view = {.server = server};
+    struct form form = {.n_entries = 0};
+    size_t bytes;
+
+    form_add_urlencoded(&form, query, strlen(query));
+    view.q = form_value(&form, "q", &view.q_bytes);
+    view.source = form_value(&form, "source", &bytes);
+    view.target = form_value(&form, "target", &bytes);
+    view.level = form_value(&form, "level", &bytes);
+    reply_page(request, 200, NULL, &view);
+    form_fini(&form);
+}
+
+void api_page(struct server *server, struct http_request *request, const char *rest)
+{
+    const char *query = http_query(request);
+    struct pages *pages = pages_now(server);
+
+    (void)rest;
+    if (is_off(server, request))
+        return;
+    if (query[0]) {
+        reply_filled_in(server, request, query);
+        return;
+    }
+    if (!pages->index)
+        pages->index = make_index(server);
+    document_reply(pages->index, request);
+}
+
+void api_page_docs(struct server *server, struct http_request *request, const char *rest)
+{
+    struct pages *pages = pages_now(server);
+
+    (void)rest;
+    if (is_off(server, request))
+        return;
+    if (!pages->docs)
+        pages->docs =
+            document_open(page_docs, (size_t)(page_docs_end - page_docs), HTML, pages->lines);
+    document_reply(pages->docs, request);
+}
+
+void api_page_openapi(struct server *server, struct http_request *request, const char *rest)
+{
+    struct pages *pages = pages_now(server);
+
+    (void)rest;
+    if (!pages->openapi)
+        pages->openapi = make_openapi(server);
+    document_reply(pages->openapi, request);
+}
+
+/* ---- POST / ---------------------------------------------------------------------------------- */
+
+static void look_at(const struct call *call, struct view *view)
+{
+    const json_t *q = fields_find(&call->fields, "q");
+    const json_t *level = fields_find(&call->fields, "level");
+    const json_t *source = fields_find(&call->fields, "source");
+    const json_t *target = fields_find(&call->fields, "target");
+
+    *view = (struct view){
+        .server = call->server,
+        .q = json_string_value(q),
+        .q_bytes = json_string_length(q),
+        .source = json_string_value(source),
+        .target = json_string_value(target),
+        .level = json_string_value(level),
+        .wants_alternatives = fields_find(&call->fields, "alternatives") != NULL,
+    };
+}
+
+static void reply_translated(const struct call *call)
+{
+    struct view view;
+
+    look_at(call, &view);
+    view.call = call;
+    reply_page(call->http, 200, NULL, &view);
+}
+
+static void reply_refused(const struct call *call, const struct srv_error *error)
+{
+    struct view view;
+
+    look_at(call, &view);
+    view.error = error;
+    reply_page(call->http, error->status, error->code, &view);
+}
+
+/* The page has one text. */
+static int parse(struct call *call, struct srv_error *error)
+{
+    const json_t *q = fields_find(&call->fields, "q");
+
+    if (q && !json_is_string(q))
+        return fields_refuse(error, "q", "a string", q);
+    return libre_parse(call, error);
+}
+
+static const char *const page_fields[] = {"q", "source", "target", "level", "alternatives", NULL};
+
+static const struct dialect dialect = {
+    .fields = page_fields,
+    .parse = parse,
+    .word = libre_word,
+    .reply = reply_translated,
+    .refuse = reply_refused,
+};
+
+void api_page_translate(struct server *server, struct http_request *request, const char *rest)
+{
+    (void)rest;
+    if (!is_off(server, request))
+        call_start(server, request, NULL, &dialect);
+}

@@ -1,0 +1,18 @@
+/* assets.h - the files that the program carries: pages for browsers and the description of its
+ * interface.
+ *
+ * index.html is a template: `@{name}` stands for what api/page.c puts there. docs.html goes out as
+ * it is. openapi.json is filled in with settings and models by api/openapi.c. Texts, with a
+ * terminator at their ends. Read-only, any thread.
+ */
+#ifndef SERVER_PAGE_ASSETS_H
+#define SERVER_PAGE_ASSETS_H
+
+extern const char page_index[], page_index_end[];
+extern const char page_docs[], page_docs_end[];
+extern const char page_openapi[], page_openapi_end[];
+
+/* The Content-Security-Policy of the pages. */
+extern const char page_policy[];
+
+#endif

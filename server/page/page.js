@@ -1,0 +1,390 @@
+/* The page while one types: translate after a pause, show sentences as they come, draw over the
+ * source what a word of the translation was made of. Everything that came over the network is put
+ * into the page as text, never as markup. */
+"use strict";
+(() => {
+const PAUSE_MS = 350, LONGEST_LINK = 1800, MOST_TOLD = 4;
+const $ = id => document.getElementById(id);
+const form = $("form"), q = $("q"), source = $("source"), target = $("target"), level = $("level"),
+      more = $("more"), areas = $("areas"), result = $("result"), looked = $("looked"),
+      alternatives = $("alternatives"), error = $("error"), state = $("state"),
+      detected = $("detected");
+const most = Number(q.dataset.most);
+let models = null;        // what GET /models says
+let can = {};             // what of the interface this server has
+let running = null;       // AbortController of the request that is out
+let timer = 0;
+let shown = null;         // {text, alignments} that the words stand for
+let asked = 0;            // which word's areas are drawn, to know late ones
+
+/* ---- What the server has ---- */
+
+async function learn() {
+    const [described, api] = await Promise.all([fetch("models"), fetch("openapi.json")]);
+    models = (await described.json()).models;
+    const document_ = await api.json();
+    const fields = document_.components?.schemas?.TranslateRequest?.properties ?? {};
+    can = {stream: "stream" in fields, alignments: "alignments" in fields,
+           attention: "/attention" in (document_.paths ?? {})};
+}
+
+const named = select => select.selectedOptions[0]?.textContent ?? select.value;
+
+/* Which choices the models leave: what cannot be had is not offered. */
+function offer() {
+    if (!models)
+        return;
+    const from = models.filter(m => source.value === "auto" || m.source === source.value);
+    for (const option of target.options)
+        option.disabled = !from.some(m => m.target === option.value);
+    if (target.selectedOptions[0]?.disabled)
+        target.value = [...target.options].find(o => !o.disabled)?.value ?? "";
+    for (const option of level.options)
+        option.disabled = !from.some(m => m.target === target.value && m.level === option.value);
+    if (level.selectedOptions[0]?.disabled)
+        level.value = [...level.options].find(o => !o.disabled)?.value ?? "";
+    $("swap").hidden = !models.some(m => m.source === target.value && m.target === source.value);
+}
+
+/* ---- The source ---- */
+
+function grow() {
+    q.style.setProperty("height", "auto");
+    q.style.setProperty("height", q.scrollHeight + "px");
+}
+
+function tell_count() {
+    const n = [...q.value].length;
+    $("count").textContent = n + " of " + most + " characters";
+    $("count").classList.toggle("error", n > most);
+    $("clear").hidden = !q.value;
+    return n <= most;
+}
+
+/* The address says what is on the page, so that it can be sent to others. */
+function write_address() {
+    const link = new URLSearchParams({source: source.value, target: target.value});
+    if (level.value !== "token")
+        link.set("level", level.value);
+    if (q.value)
+        link.set("q", q.value);
+    const text = "?" + link;
+    history.replaceState(null, "", text.length <= LONGEST_LINK ? text : location.pathname);
+}
+
+/* ---- What a word was made of ---- */
+
+function draw(ranges) {
+    const text = q.value, marks = [];
+    let at = 0;
+    for (const [first, end, weight, is_most] of ranges) {
+        const mark = document.createElement("mark");
+        mark.textContent = text.slice(first, end);
+        mark.style.setProperty("--weight", String(0.1 + 0.5 * weight));
+        mark.classList.toggle("most", is_most);
+        marks.push(text.slice(at, first), mark);
+        at = end;
+    }
+    areas.replaceChildren(...marks, text.slice(at) + "\n");
+}
+
+function forget_areas() {
+    asked++;
+    areas.replaceChildren();
+    looked.textContent = "";
+    for (const word of result.querySelectorAll(".on"))
+        word.classList.remove("on");
+}
+
+/* Adjacent ranges [first, end, weight] that do not overlap, from areas that may. */
+function add_up(list) {
+    const ends = [...new Set(list.flatMap(a => [a[0], a[1]]))].sort((a, b) => a - b);
+    const parts = [];
+    for (let i = 0; i + 1 < ends.length; i++) {
+        const over = list.filter(a => a[0] <= ends[i] && a[1] >= ends[i + 1]);
+        const weight = Math.min(1, over.reduce((sum, a) => sum + a[2], 0));
+        if (weight > 0)
+            parts.push([ends[i], ends[i + 1], weight, false]);
+    }
+    const heaviest = Math.max(...parts.map(p => p[2]));
+    for (const part of parts)
+        part[3] = part[2] === heaviest;
+    return parts;
+}
+
+function look(word) {
+    const text = q.value;
+    if (!shown || shown.text !== text || !word.areas)
+        return;
+    forget_areas();
+    word.classList.add("on");
+    if (!word.areas.length) {
+        looked.textContent = "“" + word.textContent + "” came without one";
+        return;
+    }
+    draw(add_up(word.areas));
+    const list = [...word.areas].sort((a, b) => b[2] - a[2] || a[0] - b[0]).slice(0, MOST_TOLD);
+    looked.textContent = "“" + word.textContent + "” looked at " + list.map(a =>
+        "“" + text.slice(a[0], a[1]).trim() + "”" +
+        (a[2] < 0.995 ? " " + Math.round(100 * a[2]) + " %" : "")).join(", ");
+}
+
+/* ---- The translation ---- */
+
+const letters = new Intl.Segmenter(undefined, {granularity: "word"});
+
+/* Words, each one its own element, of which one can be reached by Tab and the others by arrows. */
+function show_words(text, areas_of) {
+    const parts = [];
+    let is_first = true;
+    for (const {segment, index, isWordLike} of letters.segment(text)) {
+        const found = areas_of?.(index, index + segment.length);
+        if (!segment.trim() || (!isWordLike && !found?.length)) {
+            parts.push(segment);
+            continue;
+        }
+        const word = document.createElement("span");
+        word.className = "word";
+        word.textContent = segment;
+        word.areas = found;
+        if (areas_of) {
+            word.tabIndex = is_first ? 0 : -1;
+            is_first = false;
+        }
+        parts.push(word);
+    }
+    result.replaceChildren(...parts);
+    result.lang = target.value;
+}
+
+function step(event) {
+    const words = [...result.querySelectorAll(".word[tabindex]")];
+    const at = words.indexOf(event.target);
+    const to = {ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + 1, ArrowUp: at - 1, Home: 0,
+                End: words.length - 1}[event.key];
+    if (at < 0 || to === undefined || !words[to])
+        return;
+    event.preventDefault();
+    words[at].tabIndex = -1;
+    words[to].tabIndex = 0;
+    words[to].focus();
+}
+
+function show(reply) {
+    const text = reply.translatedText ?? "";
+    shown = {text: q.value};
+    show_words(text, areas_in(reply, q.value, text));
+    alternatives.replaceChildren(...(reply.alternatives ?? []).map(other => {
+        const item = document.createElement("li");
+        item.textContent = other;
+        return item;
+    }));
+    const found = reply.detectedLanguage;
+    detected.textContent = !found ? "" : "from " +
+        ([...source.options].find(o => o.value === found.language)?.textContent ?? found.language) +
+        (found.confidence ? ", " + found.confidence + " % sure" : "");
+    $("copy").hidden = !text;
+}
+
+/* Ranges of replies count the bytes of UTF-8, those of this page units of UTF-16: one for each
+ * byte's place, and one for the end. */
+function places_in(text) {
+    const places = [];
+    let at = 0;
+    for (const letter of text) {
+        const code = letter.codePointAt(0), n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+        for (let i = 0; i < n; i++)
+            places.push(at);
+        at += letter.length;
+    }
+    places.push(at);
+    return places;
+}
+
+/* A function from a range of the translation to the areas [first, end, weight] of the source that
+ * its tokens looked at; null if the reply does not say. A token's range is [first, end). */
+function areas_in(reply, from, to) {
+    const list = reply.alignments?.[0];
+    if (!list)
+        return null;
+    const of_source = places_in(from), of_target = places_in(to);
+    const tokens = list.map(({source: s, target: t, weight = 1}) => ({
+        first: of_target[t[0]], end: of_target[t[1]],
+        area: [of_source[s[0]], of_source[s[1]], weight]}));
+    return (first, end) => {
+        const own = tokens.filter(t => t.first < end && t.end > first && t.area[0] < t.area[1]);
+        const areas = new Map();
+        for (const {area: [a, b, weight]} of own) {
+            const key = a + "-" + b, so_far = areas.get(key)?.[2] ?? 0;
+            areas.set(key, [a, b, so_far + weight / own.length]);
+        }
+        return [...areas.values()];
+    };
+}
+
+function clear() {
+    running?.abort();
+    shown = null;
+    forget_areas();
+    result.replaceChildren();
+    alternatives.replaceChildren();
+    detected.textContent = error.textContent = state.textContent = "";
+    result.classList.remove("waits");
+    $("copy").hidden = true;
+}
+
+/* ---- Asking ---- */
+
+function request_of() {
+    const body = {q: q.value, source: source.value, target: target.value, level: level.value};
+    if (more.checked)
+        body.alternatives = Number(more.value);
+    if (can.alignments)
+        body.alignments = true;
+    return body;
+}
+
+async function post(body, signal) {
+    const reply = await fetch("translate", {
+        method: "POST", signal, body: JSON.stringify(body),
+        headers: {"Content-Type": "application/json"}});
+    if (reply.ok)
+        return reply;
+    let text = reply.status + " " + reply.statusText;
+    try {
+        text = (await reply.json()).error || text;
+    } catch { /* a proxy's page: its status says enough */ }
+    throw new Error(text);
+}
+
+/* Shows the beginning while the rest is still being translated. */
+async function stream(body, signal) {
+    const reply = await post({...body, stream: true}, signal);
+    const lines = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "", text = "", alignments;
+    for (let piece; !(piece = await lines.read()).done;) {
+        const whole = (rest + piece.value).split("\n");
+        rest = whole.pop();
+        for (const line of whole.filter(l => l)) {
+            const part = JSON.parse(line);
+            if (part.error)
+                throw new Error(part.error.error ?? part.error);
+            if (part.done)
+                return {translatedText: text, alignments};
+            text += (part.before ?? "") + part.translatedText + (part.after ?? "");
+            show_words(text, null);
+        }
+    }
+    throw new Error("The server broke off.");
+}
+
+/* What a stream leaves out (alternatives, the language found, alignments) takes a whole reply. */
+async function ask(signal) {
+    const body = request_of();
+    if (can.stream && !body.alternatives && !body.alignments && body.source !== "auto")
+        return stream(body, signal);
+    return (await post(body, signal)).json();
+}
+
+async function translate() {
+    clearTimeout(timer);
+    write_address();
+    if (!tell_count() || !q.value.trim()) {
+        clear();
+        if (q.value.trim())
+            error.textContent = "This server takes at most " + most + " characters at a time.";
+        return;
+    }
+    running?.abort();
+    const own = running = new AbortController();
+    forget_areas();
+    error.textContent = "";
+    state.textContent = "Translating …";
+    result.classList.add("waits");
+    const begun = performance.now();
+    try {
+        show(await ask(own.signal));
+        state.textContent = "in " + Math.round(performance.now() - begun) + " ms";
+    } catch (failure) {
+        if (failure.name === "AbortError")
+            return;
+        clear();
+        error.textContent = failure instanceof TypeError ? "The server cannot be reached."
+                                                         : failure.message;
+    } finally {
+        if (running === own) {
+            running = null;
+            result.classList.remove("waits");
+        }
+    }
+}
+
+function later() {
+    clearTimeout(timer);
+    forget_areas();
+    tell_count();
+    grow();
+    timer = setTimeout(translate, PAUSE_MS);
+}
+
+/* ---- Who does what ---- */
+
+form.addEventListener("submit", event => {
+    event.preventDefault();
+    translate();
+});
+q.addEventListener("input", later);
+q.addEventListener("keydown", event => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey))
+        translate();
+});
+for (const select of [source, target, level, more])
+    select.addEventListener("change", () => {
+        offer();
+        translate();
+    });
+$("swap").addEventListener("click", () => {
+    const text = result.textContent, from = source.value;
+    source.value = target.value;
+    offer();
+    target.value = from;
+    offer();
+    q.value = text || q.value;
+    grow();
+    translate();
+});
+$("clear").addEventListener("click", () => {
+    q.value = "";
+    grow();
+    translate();
+    q.focus();
+});
+$("copy").addEventListener("click", async () => {
+    try {
+        await navigator.clipboard.writeText(result.textContent);
+        state.textContent = "Copied";
+    } catch {
+        getSelection().selectAllChildren(result);
+        state.textContent = "Selected; copy with Ctrl+C";
+    }
+});
+result.addEventListener("pointerover", event => look(event.target));
+result.addEventListener("pointerleave", () => {
+    if (!result.contains(document.activeElement))
+        forget_areas();
+});
+result.addEventListener("focusin", event => look(event.target));
+result.addEventListener("focusout", forget_areas);
+result.addEventListener("keydown", step);
+addEventListener("resize", grow);
+
+document.documentElement.classList.add("script");
+q.required = false;
+tell_count();
+grow();
+learn().catch(() => {}).then(() => {
+    offer();
+    if (q.value.trim() && !alternatives.childElementCount)
+        translate();
+});
+})();

@@ -1,0 +1,12 @@
+# rules.mk - the pages, each one file with its style and script, as data of the program.
+
+PAGE_FILES := $(filter-out %.mk %.h %.S,$(wildcard server/page/*))
+
+$B/server/page/policy: $(PAGE_FILES) server/page/rules.mk
+	@mkdir -p $(@D)
+	@echo '  PAGE $@'
+	$(Q)server/page/bundle $(CURDIR)/$(@D)
+
+$B/server/page/assets.S.o: server/page/assets.S server/page/openapi.json $B/server/page/policy
+	@echo '  AS   $@'
+	$(Q)$(CC) -c -g -Wa,-I$B/server/page,-Iserver/page -o $@ $<
