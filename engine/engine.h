@@ -25,7 +25,7 @@ struct acre_engine {
     enum compute_type compute_type;
     struct device *device;
     struct scheduler *scheduler;
-    struct cache *cache; /* NULL: none */
+    struct cache *cache;          /* NULL: none */
     struct acre_engine *fallback; /* owned, see fallback.h; NULL: there is none */
     atomic_bool is_loss_told;
     pthread_mutex_t lock;

@@ -156,8 +156,8 @@ struct device_ops {
     void (*embedding_close)(struct embedding *embedding);
     void (*area_key_close)(struct area_key *key);
 
-    /* What passes work on. Owned by the caller; 0, ACRE_ENOMEM; ACRE_EUNSUPPORTED: the device has no
-     * way to work on so long memories or so many tokens. Closing NULL is allowed. */
+    /* What passes work on. Owned by the caller; 0, ACRE_ENOMEM; ACRE_EUNSUPPORTED: the device has
+     * no way to work on so long memories or so many tokens. Closing NULL is allowed. */
     int (*stream_open)(struct device *device, const struct stream_limits *limits,
                        struct stream **stream);
     int (*buffer_open)(struct device *device, size_t max_rows, size_t max_width,
