@@ -34,6 +34,19 @@ static int fill_beam_size(json_t *schema, const struct server *server)
     return set_integer(schema, "maximum", server->settings->max_beam_size);
 }
 
+/* What every model takes. */
+static int fill_max_length(json_t *schema, const struct server *server)
+{
+    int least = INT32_MAX;
+
+    for (size_t i = 0; i < server->models.n_items; i++) {
+        const int most = acre_model_info(server->models.items[i])->decoding.max_length;
+
+        least = most < least ? most : least;
+    }
+    return set_integer(schema, "maximum", least);
+}
+
 /* The names of what `name_of` finds in models, each once. */
 static json_t *list_of(const struct server *server,
                        const char *(*name_of)(const struct acre_model_info *info))
@@ -164,6 +177,7 @@ static const struct {
     {"texts", fill_texts},
     {"alternatives", fill_alternatives},
     {"beam_size", fill_beam_size},
+    {"max_length", fill_max_length},
     {"models", fill_models},
     {"sources", fill_sources},
     {"targets", fill_targets},
@@ -197,7 +211,7 @@ static int fill(json_t *value, const struct server *server)
 
 json_t *openapi_make(const struct server *server)
 {
-    json_t *document = json_loadb(page_openapi, (size_t)(page_openapi_end - page_openapi), 0, NULL);
+    json_t *document = json_loads(page_openapi, 0, NULL);
 
     if (document && fill(document, server) == 0)
         return document;

@@ -25,8 +25,8 @@
 #define HTML "text/html; charset=utf-8"
 
 struct pages {
-    uint64_t generation;                     /* of the settings and models they were made for */
-    char *lines;                             /* owned: header lines of all pages */
+    uint64_t n_reloads; /* before those settings and models that they were made for */
+    char *lines;        /* owned: header lines of all pages */
     struct document *index, *docs, *openapi; /* owned; NULL: not made yet */
 };
 
@@ -254,9 +254,9 @@ void pages_close(struct server *server)
 /* Those of the present settings and models. */
 static struct pages *pages_now(struct server *server)
 {
-    if (server->pages->generation != server->generation)
+    if (server->pages->n_reloads != server->n_reloads)
         forget(server->pages);
-    server->pages->generation = server->generation;
+    server->pages->n_reloads = server->n_reloads;
     return server->pages;
 }
 
@@ -371,8 +371,7 @@ void api_page_docs(struct server *server, struct http_request *request, const ch
     if (is_off(server, request))
         return;
     if (!pages->docs)
-        pages->docs =
-            document_open(page_docs, (size_t)(page_docs_end - page_docs), HTML, pages->lines);
+        pages->docs = document_open(page_docs, strlen(page_docs), HTML, pages->lines);
     document_reply(pages->docs, request);
 }
 

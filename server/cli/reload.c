@@ -119,7 +119,6 @@ static int put_in_place(struct reload *reload)
     }
     reload->tls = NULL;
     server->models = reload->models;
-    server->generation++;
     reload->models = old;
     retire_others(reload, &old, &server->models);
     return 0;

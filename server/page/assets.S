@@ -4,11 +4,9 @@
         .macro asset name, file
         .balign 16
         .globl \name
-        .globl \name\()_end
         .type \name, %object
 \name:
         .incbin "\file"
-\name\()_end:
         .byte 0
         .size \name, . - \name
         .endm

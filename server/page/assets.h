@@ -8,9 +8,9 @@
 #ifndef SERVER_PAGE_ASSETS_H
 #define SERVER_PAGE_ASSETS_H
 
-extern const char page_index[], page_index_end[];
-extern const char page_docs[], page_docs_end[];
-extern const char page_openapi[], page_openapi_end[];
+extern const char page_index[];
+extern const char page_docs[];
+extern const char page_openapi[];
 
 /* The Content-Security-Policy of the pages. */
 extern const char page_policy[];

@@ -10,3 +10,10 @@ $B/server/page/policy: $(PAGE_FILES) server/page/rules.mk
 $B/server/page/assets.S.o: server/page/assets.S server/page/openapi.json $B/server/page/policy
 	@echo '  AS   $@'
 	$(Q)$(CC) -c -g -Wa,-I$B/server/page,-Iserver/page -o $@ $<
+
+.PHONY: check-api
+check-api: ## ten minutes of schemathesis: the server against its own description (SECONDS=)
+	@conf/packages install build test
+	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready
+	SCHEMATHESIS_SECONDS=$(or $(SECONDS),600) SCHEMATHESIS_SEED=$$RANDOM ACRE=$B/acre \
+	    build/venv-test/bin/python -m pytest -q -p no:cacheprovider tests/http/test_openapi.py

@@ -21,8 +21,7 @@ struct server {
     struct models models;
     struct translator *translator;
     struct http *http;
-    struct pages *pages;      /* what they show that settings and models decide */
-    uint64_t generation;      /* of settings and models: a reload adds 1 */
+    struct pages *pages;        /* what they show that settings and models decide */
     struct stats_route *routes; /* as in the table of routes; the last counts what has no route */
     size_t n_routes;
     uint64_t n_characters; /* of texts that were translated for clients of DeepL's API */
