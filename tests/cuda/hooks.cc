@@ -57,3 +57,14 @@ extern "C" void __tsan_init()
 extern "C" void __tsan_vptr_update(void **, void *)
 {
 }
+
+/* The host's own flag (memory.cu); kernels have no atomic variables of C++. */
+extern "C" unsigned char __tsan_atomic8_load(const volatile unsigned char *at, int)
+{
+    return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+
+extern "C" void __tsan_atomic8_store(volatile unsigned char *at, unsigned char value, int)
+{
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);
+}
