@@ -111,13 +111,13 @@ struct http_reply {
     const char *code; /* of an error, for logs; static, or NULL */
     char *body;       /* owned, from malloc; taken by http_reply() */
     size_t body_bytes;
-    bool is_stream;           /* the length is not known, see http_stream_begin() */
-    bool is_chunked;          /* then: the client knows chunks */
-    const char *content_type; /* NULL if there is no body */
+    bool is_stream;              /* the length is not known, see http_stream_begin() */
+    bool is_chunked;             /* then: the client knows chunks */
+    const char *content_type;    /* NULL if there is no body */
     void (*release)(char *body); /* what becomes of `body` once it is sent; NULL: free() */
-    const char *allow;        /* Allow header, or NULL */
-    const char *lines;        /* further header lines, each with its CRLF; or NULL */
-    int retry_after_s;        /* Retry-After header, or 0 */
+    const char *allow;           /* Allow header, or NULL */
+    const char *lines;           /* further header lines, each with its CRLF; or NULL */
+    int retry_after_s;           /* Retry-After header, or 0 */
 };
 
 /* Replies; the request is gone when this returns. To HEAD, and with 304, the body is left out. */

@@ -154,7 +154,7 @@ bool connection_make_head(struct connection *c, const struct identity *identity)
 
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
-    struct identity made, *identity = c->request ? &c->request->identity : &made;
+    struct identity made = {.id = ""}, *identity = c->request ? &c->request->identity : &made;
 
     if (!c->request || !identity->id[0]) { /* refused before its head was complete */
         *identity = (struct identity){.id = ""};

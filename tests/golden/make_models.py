@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the small random directories under tests/golden/models/ with transformers: MarianMT, M2M100.
+"""Makes the small random directories under tests/golden/models/ with transformers.
 
     make_models.py EN-DE.tsv.gz EN-FR.tsv.gz [MODEL]...
 

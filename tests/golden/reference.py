@@ -73,7 +73,7 @@ def load_areas(model, directory):
 
 
 def set_numerics(model, config):
-    """What config.json may say of models that come from Marian, in all positions and layer norms."""
+    """What config.json may say of models from Marian, in all positions and layer norms."""
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
             module.eps = config["layer_norm_epsilon"]

@@ -65,7 +65,7 @@ def test_a_log_without_a_place_goes_nowhere(tmp_path):
         assert process.wait(timeout=20) == 0
 
 
-# ---- Several addresses, socket files, sockets of others -------------------------------------------
+# ---- Several addresses, socket files, sockets of others ----------------------------------------
 
 
 def ask(connection, path=b"/health"):
@@ -95,7 +95,8 @@ def test_several_addresses(tmp_path):
         with socket.create_connection(("127.0.0.2", other), timeout=20) as connection:
             assert ask(connection).startswith(b"HTTP/1.1 200")
         assert f" and unix:{file} and " in "".join(server.log)
-        assert eventually(lambda: " local GET /health 200 " in (tmp_path / "access.log").read_text())
+        log = tmp_path / "access.log"
+        assert eventually(lambda: " local GET /health 200 " in log.read_text())
         done = subprocess.run([ACRE, "health", f"unix:{file}"], timeout=60, check=False)
         assert done.returncode == 0
     finally:
@@ -118,7 +119,8 @@ def test_a_socket_file_left_over_is_replaced_and_one_in_use_is_not(tmp_path):
     try:
         assert ask_file(file).startswith(b"HTTP/1.1 200")
         assert refused("--listen", f"unix:{file}") == (
-            f"acre: listen: expected a free address and port, found {file}: Address already in use\n")
+            f"acre: listen: expected a free address and port, found {file}: "
+            "Address already in use\n")
         assert ask_file(file).startswith(b"HTTP/1.1 200")
     finally:
         assert server.stop() == 0

@@ -322,7 +322,7 @@ def test_drain_timeout_cancels_the_rest(serve):
 
 
 def test_grace_before_closing(serve):
-    """A load balancer sees that it is not ready and goes elsewhere; who comes till then is served."""
+    """A load balancer sees that it is not ready; who comes till then is served."""
     server = serve(drain_grace_s=2 * PATIENCE)
     with server.connect() as kept:
         kept.sendall(b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -48,8 +48,8 @@ def test_lines_are_words(serve, tmp_path):
     server.translate("secret")
     assert eventually(lambda: len(lines_of(access)) == 2)
     first, second = lines_of(access)
-    assert re.fullmatch(r"\S+T\S+Z 127\.0\.0\.1 GET /no\?such\?\?\?/path 404 \d+ \d\.\d{6} a-b\.c - "
-                        r"not_found", first)
+    assert re.fullmatch(r"\S+T\S+Z 127\.0\.0\.1 GET /no\?such\?\?\?/path 404 \d+ \d\.\d{6} "
+                        r"a-b\.c - not_found", first)
     assert re.fullmatch(r"\S+Z 127\.0\.0\.1 POST /translate 200 \d+ \d+\.\d{6} [0-9a-f]{32} - -",
                         second)
     assert "secret" not in access.read_text()
@@ -174,7 +174,8 @@ def test_a_trace_goes_on(server, parent):
 
 
 @pytest.mark.parametrize("parent", [
-    None, "", PARENT.upper(), PARENT + "-x", PARENT[:-1], "ff" + PARENT[2:], PARENT.replace("-", "_"),
+    None, "", PARENT.upper(), PARENT + "-x", PARENT[:-1], "ff" + PARENT[2:],
+    PARENT.replace("-", "_"),
     f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{TRACE}-{'0' * 16}-01", "01" + PARENT[2:] + "x",
     f"00-{TRACE[:-1]}g-00f067aa0ba902b7-01",
 ])

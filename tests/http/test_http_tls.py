@@ -35,7 +35,8 @@ def certificates(tmp_path_factory):
 
 
 def tls(certificates, name="p256"):
-    return {"tls_certificate": certificates / f"{name}.pem", "tls_key": certificates / f"{name}.key"}
+    return {"tls_certificate": certificates / f"{name}.pem",
+            "tls_key": certificates / f"{name}.key"}
 
 
 @pytest.fixture(params=["rsa", "p256"])
@@ -93,7 +94,8 @@ def test_a_large_reply_to_a_slow_reader(serve, certificates):
     server = serve(**tls(certificates), max_text_chars=1 << 20)
     body = json.dumps({"q": " " * 900000, "source": "en", "target": "de"}).encode()
     with connect(server) as connection:
-        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\n"
+                           b"Content-Type: application/json\r\n"
                            b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         time.sleep(0.5)
         status, _, reply = read_reply(connection)
@@ -145,8 +147,8 @@ def test_the_last_reply_ends_well(secure):
 
 
 def test_renegotiation_is_not_begun(secure):
-    done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{secure.port}", "-tls1_2"],
-                          input=b"R\n", capture_output=True, timeout=60, check=False)
+    address = f"127.0.0.1:{secure.port}"
+    done = subprocess.run(["openssl", "s_client", "-connect", address, "-tls1_2"], input=b"R\n", capture_output=True, timeout=60, check=False)
     assert b"no renegotiation" in done.stderr or b"handshake failure" in done.stderr, done.stderr
     assert secure.session.get(secure.url + "/health").status_code == 200
 
@@ -155,7 +157,8 @@ HELLO = bytes.fromhex("1603010100010000fc0303") + bytes(250)
 
 
 @pytest.mark.parametrize("data", [
-    HEALTH, b"\0" * 1000, b"\x16\x03\x01\xff\xff" + b"x" * 70000, b"\x80\x2e\x01\x00\x02" + b"\0" * 44,
+    HEALTH, b"\0" * 1000, b"\x16\x03\x01\xff\xff" + b"x" * 70000,
+    b"\x80\x2e\x01\x00\x02" + b"\0" * 44,
     HELLO, b"\x17\x03\x03\x00\x10" + b"x" * 16, b"\x15\x03\x03\x00\x02\x02\x28", b"\x16" * 100000,
 ])
 def test_what_is_no_handshake_is_closed(secure, data):
@@ -254,7 +257,8 @@ def test_many_handshakes_at_once_hold_up_nobody(serve, certificates):
 def reloaded(server, text):
     n = sum(text in line for line in server.log)
     server.signal(signal.SIGHUP)
-    assert eventually(lambda: sum(text in line for line in server.log) > n, 30 * PATIENCE), server.log
+    assert eventually(lambda: sum(text in line for line in server.log) > n,
+                      30 * PATIENCE), server.log
 
 
 def test_certificates_are_reloaded(serve, certificates, tmp_path):
@@ -303,7 +307,8 @@ def test_a_socket_file_is_plain(models, certificates, tmp_path):
     server = Server(models, listen=f"127.0.0.1:0,unix:{file}", **tls(certificates))
     try:
         for url in (f"unix:{file}", f"https://127.0.0.1:{server.port}"):
-            done = subprocess.run([ACRE, "health", url], capture_output=True, timeout=60, check=False)
+            done = subprocess.run([ACRE, "health", url], capture_output=True, timeout=60,
+                                  check=False)
             assert (done.returncode, done.stderr) == (0, b"")
         done = subprocess.run([ACRE, "health", f"http://127.0.0.1:{server.port}"],
                               capture_output=True, text=True, timeout=60, check=False)

@@ -9,7 +9,8 @@ import requests
 from acre_server import PATIENCE, SENTENCE, Server, eventually
 
 PAIR = {"source": "en", "target": "de"}
-TEXTS = ["Hello there. How are you?\n\n  Fine. ", " ", "🙂", "One\nTwo", "", "The train is late today."]
+TEXTS = ["Hello there. How are you?\n\n  Fine. ", " ", "🙂", "One\nTwo", "",
+         "The train is late today."]
 
 
 def read(reply):
