@@ -103,8 +103,27 @@ static const struct {
      offsetof(struct acre_statistics, rows)},
 };
 
+/* A model's name as the value of a label: a folder may be called anything. */
+enum { LABEL_BYTES = 1024 };
+static const char *label_of(const struct acre_model_info *info, char label[LABEL_BYTES])
+{
+    size_t n = 0;
+
+    for (const char *c = info->name; *c && n < LABEL_BYTES - 2; c++) {
+        if (strchr("\"\\\n", *c))
+            label[n++] = '\\';
+        label[n++] = *c;
+        if (*c == '\n')
+            label[n - 1] = 'n';
+    }
+    label[n] = '\0';
+    return label;
+}
+
 static void print_models(FILE *out, const struct models *models)
 {
+    char label[LABEL_BYTES];
+
     for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
         head(out, families[f].name, families[f].type, families[f].help);
         for (size_t i = 0; i < models->n_items; i++) {
@@ -114,7 +133,7 @@ static void print_models(FILE *out, const struct models *models)
             acre_model_statistics(models->items[i], &statistics);
             memcpy(&value, (const char *)&statistics + families[f].offset, sizeof(value));
             fprintf(out, "%s{model=\"%s\"} %llu\n", families[f].name,
-                    acre_model_info(models->items[i])->name, (unsigned long long)value);
+                    label_of(acre_model_info(models->items[i]), label), (unsigned long long)value);
         }
     }
 }
@@ -140,11 +159,12 @@ static void print_waits(FILE *out, const struct models *models)
 {
     static const char name[] = "acre_queue_wait_seconds";
     struct acre_statistics s;
+    char label[LABEL_BYTES];
 
     head(out, name, "histogram", "How long sentences waited for a worker.");
     for (size_t i = 0; i < models->n_items; i++) {
         acre_model_statistics(models->items[i], &s);
-        print_histogram(out, name, acre_model_info(models->items[i])->name, s.waits,
+        print_histogram(out, name, label_of(acre_model_info(models->items[i]), label), s.waits,
                         sizeof(s.waits) / sizeof(s.waits[0]), 1e-3, s.waited_ms);
     }
 }
@@ -153,11 +173,12 @@ static void print_batches(FILE *out, const struct models *models)
 {
     static const char name[] = "acre_batch_sentences";
     struct acre_statistics s;
+    char label[LABEL_BYTES];
 
     head(out, name, "histogram", "Sentences in the steps of the decoder.");
     for (size_t i = 0; i < models->n_items; i++) {
         acre_model_statistics(models->items[i], &s);
-        print_histogram(out, name, acre_model_info(models->items[i])->name, s.batches,
+        print_histogram(out, name, label_of(acre_model_info(models->items[i]), label), s.batches,
                         sizeof(s.batches) / sizeof(s.batches[0]), 1, s.batched);
     }
 }
@@ -165,14 +186,16 @@ static void print_batches(FILE *out, const struct models *models)
 static void print_memory(FILE *out, const struct models *models)
 {
     static const char name[] = "acre_model_memory_bytes";
+    char label[LABEL_BYTES];
 
     head(out, name, "gauge", "What a model has reserved: its weights, and at most to work in.");
     for (size_t i = 0; i < models->n_items; i++) {
         const struct acre_model_info *info = acre_model_info(models->items[i]);
 
-        fprintf(out, "%s{model=\"%s\",kind=\"weights\"} %llu\n", name, info->name,
+        label_of(info, label);
+        fprintf(out, "%s{model=\"%s\",kind=\"weights\"} %llu\n", name, label,
                 (unsigned long long)info->packed_bytes);
-        fprintf(out, "%s{model=\"%s\",kind=\"working\"} %llu\n", name, info->name,
+        fprintf(out, "%s{model=\"%s\",kind=\"working\"} %llu\n", name, label,
                 (unsigned long long)info->working_bytes);
     }
 }

@@ -1,9 +1,10 @@
 """GET /metrics: what was asked is what is counted."""
 
+import shutil
 import signal
 import subprocess
 
-from acre_server import eventually
+from acre_server import ROOT, Server, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -155,3 +156,11 @@ def test_memory_reloads_and_the_process_are_told(serve):
     server.signal(signal.SIGHUP)
     done = ("acre_reloads_total", (("outcome", "done"),))
     assert got[done] == 0 and eventually(lambda: samples(server)[done] == 1, 30)
+
+
+def test_a_model_may_be_called_anything(tmp_path):
+    shutil.copytree(ROOT / "tests/golden/models/tiny-token", tmp_path / 'a"b\\c')
+    server = Server(tmp_path)
+    got = samples(server)
+    assert server.stop() == 0
+    assert got[("acre_sentences_total", (("model", 'a"b\\c'),))] == 0
