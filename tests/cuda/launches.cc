@@ -5,10 +5,12 @@
 
 #include "device/cuda/attend.h"
 #include "device/cuda/attend_areas.h"
+#include "device/cuda/convert.h"
 #include "device/cuda/linear.h"
 #include "device/cuda/lstm.h"
 #include "device/cuda/norm.h"
 #include "device/cuda/search.h"
+#include "device/cuda/slots.h"
 
 enum { C = 512, F = 2048, H = 8, D = 64, V = 32000, ROWS = 1024, BEAM = 8, POSITIONS = 512 };
 enum { WIDTH = 5 }; /* A, of the Tiny and Small models */
@@ -37,10 +39,13 @@ static void launch_rows()
     close_task close = {};
     close.hidden.width = C;
     close_launch(nullptr, close, ROWS);
-    cell_launch(nullptr, {}, ROWS);
+    cell_task cell = {};
+    cell.c = C;
+    cell_launch(nullptr, cell, ROWS);
     states_read_launch(nullptr, {}, ROWS);
     states_write_launch(nullptr, {}, ROWS);
     embed_launch(nullptr, {}, ROWS);
+    convert_launch(nullptr, {}, ROWS);
 }
 
 static void launch_attention(size_t shared_bytes)
@@ -50,7 +55,7 @@ static void launch_attention(size_t shared_bytes)
     task.area_width = WIDTH;
     task.max_length = POSITIONS;
     for (enum number_type type : types)
-        for (int width : {32, 64, 128}) {
+        for (int width : {32, 64, 128, 24}) {
             task.head_width = width;
             attend_step_launch(nullptr, type, task, ROWS);
             attend_memory_launch(nullptr, type, task, ROWS, BEAM);
@@ -98,6 +103,10 @@ static void launch_search()
     advance_task advance = {};
     advance.shape = shape;
     advance_launch(nullptr, advance);
+    force_launch(nullptr, {advance, 0, 0});
+    enter_launch(nullptr, {}, ROWS / BEAM);
+    drop_launch(nullptr, {});
+    align_launch(nullptr, {}, ROWS);
 }
 
 void launches_print(size_t shared_bytes)

@@ -414,7 +414,8 @@ GPU_CODE void put_context(const attend_task &task, const item_rows<T> &items, in
 }
 
 template <class T, int D, int Q, bool ANY>
-__global__ static void __launch_bounds__(ROW_THREADS, Q > 1 ? 4 : 8) attend_rows(attend_task task)
+__global__ static void __launch_bounds__(ROW_THREADS, Q > 1 || ANY ? 4 : 8)
+    attend_rows(attend_task task)
 {
     item_rows<T> items = items_of_block<T, Q>(task);
     if (items.n_rows <= 0)

@@ -2,7 +2,7 @@
 
 /* ---- Rows of a step -------------------------------------------------------------------------- */
 
-enum { PLACE_THREADS = 1024, PLACE_WARPS = PLACE_THREADS / 32 };
+enum { PLACE_THREADS = 512, PLACE_WARPS = PLACE_THREADS / 32 };
 
 /* The page of step number `step`. */
 GPU_CODE int32_t *page_of(const step_pages &pages, const slots_shape &shape, int step)
