@@ -167,9 +167,10 @@ def test_dockerfiles_keep_the_rules(name):
              "HEALTHCHECK", "ENTRYPOINT", "CMD", "ENV"}
     assert {word for word, _ in lines} <= known
     stages = [rest.split(" AS ")[-1] for word, rest in lines if word == "FROM"]
+    given = dict(rest.split("=", 1) for word, rest in lines if word == "ARG" and "=" in rest)
     for word, rest in lines:
         if word == "FROM":
-            image = rest.split()[0]
+            image = re.sub(r"\$\{(\w+)\}", lambda name: given[name[1]], rest.split()[0])
             assert image == "scratch" or image in stages or ":" in image, f"no version: {image}"
             assert not image.endswith(":latest")
         if word == "COPY":
