@@ -113,6 +113,8 @@ static void test_events(void **)
     cudaEventRecord(event, test_stream());
     add_one_launch(test_stream(), {memory, N, 10.0f});
     assert_int_equal(cudaEventQuery(event), cudaErrorNotReady);
+    assert_int_equal(cudaGetLastError(), cudaErrorNotReady); /* until it is asked for */
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
     assert_int_equal(cudaEventQuery(event), cudaSuccess);
     assert_true(memory.get()[0] == 1.0f);
     test_wait();

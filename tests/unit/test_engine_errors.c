@@ -119,7 +119,7 @@ static void engines_that_cannot_be_opened(void **state)
 {
     (void)state;
     assert_not_opened((struct acre_options){.device = "tpu"}, ACRE_EUNSUPPORTED,
-                      "device: expected auto or cpu in this build, found \"tpu\"");
+                      "device: expected auto, cpu, cuda or cuda:N, found \"tpu\"");
     assert_not_opened((struct acre_options){.compute_type = "int3"}, ACRE_EUNSUPPORTED,
                       "compute_type: expected auto, f32, bf16 or int8, found \"int3\"");
     assert_not_opened((struct acre_options){.n_threads = -1}, ACRE_EOPTION,
