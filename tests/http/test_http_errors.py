@@ -215,7 +215,7 @@ def test_integers_in_forms_are_digits(server, field, value):
 
 
 @pytest.mark.parametrize("path, status", [
-    ("/", 404), ("/translate/", 404), ("/Translate", 404), ("/translate/nope", 404),
+    ("/nope", 404), ("/translate/", 404), ("/Translate", 404), ("/translate/nope", 404),
     ("/models/", 404), ("//translate", 404), ("/translate/en-de-token/x", 404),
 ])
 def test_unknown_path(server, path, status):
