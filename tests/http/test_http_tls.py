@@ -148,7 +148,8 @@ def test_the_last_reply_ends_well(secure):
 
 def test_renegotiation_is_not_begun(secure):
     address = f"127.0.0.1:{secure.port}"
-    done = subprocess.run(["openssl", "s_client", "-connect", address, "-tls1_2"], input=b"R\n", capture_output=True, timeout=60, check=False)
+    done = subprocess.run(["openssl", "s_client", "-connect", address, "-tls1_2"], input=b"R\n",
+                          capture_output=True, timeout=60, check=False)
     assert b"no renegotiation" in done.stderr or b"handshake failure" in done.stderr, done.stderr
     assert secure.session.get(secure.url + "/health").status_code == 200
 
