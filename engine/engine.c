@@ -6,6 +6,7 @@
  * is closed in reverse order. */
 #include "engine.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -431,22 +432,19 @@ const struct acre_model_info *acre_model_info(const struct acre_model *model)
 }
 
 /* A sentence that was decoded again counts as failed there, and once more as what became of it. */
+/* Every member is a count, or a row of counts. */
 static void add_statistics(const struct acre_model *model, struct acre_statistics *sum)
 {
+    enum { N_COUNTS = sizeof(*sum) / sizeof(uint64_t) };
+    static_assert(sizeof(*sum) == N_COUNTS * sizeof(uint64_t), "only counts are added");
     struct acre_statistics other;
     acre_model_statistics(model, &other);
-    sum->queued_sentences += other.queued_sentences;
-    sum->queued_tokens += other.queued_tokens;
-    sum->running_sentences += other.running_sentences;
-    sum->done_sentences += other.done_sentences;
-    sum->done_source_tokens += other.done_source_tokens;
-    sum->done_target_tokens += other.done_target_tokens;
-    sum->cancelled_sentences += other.cancelled_sentences;
-    sum->expired_sentences += other.expired_sentences;
-    sum->failed_sentences += other.failed_sentences;
-    sum->refused_texts += other.refused_texts;
-    sum->steps += other.steps;
-    sum->rows += other.rows;
+    uint64_t counts[N_COUNTS], more[N_COUNTS];
+    memcpy(counts, sum, sizeof(counts));
+    memcpy(more, &other, sizeof(more));
+    for (int i = 0; i < N_COUNTS; i++)
+        counts[i] += more[i];
+    memcpy(sum, counts, sizeof(counts));
 }
 
 void acre_model_statistics(const struct acre_model *model, struct acre_statistics *statistics)

@@ -1,5 +1,5 @@
 # rules.mk - the Debian packages acre and acre-models, made by debhelper out of what `make
-# install` installs. Staged in build/deb/work, so that the tree has no debian/ at its top.
+# install` installs. Staged in build/deb/tree, so that the tree has no debian/ at its top.
 
 .PHONY: deb deb-test
 
@@ -9,14 +9,14 @@ UNITS := $(wildcard conf/acre.service conf/acre.socket)
 deb: ## the Debian packages: build/deb/*.deb (DEB_VERSION= for another version than the program's)
 	@conf/packages install build deb
 	@$(MAKE) --no-print-directory $B/acre
-	@rm -rf $(DEB) && mkdir -p $(DEB)/work
-	cp -r conf/debian $(DEB)/work/debian
-	$(if $(UNITS),cp $(UNITS) $(DEB)/work/debian)
-	$(if $(DEB_VERSION),sed -i '1s/(.*)/($(DEB_VERSION))/' $(DEB)/work/debian/changelog)
-	cd $(DEB)/work && ROOT=$(CURDIR) DEB_BUILD_OPTIONS=noautodbgsym \
+	@rm -rf $(DEB) && mkdir -p $(DEB)/tree
+	cp -r conf/debian $(DEB)/tree/debian
+	$(if $(UNITS),cp $(UNITS) $(DEB)/tree/debian)
+	$(if $(DEB_VERSION),sed -i '1s/(.*)/($(DEB_VERSION))/' $(DEB)/tree/debian/changelog)
+	cd $(DEB)/tree && ROOT=$(CURDIR) DEB_BUILD_OPTIONS=noautodbgsym \
 	    dpkg-buildpackage --build=binary --unsigned-changes --no-check-builddeps >../build.log 2>&1 || \
 	    { cat ../build.log; exit 1; }
-	@rm -rf $(DEB)/work
+	@rm -rf $(DEB)/tree
 	@ls -l $(DEB)/*.deb
 
 deb-test: ## lintian; install, upgrade under load and purge in a folder made by debootstrap (as root)

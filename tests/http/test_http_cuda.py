@@ -47,6 +47,12 @@ def replies(server, texts, **fields):
     return clients, found
 
 
+def figure(server, name):
+    """A counter of /metrics, of all models together."""
+    return sum(float(line.split()[-1]) for line in server.get("/metrics").text.splitlines()
+               if line.startswith(name + "{"))
+
+
 def wait(clients):
     for client in clients:
         client.join(timeout=300)
@@ -113,6 +119,9 @@ def test_the_cpu_goes_on(emulated, wanted, tmp_path, how):
     assert server.get("/health/ready").status_code == 200
     assert eventually(lambda: "device lost: cuda:0" in "".join(server.log))
     assert server.translate(TEXTS[1], max_length=12).json()["translatedText"] == wanted[TEXTS[1]]
+    steps, batches = (figure(server, "acre_decoder_steps_total"),
+                      figure(server, "acre_batch_sentences_count"))
+    assert steps == batches > 0, "the figures of both devices are added"
     server.process.terminate()
     assert server.process.wait(timeout=60) == 0
     os.remove(tmp_path / how)
