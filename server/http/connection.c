@@ -8,8 +8,8 @@
  * Failure modes: what is malformed, too large or not taken gets its reply, then the connection
  * lingers, so that bytes still on their way do not make the client's TCP throw the reply away, and
  * closes. A client that leaves while its request is awaited makes the handler give up. A connection
- * gets one piece, or one request, per turn of the loop; what is left waits in http->ready while
- * others have their turn. */
+ * gets one piece, or one request, per turn of the loop; who has more of them waits in http->ready
+ * while others have their turn. */
 #include "http/connection.h"
 
 #include <netinet/in.h>
@@ -19,6 +19,12 @@
 #include <unistd.h>
 
 #include "http/body.h"
+
+enum {
+    READY_NS = 100000,       /* what those in http->ready may take of a turn */
+    READY_SHARE_NS = 400000, /* and of several, until they have a pause */
+    READY_PAUSE_MS = 1
+};
 
 void connection_enter(struct connection *c, enum phase phase)
 {
@@ -45,7 +51,7 @@ static int wanted_events(const struct connection *c)
     case PHASE_SENDING:
         return UV_WRITABLE;
     case PHASE_LINGERING:
-        return UV_READABLE;
+        return c->previous_ready ? 0 : UV_READABLE;
     default:
         if (c->tls && !tls_is_established(c->tls) && tls_wants_write(c->tls))
             return UV_WRITABLE | UV_DISCONNECT;
@@ -66,20 +72,44 @@ void connection_watch(struct connection *c)
         uv_poll_stop(&c->poll);
 }
 
-/* As many as are ready now have one turn; who is ready again has the next. */
+static void on_turn(uv_idle_t *turn);
+
+static void on_pause_over(uv_timer_t *pause)
+{
+    struct http *http = pause->data;
+
+    if (http->ready)
+        uv_idle_start(&http->turn, on_turn);
+}
+
+/* Those who are ready have a piece each, until the time for them is over; who is ready again waits
+ * behind the others. So whoever sends one short request waits for little, however many send without
+ * pause. The pause leaves the processor to those who translate: a thread that never sleeps waits
+ * longest when others wake. */
 static void on_turn(uv_idle_t *turn)
 {
     struct http *http = turn->data;
+    const uint64_t begun_ns = uv_hrtime();
+    uint64_t ns = 0;
 
-    for (size_t n = http->n_ready; n > 0 && http->ready; n--) {
+    for (size_t n = http->n_ready; n > 0 && http->ready && ns < READY_NS; n--) {
         struct connection *c = http->ready;
 
         connection_leave_ready(c);
-        connection_take_pending(c);
+        if (c->pending)
+            connection_take_pending(c);
+        else
+            connection_receive(c);
         connection_watch(c);
+        ns = uv_hrtime() - begun_ns;
     }
-    if (!http->ready)
-        uv_idle_stop(turn);
+    http->ready_ns += ns;
+    if (http->ready && http->ready_ns < READY_SHARE_NS)
+        return;
+    uv_idle_stop(turn);
+    if (http->ready)
+        uv_timer_start(&http->pause, on_pause_over, READY_PAUSE_MS, 0);
+    http->ready_ns = 0;
 }
 
 void connection_make_ready(struct connection *c)
@@ -88,7 +118,8 @@ void connection_make_ready(struct connection *c)
 
     if (c->previous_ready)
         return;
-    uv_idle_start(&http->turn, on_turn);
+    if (!uv_is_active((uv_handle_t *)&http->pause))
+        uv_idle_start(&http->turn, on_turn);
     http->n_ready++;
     c->next_ready = NULL;
     c->previous_ready = http->ready_end;

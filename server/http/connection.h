@@ -82,9 +82,11 @@ struct http {
     size_t n_accepting;
     uv_timer_t sweep_timer;
     uv_idle_t turn;                 /* runs while connections are ready */
+    uv_timer_t pause;               /* or this, when they had their share of the loop */
+    uint64_t ready_ns;              /* what they had of it since the last one */
     struct connection *connections; /* latest first */
     size_t n_connections;
-    struct connection *ready, **ready_end; /* have bytes to parse, in turn */
+    struct connection *ready, **ready_end; /* have more than a piece to read or parse, in turn */
     size_t n_ready;
     struct addresses *addresses; /* owned */
     char *cors;                  /* owned: header lines of every reply */
@@ -132,7 +134,7 @@ void connection_enter(struct connection *connection, enum phase phase);
  * changes nothing. */
 void connection_watch(struct connection *connection);
 
-/* Has bytes to parse, at its next turn; or has not. */
+/* Has more to parse or to read, at its next turn; or has not. */
 void connection_make_ready(struct connection *connection);
 void connection_leave_ready(struct connection *connection);
 

@@ -405,7 +405,8 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     }
     uv_timer_init(loop, &http->sweep_timer);
     uv_idle_init(loop, &http->turn);
-    http->sweep_timer.data = http->turn.data = http;
+    uv_timer_init(loop, &http->pause);
+    http->sweep_timer.data = http->turn.data = http->pause.data = http;
     http->swept_ns = uv_hrtime();
     uv_timer_start(&http->sweep_timer, sweep, SWEEP_MS, SWEEP_MS);
     start_accepting(http);
@@ -509,6 +510,7 @@ void http_close(struct http *http)
     http_give_up_all(http);
     uv_close((uv_handle_t *)&http->sweep_timer, NULL);
     uv_close((uv_handle_t *)&http->turn, NULL);
+    uv_close((uv_handle_t *)&http->pause, NULL);
     while (http->connections)
         connection_close(http->connections);
 }

@@ -252,6 +252,8 @@ static void discard(struct connection *c, size_t n)
     c->discarded_bytes += n;
     if (c->discarded_bytes / DROP_FACTOR > c->http->options.max_body_bytes)
         connection_close(c);
+    else if (n >= READ_BYTES)
+        connection_make_ready(c);
 }
 
 /* A signature of RSA takes a millisecond. Who finds that handshakes have had their time in this
@@ -321,4 +323,6 @@ void connection_receive(struct connection *c)
     used = take(c, scratch, (size_t)n);
     if (used < (size_t)n)
         keep(c, scratch + used, (size_t)n - used);
+    else if (n >= READ_BYTES && !c->is_closed && c->phase <= PHASE_BODY)
+        connection_make_ready(c); /* there is more, most likely */
 }
