@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make bulk-test`: the example for Spark, on a local cluster, beside `acre translate`.
+"""`make bulk-test`: the examples for Spark and Ray, on local clusters, beside `acre translate`.
 
 The two take turns, on the same number of CPUs. In one more run of the cluster a process that
 translates is killed in the middle. Afterwards every sentence must be there once, with the
@@ -86,6 +86,20 @@ def on_spark(options, source, target):
     spark.translate(options.spark, str(options.model), str(source), str(target))
 
 
+def on_ray(options, source, target):
+    import ray_data
+    ray_data.translate(str(options.model), str(source), str(target), options.cpus)
+
+
+def start_ray(options):
+    import ray
+    os.environ["RAY_AUTH_MODE"] = "disabled"
+    ray.init(num_cpus=options.cpus + 1,  # one to read and to write
+             include_dashboard=False, log_to_driver=False, logging_level="error",
+             object_store_memory=1 << 28)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+
 def start_spark(options):
     from pyspark.sql import SparkSession
     options.spark = (SparkSession.builder.master(f"local[{options.cpus},4]")
@@ -140,6 +154,7 @@ def main():
                         help="folder that the wheel is installed in")
     parser.add_argument("--model", default=ROOT / "models/en-de-token", type=Path)
     parser.add_argument("--input", type=Path, help="sentences, one a line (default: made up)")
+    parser.add_argument("--only", default="spark,ray", help="which cluster")
     parser.add_argument("--sentences", default=500, type=int)
     parser.add_argument("--cpus", default=len(os.sched_getaffinity(0)), type=int)
     parser.add_argument("--rounds", default=1, type=int)
@@ -160,8 +175,10 @@ def main():
     parquet.write_table(table, source, row_group_size=max(1, len(lines) // (4 * options.cpus)))
     found = {"hardware": in_words(), "command": " ".join(sys.argv), "sentences": len(lines),
              "cpus": options.cpus}
-    start_spark(options)
-    found["spark"] = rounds(options, "spark", on_spark, lines, source)
+    for name, start, work in (("spark", start_spark, on_spark), ("ray", start_ray, on_ray)):
+        if name in options.only:
+            start(options)
+            found[name] = rounds(options, name, work, lines, source)
     if options.write:
         options.write.write_text(json.dumps(found, indent=1) + "\n")
 
