@@ -20,7 +20,7 @@ PIC := -fPIC -fno-semantic-interposition# the same objects serve libacre.so, see
 SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
 OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3 -D_FORTIFY_SOURCE=2)
 ENGINE_LIBS := jansson icu-uc sentencepiece
-SERVER_LIBS := libuv openssl
+SERVER_LIBS := libuv openssl sqlite3
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
 ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread
 SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null) -lcld2
@@ -80,6 +80,8 @@ $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 
 $B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(isa)))
 $B/tests/bench/products: $B/tests/bench/limit.c.o
+$B/tests/unit/test_store: ENGINE_LDLIBS += $(SERVER_LDLIBS)
+$B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) server/common/error.c)
 
 include tests/cuda/rules.mk
 include tests/deploy/rules.mk
