@@ -190,6 +190,15 @@ static int open_engine(struct server *server, acre_log_fn *log, struct acre_err 
                        strcmp(server->settings->bad_models, "skip") == 0, NULL, err);
 }
 
+static int open_store(struct server *server, struct acre_err *err)
+{
+    if (!server->settings->store[0])
+        return 0;
+    return store_open(server->settings->store, &server->store, err) == 0
+               ? 0
+               : error_prefix(err, "store: ");
+}
+
 /* All that starting needs but the port, which a running server may hold. */
 static int check_config(const struct settings *settings)
 {
@@ -201,6 +210,9 @@ static int check_config(const struct settings *settings)
     if (rc == 0)
         rc = tls_context_open(settings->tls_certificate, settings->tls_key, &tls, &err);
     tls_context_close(tls);
+    if (rc == 0)
+        rc = open_store(&server, &err);
+    store_close(server.store);
     if (rc == 0)
         rc = open_engine(&server, NULL, &err);
     acre_engine_close(server.engine);
@@ -296,6 +308,7 @@ static void run_and_close(struct serve *serve)
     while (server->n_reading > 0) /* they reply when their body is read */
         uv_run(&serve->loop, UV_RUN_ONCE);
     http_close(server->http);
+    store_stop(server->store);
     reload_settle(&serve->reload);
     translator_settle(server->translator);
     acre_engine_close(server->engine);
@@ -334,6 +347,8 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
     if (log_start(err) != 0 || configure_log(serve->settings, err) != 0 ||
         tls_context_open(serve->settings->tls_certificate, serve->settings->tls_key, &serve->tls,
                          err) != 0 ||
+        open_store(server, err) != 0 ||
+        (server->store && store_start(server->store, &serve->loop, err) != 0) ||
         routes_open(server, err) != 0 || pages_open(server, err) != 0 ||
         open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
@@ -377,6 +392,9 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     }
     serve.server.loop = &serve.loop;
     rc = serve_on(&serve, start_ns, &err);
+    store_stop(serve.server.store);
+    uv_run(&serve.loop, UV_RUN_DEFAULT);
+    store_close(serve.server.store);
     listener_close(&serve.listener);
     pages_close(&serve.server);
     routes_close(&serve.server);

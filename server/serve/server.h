@@ -12,6 +12,7 @@
 #include "serve/settings.h"
 #include "serve/stats.h"
 #include "serve/translate.h"
+#include "store/store.h"
 
 struct server {
     const struct settings *settings;
@@ -20,6 +21,7 @@ struct server {
     struct acre_engine *engine;
     struct models models;
     struct translator *translator;
+    struct store *store; /* NULL: none is configured */
     struct http *http;
     struct pages *pages;        /* what they show that settings and models decide */
     struct stats_route *routes; /* as in the table of routes; the last counts what has no route */

@@ -123,6 +123,9 @@ const struct option settings_table[] = {
          "file for one line of each reply; - is standard output, empty is none"),
     FIXED_TEXT(suggestions, "", NULL, NULL,
                "file to which POST /suggest appends what users suggest; empty = 403"),
+    FIXED_TEXT(store, "", NULL, NULL,
+               "file that keeps API keys and what they have used; made if there is none; empty = "
+               "none is kept"),
     {.key = "page",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, page),

@@ -38,6 +38,7 @@ struct settings {
     char log_format[OPTION_TEXT_BYTES];
     char access_log[OPTION_TEXT_BYTES];
     char suggestions[OPTION_TEXT_BYTES];
+    char store[OPTION_TEXT_BYTES];
     bool page;
     char cors_origin[OPTION_TEXT_BYTES];
 };
