@@ -5,6 +5,6 @@
 
 typedef int cmd_fn(int argc, char **argv);
 
-cmd_fn cmd_serve, cmd_translate, cmd_bench, cmd_inspect, cmd_health;
+cmd_fn cmd_serve, cmd_translate, cmd_bench, cmd_inspect, cmd_health, cmd_keys;
 
 #endif

@@ -18,6 +18,7 @@ static const struct {
     {"bench", cmd_bench, "measure speed"},
     {"inspect", cmd_inspect, "tell what a model is"},
     {"health", cmd_health, "ask a server whether it is ready"},
+    {"keys", cmd_keys, "add, list and revoke API keys"},
 };
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -63,5 +64,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(name, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    return args_wrong("expected serve, translate, bench, inspect or health, found \"%s\"", name);
+    return args_wrong("expected serve, translate, bench, inspect, health or keys, found \"%s\"",
+                      name);
 }

@@ -11,7 +11,7 @@ import pytest
 from conftest import failed
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ["serve", "translate", "bench", "inspect", "health"]
+COMMANDS = ["serve", "translate", "bench", "inspect", "health", "keys"]
 
 
 def test_help_and_version(acre):

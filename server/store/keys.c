@@ -1,0 +1,244 @@
+#include "store/keys.h"
+
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/error.h"
+
+enum { RANDOM_BYTES = 20 };
+
+bool keys_name_valid(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._@-";
+    const size_t n = strspn(name, letters);
+
+    return n > 0 && n < KEYS_NAME_BYTES && !name[n];
+}
+
+void keys_hash(const char *text, size_t bytes, unsigned char hash[KEYS_HASH_BYTES])
+{
+    SHA256((const unsigned char *)text, bytes, hash);
+}
+
+int64_t keys_month(void)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    return 12 * ((int64_t)utc.tm_year + 1900) + utc.tm_mon;
+}
+
+int64_t keys_month_left_s(void)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    utc.tm_mon++;
+    utc.tm_mday = 1;
+    utc.tm_hour = utc.tm_min = utc.tm_sec = 0;
+    return (int64_t)(timegm(&utc) - now);
+}
+
+/* ---- Adding and revoking --------------------------------------------------------------------- */
+
+static int make_text(char text[KEYS_TEXT_BYTES], struct acre_err *err)
+{
+    unsigned char bytes[RANDOM_BYTES];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != RANDOM_BYTES)
+        return error_set(err, ACRE_EIO, "the system has no random numbers");
+    strcpy(text, "acre-");
+    for (size_t i = 0; i < RANDOM_BYTES; i++)
+        sprintf(text + 5 + 2 * i, "%02x", bytes[i]);
+    return 0;
+}
+
+/* The number of this change. */
+static int count_change(sqlite3 *db, int64_t *version, struct acre_err *err)
+{
+    sqlite3_stmt *statement;
+    int rc = store_prepare(db, &statement, err,
+                           "UPDATE facts SET value = value + 1 WHERE name = 'keys' "
+                           "RETURNING value",
+                           "");
+
+    if (rc == 0)
+        rc = store_step(statement, err);
+    if (rc == 1) {
+        *version = sqlite3_column_int64(statement, 0);
+        rc = store_step(statement, err); /* its end, which is when the change is made */
+    }
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+/* *id is 0 if there is none that is not revoked. */
+static int find(sqlite3 *db, const char *name, int64_t *id, struct acre_err *err)
+{
+    sqlite3_stmt *statement;
+    int rc = store_prepare(db, &statement, err,
+                           "SELECT id FROM keys WHERE name = ? AND revoked IS NULL", "s", name);
+
+    *id = 0;
+    if (rc == 0)
+        rc = store_step(statement, err);
+    if (rc == 1)
+        *id = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return rc < 0 ? rc : 0;
+}
+
+int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
+             int64_t requests_per_minute, char text[KEYS_TEXT_BYTES], struct acre_err *err)
+{
+    unsigned char hash[KEYS_HASH_BYTES];
+    int64_t version = 0, id;
+
+    if (find(db, name, &id, err) != 0)
+        return err->code;
+    if (id)
+        return error_set(err, ACRE_EOPTION, "expected a new name, found %s, which has a key", name);
+    if (make_text(text, err) != 0 || count_change(db, &version, err) != 0)
+        return err->code;
+    keys_hash(text, strlen(text), hash);
+    return store_do(db, err,
+                    "INSERT INTO keys (hash, name, characters_per_month, requests_per_minute, "
+                    "created, changed) VALUES (?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ'), ?)",
+                    "bsiii", hash, sizeof(hash), name, characters_per_month, requests_per_minute,
+                    version);
+}
+
+int keys_revoke(sqlite3 *db, const char *name, struct acre_err *err)
+{
+    int64_t version = 0, id;
+
+    if (find(db, name, &id, err) != 0)
+        return err->code;
+    if (!id)
+        return error_set(err, ACRE_EOPTION, "expected the name of a key, found %s", name);
+    if (count_change(db, &version, err) != 0)
+        return err->code;
+    return store_do(db, err,
+                    "UPDATE keys SET revoked = strftime('%Y-%m-%dT%H:%M:%SZ'), changed = ? "
+                    "WHERE id = ?",
+                    "ii", version, id);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static void copy_text(char *to, size_t to_bytes, sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+
+    snprintf(to, to_bytes, "%s", text ? text : "");
+}
+
+static int read_row(sqlite3_stmt *statement, struct key_row *row, struct acre_err *err)
+{
+    row->id = sqlite3_column_int64(statement, 0);
+    if (sqlite3_column_bytes(statement, 1) != KEYS_HASH_BYTES)
+        return error_set(err, ACRE_EIO, "key %lld: expected a hash of %d bytes, found %d",
+                         (long long)row->id, KEYS_HASH_BYTES, sqlite3_column_bytes(statement, 1));
+    memcpy(row->hash, sqlite3_column_blob(statement, 1), KEYS_HASH_BYTES);
+    copy_text(row->name, sizeof(row->name), statement, 2);
+    row->characters_per_month = sqlite3_column_int64(statement, 3);
+    row->requests_per_minute = sqlite3_column_int64(statement, 4);
+    copy_text(row->created, sizeof(row->created), statement, 5);
+    copy_text(row->revoked, sizeof(row->revoked), statement, 6);
+    row->characters = sqlite3_column_int64(statement, 7);
+    row->requests = sqlite3_column_int64(statement, 8);
+    return 0;
+}
+
+static int read_changed(sqlite3 *db, int64_t since, int64_t month, keys_visit_fn *visit, void *user,
+                        struct acre_err *err)
+{
+    sqlite3_stmt *statement;
+    struct key_row row;
+    int rc = store_prepare(db, &statement, err,
+                           "SELECT id, hash, name, characters_per_month, requests_per_minute, "
+                           "created, revoked, coalesce(characters, 0), coalesce(requests, 0) "
+                           "FROM keys LEFT JOIN usage ON usage.key = id AND month = ? "
+                           "WHERE changed > ? ORDER BY id",
+                           "ii", month, since);
+
+    if (rc != 0)
+        return rc;
+    while ((rc = store_step(statement, err)) == 1) {
+        rc = read_row(statement, &row, err);
+        if (rc == 0)
+            rc = visit(user, &row, err);
+        if (rc != 0)
+            break;
+    }
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+/* Of `facts`. */
+static int read_fact(sqlite3 *db, const char *name, sqlite3_stmt **statement, struct acre_err *err)
+{
+    int rc = store_prepare(db, statement, err, "SELECT value FROM facts WHERE name = ?", "s", name);
+
+    if (rc == 0)
+        rc = store_step(*statement, err);
+    if (rc == 0)
+        rc = error_set(err, ACRE_EIO, "facts: expected %s, found none", name);
+    return rc < 0 ? rc : 0;
+}
+
+int keys_read(sqlite3 *db, int64_t *version, int64_t month, keys_visit_fn *visit, void *user,
+              struct acre_err *err)
+{
+    sqlite3_stmt *statement;
+    int64_t now = 0;
+    int rc = read_fact(db, "keys", &statement, err);
+
+    if (rc == 0)
+        now = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    if (rc == 0 && now != *version)
+        rc = read_changed(db, *version, month, visit, user, err);
+    if (rc == 0)
+        *version = now;
+    return rc;
+}
+
+int keys_replica(sqlite3 *db, char name[17], struct acre_err *err)
+{
+    sqlite3_stmt *statement;
+    int rc = read_fact(db, "replica", &statement, err);
+
+    if (rc == 0)
+        copy_text(name, 17, statement, 0);
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+/* ---- Usage ----------------------------------------------------------------------------------- */
+
+int keys_add_usage(sqlite3 *db, int64_t id, int64_t month, int64_t characters, int64_t requests,
+                   int64_t *total, struct acre_err *err)
+{
+    sqlite3_stmt *statement;
+    int rc = store_prepare(db, &statement, err,
+                           "INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                           "characters = characters + excluded.characters, "
+                           "requests = requests + excluded.requests RETURNING characters",
+                           "iiii", id, month, characters, requests);
+
+    if (rc == 0)
+        rc = store_step(statement, err);
+    if (rc == 1) {
+        *total = sqlite3_column_int64(statement, 0);
+        rc = store_step(statement, err);
+    }
+    sqlite3_finalize(statement);
+    return rc;
+}

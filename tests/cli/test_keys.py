@@ -1,0 +1,75 @@
+"""acre keys: what it prints, what it keeps, what it refuses."""
+
+import hashlib
+import json
+import os
+import re
+import sqlite3
+import stat
+
+import pytest
+
+from conftest import failed
+
+
+def listed(acre, store):
+    done = acre("keys", "list", "--store", store, "--json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_key_is_shown_once_and_stored_hashed(acre, tmp_path):
+    store = tmp_path / "acre.db"
+    added = acre("keys", "add", "web", "--store", store, "--quota", "5000", "--rate", "60")
+    assert added.returncode == 0, added.stderr
+    key = added.stdout.strip()
+    assert re.fullmatch(r"acre-[0-9a-f]{40}", key)
+    assert stat.S_IMODE(os.stat(store).st_mode) == 0o600
+    assert key.encode() not in store.read_bytes()
+    assert key[5:].encode() not in store.read_bytes()
+    with sqlite3.connect(store) as db:
+        assert db.execute("SELECT hash FROM keys").fetchall() == \
+            [(hashlib.sha256(key.encode()).digest(),)]
+    row, = listed(acre, store)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row.pop("created"))
+    assert row == {"name": "web", "quota": 5000, "rate": 60, "characters": 0, "requests": 0}
+    assert key not in acre("keys", "list", "--store", store).stdout
+
+
+def test_a_revoked_key_stays_in_the_list_and_frees_its_name(acre, tmp_path):
+    store = tmp_path / "acre.db"
+    first = acre("keys", "add", "web", "--store", store).stdout
+    failed(acre("keys", "add", "web", "--store", store), 1, str(store), "found web, which has a key")
+    assert acre("keys", "revoke", "--name", "web", "--store", store).returncode == 0
+    failed(acre("keys", "revoke", "web", "--store", store), 1, "expected the name of a key")
+    second = acre("keys", "add", "web", "--store", store).stdout
+    assert first != second
+    assert ["revoked" in row for row in listed(acre, store)] == [True, False]
+
+
+@pytest.mark.parametrize("args, texts", [
+    ([], ["ACTION: expected add, list or revoke, found none"]),
+    (["give"], ['ACTION: expected add, list or revoke, found "give"']),
+    (["list"], ["--store: expected the file of a server's store, found none"]),
+    (["add", "--store", "x"], ["NAME: expected a name of 1 to 64 letters", 'found ""']),
+    (["add", "two words", "--store", "x"], ["NAME: expected", 'found "two words"']),
+    (["add", "n" * 65, "--store", "x"], ["NAME: expected a name of 1 to 64"]),
+    (["add", "web", "--store", "x", "--quota", "-1"], ["--quota: expected an integer from 0"]),
+    (["add", "web", "--store", "x", "--rate", "many"], ["--rate: expected an integer from 0"]),
+])
+def test_wrong_usage(acre, args, texts):
+    failed(acre("keys", *args), 2, *texts)
+
+
+def test_stores_that_are_none(acre, tmp_path):
+    failed(acre("keys", "list", "--store", tmp_path / "none.db"), 1, "none.db: expected a store")
+    assert not (tmp_path / "none.db").exists()
+    text = tmp_path / "text.db"
+    text.write_text("no database " * 50)
+    failed(acre("keys", "list", "--store", text), 1, f"{text}: file is not a database")
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE recipes (name)")
+    before = other.read_bytes()
+    failed(acre("keys", "add", "web", "--store", other), 1, f"{other}: expected a store of acre")
+    assert other.read_bytes() == before
