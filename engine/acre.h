@@ -40,7 +40,7 @@ typedef void acre_log_fn(void *user, enum acre_log_level level, const char *line
 /* The largest values of the options below. */
 enum { ACRE_MAX_THREADS = 1024, ACRE_MAX_BATCH_SIZE = 1024, ACRE_MAX_BEAM_SIZE = 64 };
 
-/* What these options take, for people; and whether a name is among it. */
+/* What these options take, for people, with f16 also on GPUs; and whether a name is among it. */
 #define ACRE_DEVICES "auto, cpu, cuda or cuda:N"
 #define ACRE_COMPUTE_TYPES "auto, f32, bf16 or int8"
 bool acre_has_device(const char *name);
@@ -50,7 +50,8 @@ bool acre_has_compute_type(const char *name);
 struct acre_options {
     const char *device;          /* one of ACRE_DEVICES; default "auto" */
     const char *compute_type;    /* one of ACRE_COMPUTE_TYPES; default "auto": what a model's
-                                  * config.json says it was evaluated in, else f32 */
+                                  * config.json says it was evaluated in, else f32; on a GPU f16,
+                                  * unless that or the model's numbers are f32 */
     const char *device_fallback; /* "cpu": what a lost device leaves goes on there, with the same
                                   * models; default "none": it ends with ACRE_EDEVICE */
     int n_threads;               /* worker threads; default: the CPUs this process may use */

@@ -78,8 +78,6 @@ static int check_options(struct bench *bench, struct acre_err *err)
     const struct acre_bench_options *o = &bench->options;
     int status = preset_find(o->preset, &bench->preset, err);
     if (status == 0)
-        status = engine_compute_type(o->compute_type, &bench->type, err);
-    if (status == 0)
         status = engine_check_range("batch_size", o->batch_size, ACRE_MAX_BATCH_SIZE, err);
     if (status == 0)
         status = engine_check_range("length", o->length, ACRE_MAX_BENCH_LENGTH, err);
@@ -181,6 +179,9 @@ static int bench_open(struct bench *bench, const struct acre_bench_options *opti
     int status = check_options(bench, err);
     if (status == 0)
         status = device_open(bench->options.device, &bench->device, err);
+    if (status != 0)
+        return status;
+    status = engine_compute_type(bench->device, bench->options.compute_type, &bench->type, err);
     if (status != 0)
         return status;
     bench->n_sentences = (size_t)bench->options.batch_size;

@@ -67,18 +67,22 @@ bool acre_has_compute_type(const char *name)
     return parse_compute_type(name, &type);
 }
 
-int engine_compute_type(const char *name, enum compute_type *type, struct acre_err *err)
+int engine_compute_type(const struct device *device, const char *name, enum compute_type *type,
+                        struct acre_err *err)
 {
-    if (parse_compute_type(name, type))
+    bool is_known = parse_compute_type(name, type);
+    if (is_known && ((int)*type < COMPUTE_EVERYWHERE || device->has_f16))
         return 0;
     return err_set(err, ACRE_EUNSUPPORTED,
-                   "compute_type: expected " ACRE_COMPUTE_TYPES ", found \"%s\"", name);
+                   "compute_type: expected " ACRE_COMPUTE_TYPES "%s, found \"%s\"",
+                   is_known ? " on a CPU" : "", name);
 }
 
 static int choose_type(struct acre_engine *engine, struct acre_err *err)
 {
     engine->is_type_forced = strcmp(engine->options.compute_type, "auto") != 0;
-    return engine_compute_type(engine->options.compute_type, &engine->compute_type, err);
+    return engine_compute_type(engine->device, engine->options.compute_type, &engine->compute_type,
+                               err);
 }
 
 static int fill_options(struct acre_options *options, struct acre_err *err)
@@ -141,7 +145,8 @@ int engine_open_on(struct device *device, const struct acre_options *options,
     return 0;
 }
 
-/* A CPU is never lost. Closes the engine if there is no memory for the other one. */
+/* A CPU is never lost, and has no f16. Closes the engine if there is no memory for the other one.
+ */
 static int open_fallback(struct acre_engine *engine, struct acre_err *err)
 {
     struct acre_options options = engine->options;
@@ -150,6 +155,7 @@ static int open_fallback(struct acre_engine *engine, struct acre_err *err)
         return 0;
     options.device = "cpu";
     options.device_fallback = NULL;
+    options.compute_type = engine->compute_type == COMPUTE_F16 ? "f32" : options.compute_type;
     options.cache_bytes = 0;
     options.n_threads = 0;
     int status = acre_engine_open(&options, &engine->fallback, err);
@@ -291,6 +297,20 @@ static int check_key_weights(const struct config *config, const struct safetenso
     return 0;
 }
 
+/* What a device with f16 computes a model in that tells it nothing else: f16, unless the numbers of
+ * its matrices are float32 and it was evaluated in that. */
+static enum compute_type half_or_f32(const struct config *config, const struct safetensors *weights)
+{
+    if (config->compute_type != COMPUTE_F32)
+        return COMPUTE_F16;
+    for (size_t i = 0; i < safetensors_count(weights); i++) {
+        const struct tensor *tensor = safetensors_find(weights, safetensors_name(weights, i));
+        if (tensor->n_dims == 2 && tensor->dtype == DTYPE_F32)
+            return COMPUTE_F32;
+    }
+    return COMPUTE_F16;
+}
+
 static int load_weights(struct acre_engine *engine, const char *directory, struct acre_model *model,
                         struct acre_err *err)
 {
@@ -298,6 +318,8 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
     int status = safetensors_open(directory, &weights, err);
     if (status != 0)
         return status;
+    if (!engine->is_type_forced && engine->device->has_f16)
+        model->config.compute_type = half_or_f32(&model->config, weights);
     status = check_key_weights(&model->config, weights, err);
     if (status == 0)
         status = network_open(engine->device, &model->config, weights, &model->network, err);

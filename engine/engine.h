@@ -56,8 +56,9 @@ int engine_open_on(struct device *device, const struct acre_options *options,
 /* ACRE_EOPTION unless it is from 1 to max. */
 int engine_check_range(const char *name, int value, int max, struct acre_err *err);
 
-/* "auto" is f32. ACRE_EUNSUPPORTED if no type is called so. */
-int engine_compute_type(const char *name, enum compute_type *type, struct acre_err *err);
+/* "auto" is f32. ACRE_EUNSUPPORTED if the device has no type that is called so. */
+int engine_compute_type(const struct device *device, const char *name, enum compute_type *type,
+                        struct acre_err *err);
 
 /* Of a finished job; NULL if it has no such sentence or was not translated. */
 const struct sentence *job_sentence(const struct acre_job *job, size_t number);

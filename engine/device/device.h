@@ -61,7 +61,7 @@ struct area_key_parts {
 /* The attention of one layer. C = n_heads * head_width. */
 struct attention {
     size_t n_heads, head_width;
-    enum compute_type type; /* f32, or bf16: what keys and values, also of areas, are kept in */
+    enum compute_type type; /* f32, bf16 or f16: what keys and values, also of areas, are kept in */
     struct area_rule area;
     const struct area_key *key; /* borrowed; NULL: mean keys */
 };
@@ -280,6 +280,7 @@ struct device {
     const char *name; /* "cpu avx2" */
     int n_workers;    /* threads that it wants to be stepped by; 0: as many as there are */
     int runs_ahead;   /* steps that may be under way while the host plans the next one */
+    bool has_f16;     /* COMPUTE_F16 is among its types, and the first choice of them */
 };
 
 /* Whether it is one of ACRE_DEVICES. */

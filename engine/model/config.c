@@ -90,7 +90,8 @@ static int read_compute_type(const struct json_object *object, struct config *co
 {
     char name[16] = "f32";
     int code = json_opt_text(object, "compute_type", sizeof(name), name, err);
-    if (code || compute_type_parse(name, &config->compute_type))
+    if (code || (compute_type_parse(name, &config->compute_type) &&
+                 (int)config->compute_type < COMPUTE_EVERYWHERE))
         return code;
     return json_fail(object, "compute_type", "f32, bf16 or int8", json_find(object, "compute_type"),
                      err);

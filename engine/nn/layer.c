@@ -19,7 +19,9 @@ bool layer_has_areas(const struct area_config *area, size_t layer)
 /* Rounded scores would choose other areas. */
 static enum compute_type memory_type(const struct config *config, const struct area_config *area)
 {
-    return config->compute_type == COMPUTE_F32 || area->top_k > 0 ? COMPUTE_F32 : COMPUTE_BF16;
+    if (config->compute_type == COMPUTE_F32 || area->top_k > 0)
+        return COMPUTE_F32;
+    return config->compute_type == COMPUTE_F16 ? COMPUTE_F16 : COMPUTE_BF16;
 }
 
 struct attention layer_attention(const struct config *config, int n_heads,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const char *const names[COMPUTE_TYPES] = {
-    [COMPUTE_F32] = "f32", [COMPUTE_BF16] = "bf16", [COMPUTE_INT8] = "int8"};
+    [COMPUTE_F32] = "f32", [COMPUTE_BF16] = "bf16", [COMPUTE_INT8] = "int8", [COMPUTE_F16] = "f16"};
 
 const char *compute_type_name(enum compute_type type)
 {

@@ -46,7 +46,8 @@ struct decode_args {
         ACRE_DECODING_OPTIONS(DECODE_INT, DECODE_REAL) DECODE_NAME(                                \
             device, acre_has_device, ACRE_DEVICES, "NAME", ACRE_DEVICES " (default: auto)"),       \
         DECODE_NAME(compute_type, acre_has_compute_type, ACRE_COMPUTE_TYPES, "TYPE",               \
-                    ACRE_COMPUTE_TYPES " (default: auto, the type the model was evaluated in)"),   \
+                    ACRE_COMPUTE_TYPES " (default: auto, the type the model was evaluated in; "    \
+                                       "GPUs have f16, too)"),                                     \
         DECODE_NUMBER(threads, 0, ACRE_MAX_THREADS, "0",                                           \
                       "worker threads (default: 0, as many as CPUs)"),                             \
         DECODE_NUMBER(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",                                    \

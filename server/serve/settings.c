@@ -79,8 +79,10 @@ const struct option settings_table[] = {
     FIXED_TEXT(device, "auto", acre_has_device, ACRE_DEVICES, "where to compute"),
     FIXED_TEXT(device_fallback, "none", is_none_or_cpu, "none or cpu",
                "what goes on when the device is lost"),
-    FIXED_TEXT(compute_type, "auto", acre_has_compute_type, ACRE_COMPUTE_TYPES,
-               "what is computed in; auto is what a model was evaluated in"),
+    FIXED_TEXT(
+        compute_type, "auto", acre_has_compute_type, ACRE_COMPUTE_TYPES,
+        "what is computed in; auto is what a model was evaluated in. GPUs have f16, too, which "
+        "auto is there unless a model is all float32"),
     FIXED_INT(threads, 0, ACRE_MAX_THREADS, "0",
               "worker threads; 0 = as many as the CPUs the process may use"),
     FIXED_INT(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",

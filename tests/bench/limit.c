@@ -80,7 +80,7 @@ struct loop {
     double operations; /* of all sums once */
 };
 
-static const struct loop loops[][COMPUTE_TYPES] = {
+static const struct loop loops[][COMPUTE_EVERYWHERE] = {
     [CPU_AVX2] = {[COMPUTE_F32] = {avx2_f32, TEN_SUMS * 2 * 8},
                   [COMPUTE_BF16] = {avx2_f32, TEN_SUMS * 2 * 8},
                   [COMPUTE_INT8] = {avx2_int8, TEN_SUMS * 2 * 16}},

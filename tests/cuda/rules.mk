@@ -77,7 +77,7 @@ NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /u
 
 CUDA_ARCHS ?= 75 80 90 100 120
 CUDA_PTX := $(if $(filter 90,$(CUDA_ARCHS)),90,$(lastword $(CUDA_ARCHS)))
-LIBRARY_C := base/error device/positions search/search tensor/area tensor/tensor
+LIBRARY_C := base/error device/area_constants device/positions search/search tensor/area tensor/tensor
 LIBRARY_OBJ := $(BACKEND:%=$B/cuda/%.o) $B/cuda/engine/device/cuda/host.cc.o \
                $(LIBRARY_C:%=$B/cuda/engine/%.c.o)
 NVCC_FLAGS := -std=c++17 -O3 -Iengine -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP \

@@ -397,7 +397,7 @@ static void int8_weights_are_not_too_deep(void **state)
     assert_int_equal(device_open("cpu", &device, &err), 0);
     float *zeros = calloc(COMPUTE_MAX_INT8_K + 1, sizeof(*zeros));
     for (size_t k = COMPUTE_MAX_INT8_K; k <= COMPUTE_MAX_INT8_K + 1; k++) {
-        for (int type = 0; type < COMPUTE_TYPES; type++) {
+        for (int type = 0; type < COMPUTE_EVERYWHERE; type++) {
             struct tensor matrix = {
                 .data = zeros, .dtype = DTYPE_F32, .n_dims = 2, .shape = {1, k}};
             struct weight_part part = {.weight = matrix, .scale = 1};
@@ -430,7 +430,7 @@ int main(void)
         cmocka_unit_test(wrong_area_parameter_is_named),
     };
     int failed = 0;
-    for (int type = 0; type < COMPUTE_TYPES; type++) {
+    for (int type = 0; type < COMPUTE_EVERYWHERE; type++) {
         tested_type = (enum compute_type)type;
         random_seed(6);
         failed += cmocka_run_group_tests_name(compute_type_name(tested_type), tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/area_constants.h"
 #include "device/cpu/products.h"
 
 void cpu_area_key_close(struct area_key *key)
@@ -44,34 +45,11 @@ static void read_columns(const struct tensor *weight, size_t first, size_t d, fl
         tensor_read(weight, row * inputs + first, d, out + row * d);
 }
 
-static void read_scaled(const struct tensor *tensor, float scale, size_t n, float *out)
-{
-    tensor_read(tensor, 0, n, out);
-    for (size_t i = 0; i < n; i++)
-        out[i] *= scale;
-}
-
-/* W1's part of the embeddings of a size, and b1. */
-static void fill_constants(const struct area_key_parts *parts, size_t d,
-                           const struct area_walk *walk, float *embedding, float *row, float *out)
-{
-    size_t half = d / 2, inputs = parts->fc1_weight.shape[1];
-    size_t first = area_key_is_sum(parts->mode) ? 0 : inputs - 2 * half;
-    tensor_read(&parts->height_embedding, (size_t)(walk->height - 1) * half, half, embedding);
-    tensor_read(&parts->width_embedding, (size_t)(walk->width - 1) * half, half, embedding + half);
-    tensor_read(&parts->fc1_bias, 0, d, out);
-    for (size_t n = 0; n < d; n++) {
-        tensor_read(&parts->fc1_weight, n * inputs + first, 2 * half, row);
-        for (size_t i = 0; i < 2 * half; i++)
-            out[n] += row[i] * embedding[i];
-    }
-}
-
 /* scratch: d * d + 2 * d floats. */
 static void fill_key(struct area_key *key, const struct area_key_parts *parts, size_t d,
                      const struct area_rule *area, float *scratch)
 {
-    float *square = scratch, *embedding = scratch + d * d, *row = embedding + d;
+    float *square = scratch, *pair = scratch + d * d;
     struct area_walk walk = {.rule = area};
     read_columns(&parts->fc1_weight, 0, d, square);
     kernels_pack(key->base.type, d, d, square, d, (float *)(uintptr_t)key->base.panels);
@@ -79,12 +57,11 @@ static void fill_key(struct area_key *key, const struct area_key_parts *parts, s
         read_columns(&parts->fc1_weight, area_key_is_sum(parts->mode) ? 0 : d, d, square);
         kernels_pack(key->base.type, d, d, square, d, (float *)(uintptr_t)key->deviation.panels);
     }
-    read_scaled(&parts->fc2_weight, parts->scale, d * d, square);
+    area_constants_scale(&parts->fc2_weight, parts->scale, d * d, square);
     kernels_pack_transposed(key->base.type, d, d, square, d, (float *)(uintptr_t)key->query.panels);
-    read_scaled(&parts->fc2_bias, parts->scale, d, key->query_bias);
+    area_constants_scale(&parts->fc2_bias, parts->scale, d, key->query_bias);
     while (area_next(&walk))
-        fill_constants(parts, d, &walk, embedding, row,
-                       key->constants + walk.plane * kernel_padded(d));
+        area_constants_fill(parts, d, &walk, pair, key->constants + walk.plane * kernel_padded(d));
 }
 
 int cpu_area_key_open(struct device *device, const struct area_key_parts *parts,

@@ -42,7 +42,7 @@ static void place(struct stream *stream, const struct stream_limits *limits, siz
 static size_t widest_row(const struct kernels *kernels, size_t k)
 {
     size_t most = 0;
-    for (int type = 0; type < COMPUTE_TYPES; type++) {
+    for (int type = 0; type < COMPUTE_EVERYWHERE; type++) {
         size_t bytes = kernels->row_bytes((enum compute_type)type, k);
         most = bytes > most ? bytes : most;
     }

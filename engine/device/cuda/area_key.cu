@@ -1,5 +1,9 @@
 #include "device/cuda/area_key.h"
 
+extern "C" {
+#include "device/area_constants.h"
+}
+
 void cuda_area_key_close(struct area_key *key)
 {
     if (key)
@@ -19,30 +23,6 @@ static void read_transposed(const struct tensor *weight, size_t first, size_t d,
     }
 }
 
-static void read_scaled(const struct tensor *tensor, float scale, size_t n, float *out)
-{
-    tensor_read(tensor, 0, n, out);
-    for (size_t i = 0; i < n; i++)
-        out[i] *= scale;
-}
-
-/* fc1's part of the embeddings of a size, and its bias. scratch: 2 d. */
-static void fill_constants(const struct area_key_parts *parts, size_t d,
-                           const struct area_walk *walk, float *scratch, float *out)
-{
-    size_t half = d / 2, inputs = parts->fc1_weight.shape[1];
-    size_t first = area_key_is_sum(parts->mode) ? 0 : inputs - 2 * half;
-    float *embedding = scratch, *row = scratch + d;
-    tensor_read(&parts->height_embedding, (size_t)(walk->height - 1) * half, half, embedding);
-    tensor_read(&parts->width_embedding, (size_t)(walk->width - 1) * half, half, embedding + half);
-    tensor_read(&parts->fc1_bias, 0, d, out);
-    for (size_t n = 0; n < d; n++) {
-        tensor_read(&parts->fc1_weight, n * inputs + first, 2 * half, row);
-        for (size_t i = 0; i < 2 * half; i++)
-            out[n] += row[i] * embedding[i];
-    }
-}
-
 /* scratch: the larger of [D,D] and [planes][D], and 2 D. */
 static void upload(struct area_key *key, const struct area_key_parts *parts, size_t d,
                    const struct area_rule *area, float *scratch)
@@ -57,14 +37,14 @@ static void upload(struct area_key *key, const struct area_key_parts *parts, siz
         read_transposed(&parts->fc1_weight, area_key_is_sum(parts->mode) ? 0 : d, d, row, numbers);
         cuda_upload(memory, numbers, square * sizeof(float), (void **)&key->deviation);
     }
-    read_scaled(&parts->fc2_weight, parts->scale, square, numbers);
+    area_constants_scale(&parts->fc2_weight, parts->scale, square, numbers);
     cuda_upload(memory, numbers, square * sizeof(float), (void **)&key->turn);
-    read_scaled(&parts->fc2_bias, parts->scale, d, numbers);
+    area_constants_scale(&parts->fc2_bias, parts->scale, d, numbers);
     cuda_upload(memory, numbers, d * sizeof(float), (void **)&key->query_bias);
     struct area_walk walk = {};
     walk.rule = area;
     while (area_next(&walk))
-        fill_constants(parts, d, &walk, row, numbers + walk.plane * d);
+        area_constants_fill(parts, d, &walk, row, numbers + walk.plane * d);
     cuda_upload(memory, numbers, planes * d * sizeof(float), (void **)&key->constants);
 }
 

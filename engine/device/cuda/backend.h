@@ -23,7 +23,7 @@ struct cuda_device {
     struct device device; /* first: device_ops get a pointer to it */
     int ordinal;
     size_t shared_bytes;   /* that a block may have */
-    enum number_type half; /* bf16; f16 where the GPU has none */
+    enum number_type half; /* of bf16 and int8: bf16; f16 where the GPU has none */
     char name[128];
     pthread_mutex_t loading; /* guards what follows: weights are brought over by one thread */
     cudaStream_t stream;
@@ -43,15 +43,15 @@ inline void cuda_use(const struct cuda_device *device)
     cudaSetDevice(device->ordinal);
 }
 
-/* What weights of a type are kept in, and what is written for whoever reads a product's result. */
-inline enum number_type cuda_weight_type(const struct cuda_device *device, enum compute_type type)
+/* What is written for whoever reads a product's result, and what weights of a type are kept in. */
+inline enum number_type cuda_half_of(const struct cuda_device *device, enum compute_type type)
 {
-    return type == COMPUTE_F32 ? NUMBER_F32 : type == COMPUTE_INT8 ? NUMBER_INT8 : device->half;
+    return type == COMPUTE_F32 ? NUMBER_F32 : type == COMPUTE_F16 ? NUMBER_F16 : device->half;
 }
 
-inline enum number_type cuda_half_of(const struct cuda_device *device, enum number_type type)
+inline enum number_type cuda_weight_type(const struct cuda_device *device, enum compute_type type)
 {
-    return type == NUMBER_F32 ? NUMBER_F32 : device->half;
+    return type == COMPUTE_INT8 ? NUMBER_INT8 : cuda_half_of(device, type);
 }
 
 /* Memory for one that is opened on a device; NULL if there is none. */

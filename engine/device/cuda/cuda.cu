@@ -135,6 +135,7 @@ extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_er
     cuda->device.name = cuda->name;
     cuda->device.n_workers = 1;
     cuda->device.runs_ahead = 1;
+    cuda->device.has_f16 = true;
     pthread_mutex_init(&cuda->loading, NULL);
     status = describe(cuda, err);
     cuda_use(cuda);

@@ -57,6 +57,13 @@ GPU_BOTH uint32_t bits_of_float(float x)
     return bits;
 }
 
+/* What f16 has no number for becomes the largest it has; NaN stays. */
+GPU_CODE float within_f16(float x)
+{
+    const float most = 65504.0f;
+    return x > most ? most : x < -most ? -most : x;
+}
+
 #ifdef __CUDACC__
 GPU_CODE float widen(f16 x)
 {
@@ -68,7 +75,7 @@ GPU_CODE float widen(f16 x)
 GPU_CODE f16 to_f16(float x)
 {
     uint16_t bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(within_f16(x)));
     return {bits};
 }
 #else
@@ -79,7 +86,7 @@ inline float widen(f16 x)
 
 inline f16 to_f16(float x)
 {
-    return {emulate::f16_of_float(x)};
+    return {emulate::f16_of_float(within_f16(x))};
 }
 #endif
 

@@ -6,7 +6,7 @@
 
 enum number_type items_type(const struct cuda_device *device, const struct attention *attention)
 {
-    return attention->type == COMPUTE_F32 ? NUMBER_F32 : device->half;
+    return cuda_half_of(device, attention->type);
 }
 
 static bool has_key_planes(const struct attention *attention)

@@ -102,7 +102,7 @@ static void take_weight(const struct cuda_device *device, enum compute_type type
                         const struct weight_part *parts, size_t n_parts, struct weight *weight)
 {
     weight->type = cuda_weight_type(device, type);
-    weight->half = cuda_half_of(device, weight->type);
+    weight->half = cuda_half_of(device, type);
     weight->k = (int)part_columns(&parts[0]);
     for (size_t i = 0; i < n_parts; i++)
         weight->n += (int)parts[i].weight.shape[0];
