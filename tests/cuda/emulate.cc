@@ -8,13 +8,24 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include "fibre.h"
 #include "memory.h"
 #include "report.h"
 
 namespace emulate
 {
-control test;
+/* Of a whole program, by EMULATED_ORDER: 0, 1 or 2. */
+static control control_of_program()
+{
+    control control;
+    const char *order = getenv("EMULATED_ORDER");
+    control.schedule = order ? (emulate::order)(atoi(order) % N_ORDERS) : ASCENDING;
+    return control;
+}
+
+control test = control_of_program();
 bool sees_accesses;
 size_t red_zone_bytes = 64;
 void (*on_launch)(const struct work *work);
@@ -22,6 +33,22 @@ place now;
 } // namespace emulate
 
 using namespace emulate;
+
+namespace
+{
+/* A program in which something was found that nobody expected has failed, whatever it says. */
+struct verdict {
+    ~verdict()
+    {
+        if (test.found() == 0 || test.quiet)
+            return;
+        fprintf(stderr, "emulator: %d races, %d wild, %d unwritten, %d diverged\n", test.races,
+                test.wild, test.unwritten, test.diverged);
+        fflush(NULL);
+        _exit(FOUND_STATUS);
+    }
+} verdict;
+} // namespace
 
 void report(int *count, const char *format, ...)
 {
@@ -71,7 +98,8 @@ std::vector<warp> warps;
 std::vector<uint64_t> ready; /* a bit for each thread */
 size_t current, n_threads, n_at_barrier, n_done;
 const work *running;
-actor who; /* the current thread; barriers are numbered over all blocks */
+thread_local bool is_running; /* kernels, on this thread of the host */
+actor who;                    /* the current thread; barriers are numbered over all blocks */
 uint64_t random_state;
 bool is_given_up; /* the fault that a barrier was left out for is found: before it does harm */
 
@@ -151,7 +179,7 @@ void resume(size_t i)
 
 /* ---- Barriers -------------------------------------------------------------------------------- */
 
-static std::map<std::pair<std::string, int>, int> sites;
+static std::map<std::string, int> sites; /* FILE:LINE */
 
 void emulate::forget_sites()
 {
@@ -159,9 +187,17 @@ void emulate::forget_sites()
     test.n_sites = 0;
 }
 
+const char *emulate::site_name(int site)
+{
+    for (const auto &each : sites)
+        if (each.second == site)
+            return each.first.c_str();
+    return "";
+}
+
 static int site_of(const char *file, int line)
 {
-    auto found = sites.emplace(std::make_pair(std::string(file), line), (int)sites.size());
+    auto found = sites.emplace(file + (":" + std::to_string(line)), (int)sites.size());
     test.n_sites = (int)sites.size();
     return found.first->second;
 }
@@ -321,7 +357,7 @@ static bool is_readable(const void *at)
 /* hooks.cc brings every access of kernels here. */
 void on_access(const void *at, size_t bytes, bool is_write, const void *pc)
 {
-    if (!running || fibre_owns(&threads[current].fibre, at) || (!is_write && is_readable(at)))
+    if (!is_running || fibre_owns(&threads[current].fibre, at) || (!is_write && is_readable(at)))
         return;
     memory_access(&who, at, bytes, is_write, pc);
     if (test.skipped_site >= 0 && test.found() > 0) {
@@ -427,6 +463,7 @@ void emulate::execute(const work *work)
     who.first_block = who.block + 1;
     random_state = test.seed * 0x9e3779b97f4a7c15u + who.first_block + 1;
     running = work;
+    is_running = true;
     is_given_up = false;
     memory_open();
     for (unsigned b = 0; b < n_blocks && !is_given_up; b++) {
@@ -440,5 +477,6 @@ void emulate::execute(const work *work)
         shared_end();
     }
     memory_close();
+    is_running = false;
     running = nullptr;
 }

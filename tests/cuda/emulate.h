@@ -11,6 +11,9 @@
  * of a kernel is seen, and these are found whatever the order was: accesses that conflict and are
  * not ordered by a barrier, reads of what nobody wrote, addresses that are not the device's.
  *
+ * A program that ends with something found that no test has asked about has exit status
+ * FOUND_STATUS.
+ *
  * The functions of this file are called by one thread at a time: by runtime.h under its lock, or by
  * the kernel that runs.
  */
@@ -34,6 +37,7 @@ struct dim3 {
 
 namespace emulate
 {
+enum { FOUND_STATUS = 3 };
 enum order { ASCENDING, DESCENDING, SHUFFLED, N_ORDERS };
 
 /* What a test sets before a launch, and what it reads when the work is done. */
@@ -66,6 +70,7 @@ extern size_t red_zone_bytes;
 extern void (*on_launch)(const struct work *work);
 
 void forget_sites();
+const char *site_name(int site); /* FILE:LINE of a barrier; until they are forgotten */
 
 /* ---- For launches ---------------------------------------------------------------------------- */
 

@@ -47,28 +47,35 @@ $(foreach build,$(CUDA_BUILDS),$(eval $(call cuda_rules,$(build))))
 
 EMULATOR := $(addprefix tests/cuda/,emulate.cc fibre.cc matrices.cc memory.cc runtime.cc)
 BACKEND := $(wildcard engine/device/cuda/*.cu)
-EMULATED_OBJ := $(BACKEND:%=$B/tests/cuda/plain/%.o) $(EMULATOR:%=$B/tests/cuda/plain/%.o)
 
 .PHONY: emulated
 emulated: ## build build/emulated/acre, whose `--device cuda` is the CUDA backend on an emulator
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
 	@$(MAKE) --no-print-directory $B/emulated/acre
 
-$B/emulated/acre: $(SERVER_OBJ) $(EMULATED_OBJ) $B/libacre.a
-	@mkdir -p $(@D)
-	@echo '  LINK $@'
-	$(Q)$(CXX) -no-pie $(LDFLAGS) -o $@ $^ $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
+# build/emulated/sanitized and build/emulated/race have the same programs of the other two builds.
+EMULATED_DIRS := $(addprefix $B/emulated,/ /sanitized/ /race/)
+EMULATED := $(if $(SAN),,$(foreach dir,$(EMULATED_DIRS),$(addprefix $(dir),acre cuda/shapes golden/area)))
 
-EMULATED := $(if $(SAN),,$(addprefix $B/emulated/,acre cuda/shapes golden/area))
+define emulated_rules
+EMULATED_OBJ_$1 := $(BACKEND:%=$B/tests/cuda/$1/%.o) $(EMULATOR:%=$B/tests/cuda/$1/%.o) \
+                   $(if $(filter race,$1),$B/tests/cuda/race/tests/cuda/hooks.cc.o)
 
-$B/emulated/%: $B/tests/%.c.o $(EMULATED_OBJ) $(SUPPORT_OBJ) $B/libacre.a
-	@mkdir -p $(@D)
-	@echo '  LINK $@'
-	$(Q)$(CXX) -no-pie $(LDFLAGS) -o $@ $^ -lcmocka $(ENGINE_LDLIBS)
+$2acre: $(SERVER_OBJ) $$(EMULATED_OBJ_$1) $B/libacre.a
+	@mkdir -p $$(@D)
+	@echo '  LINK $$@'
+	$$(Q)$$(CXX) -no-pie $$(CUDA_LINK_$1) $(LDFLAGS) -o $$@ $$^ $$(SERVER_LDLIBS) $$(ENGINE_LDLIBS)
 
-emulated-test: ## every golden run of every model on the emulated backend (an hour)
+$2%: $B/tests/%.c.o $$(EMULATED_OBJ_$1) $(SUPPORT_OBJ) $B/libacre.a
+	@mkdir -p $$(@D)
+	@echo '  LINK $$@'
+	$$(Q)$$(CXX) -no-pie $$(CUDA_LINK_$1) $(LDFLAGS) -o $$@ $$^ -lcmocka $$(ENGINE_LDLIBS)
+endef
+$(foreach build,$(CUDA_BUILDS),$(eval $(call emulated_rules,$(build),$B/emulated/$(build:plain=)$(if $(build:plain=),/))))
+
+emulated-test: ## the emulated backend: every golden run, random shapes, sanitizers, races (hours)
 	@conf/packages install build test
-	@$(MAKE) --no-print-directory $B/acre $(EMULATED) build/venv-test/ready
+	@$(MAKE) --no-print-directory $B/acre $(CUDA_TESTS) $(EMULATED) build/venv-test/ready
 	EMULATED=all BUILD=$B tests/run python tests/cuda/test_emulated.py
 
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))

@@ -10,5 +10,6 @@ int attend_suite();
 int areas_suite();
 int lstm_suite();
 int search_suite();
+int barriers_suite(); /* the last */
 
 #endif

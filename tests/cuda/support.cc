@@ -61,6 +61,13 @@ static bool is_found(int site, emulate::order order, const std::function<result(
     return emulate::test.found() > 0;
 }
 
+static std::set<std::string> reported;
+
+const std::set<std::string> &barriers_reported()
+{
+    return reported;
+}
+
 void check_barriers(const char *what, const std::function<result()> &run)
 {
     if (!emulate::sees_accesses)
@@ -70,10 +77,13 @@ void check_barriers(const char *what, const std::function<result()> &run)
     run();
     check_nothing_found(what);
     int n_sites = emulate::test.n_sites;
-    for (int site = 0; site < n_sites; site++)
+    for (int site = 0; site < n_sites; site++) {
         for (int order = 0; order < emulate::N_ORDERS; order++)
             if (!is_found(site, (emulate::order)order, run))
-                fail_msg("%s: nothing found without barrier %d, order %d", what, site, order);
+                fail_msg("%s: nothing found without the barrier at %s, order %d", what,
+                         emulate::site_name(site), order);
+        reported.insert(emulate::site_name(site));
+    }
     emulate::test = {};
     if (n_sites == 0)
         fail_msg("%s: it has no barriers", what);

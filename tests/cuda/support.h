@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <setjmp.h>
+#include <string>
 #include <vector>
 
 extern "C" {
@@ -73,6 +75,7 @@ void check_schedules(const char *what, const std::function<result()> &run);
 
 /* Leaves out one barrier after the other. The race build must report each, whatever the order. */
 void check_barriers(const char *what, const std::function<result()> &run);
+const std::set<std::string> &barriers_reported(); /* FILE:LINE of all that it has left out */
 
 /* |a - b| / |b| over whole vectors. */
 double distance(const std::vector<float> &a, const std::vector<double> &b);

@@ -1,7 +1,9 @@
 """build/emulated/acre: the CUDA backend on the emulator, held to the CPU and to golden values.
 
 The emulator is slow, so that a few sentences of every model are decoded; EMULATED=all takes all of
-them and every run of golden.json (`make emulated-test`)."""
+them and every run of golden.json (`make emulated-test`). In emulated/sanitized and emulated/race
+are the same programs with the sanitizers, and with races looked for: what these find ends a program
+with another status than 0."""
 
 import json
 import os
@@ -15,27 +17,35 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/parity"))
 from test_models import GOLDEN, MODELS, arguments, difference, named  # noqa: E402
 
-ACRE = Path(os.environ.get("ACRE", ROOT / "build/acre")).parent / "emulated/acre"
+EMULATED = Path(os.environ.get("ACRE", ROOT / "build/acre")).parent / "emulated"
+ACRE = EMULATED / "acre"
 ALL = os.environ.get("EMULATED") == "all"
 RUNS = [(path, run) for path in MODELS for run in GOLDEN[path.name]["runs"]
         if ALL or run in ("greedy", "beam")]
 SOME = [path for path in MODELS if ALL or path.name in ("tiny-area", "area-max", "tiny-lstm-heads")]
-TIMEOUT_S = 900  # on a busy machine
+CHECKS = ("sanitized", "race")
+CHECKED = ([(path, kind) for path in MODELS for kind in ("f32", "f16", "bf16", "int8")] if ALL else
+           [(path, kind) for path, kind in zip(SOME, ("f32", "f16", "int8"), strict=True)])
+ORDERS = ("0", "1", "2") if ALL else ("2",)  # of threads, see emulate.h
+TIMEOUT_S = 1800  # on a busy machine
 
 pytestmark = pytest.mark.skipif(not ACRE.exists(), reason="there is no emulated program")
 
 
-def acre(model, lines, *options, command="translate"):
-    command = [ACRE, command, "--model", str(model), *options]
-    result = subprocess.run(command, input="".join(line + "\n" for line in lines).encode(),
-                            capture_output=True, timeout=TIMEOUT_S, check=False)
-    assert result.returncode == 0, result.stderr.decode(errors="replace")
-    return result.stdout.decode().splitlines()
+def run(program, *arguments, text="", **environment):
+    """The lines that a program of the emulated device writes."""
+    result = subprocess.run([EMULATED / program, *map(str, arguments)], input=text.encode(),
+                            capture_output=True, timeout=TIMEOUT_S, check=False,
+                            env=os.environ | environment)
+    output = result.stdout.decode()
+    assert result.returncode == 0, output[-2000:] + result.stderr.decode(errors="replace")
+    return output.splitlines()
 
 
-def translate(model, lines, *options, device="cuda", batch=3):
-    return acre(model, lines, "--device", device, "--batch-size", str(batch), "--tokens", "--json",
-                *options)
+def translate(model, lines, *options, device="cuda", batch=3, check=".", order="0"):
+    return run(f"{check}/acre", "translate", "--model", model, "--device", device, "--batch-size",
+               batch, "--tokens", "--json", *options, text="".join(line + "\n" for line in lines),
+               EMULATED_ORDER=order)
 
 
 def short(model, n):
@@ -53,7 +63,7 @@ def test_translations_are_the_golden_ones(model, run):
         assert difference(json.loads(line)["hypotheses"], sentence["runs"][run]) is None
 
 
-@pytest.mark.parametrize("kind", ("f32", "bf16", "int8"))
+@pytest.mark.parametrize("kind", ("f32", "f16", "bf16", "int8"))
 @pytest.mark.parametrize("model", SOME, ids=named)
 def test_batches_change_no_bit(model, kind):
     lines = [s["source"] for s in short(model, 3)]
@@ -62,18 +72,32 @@ def test_batches_change_no_bit(model, kind):
     assert together == translate(model, lines, *given, batch=1) * 2
 
 
-@pytest.mark.parametrize("kind", ("bf16", "int8"))
+@pytest.mark.parametrize("kind, of_cpu, bound", (("f16", "f32", 0.01), ("bf16", "bf16", 0.02),
+                                                 ("int8", "int8", 0.02)))
 @pytest.mark.parametrize("model", SOME, ids=named)
-def test_other_types_are_near_the_cpu(model, kind):
+def test_other_types_are_near_the_cpu(model, kind, of_cpu, bound):
     """Forced to the same length, greedily: as probable as the CPU's, if the tokens are the same."""
     lines = [s["source"] for s in short(model, 3)]
-    given = ("--compute-type", kind, "--beam-size", "1", "--min-length", "6", "--max-length", "6")
-    found = [json.loads(line)["hypotheses"][0] for line in translate(model, lines, *given)]
-    cpu = translate(model, lines, *given, device="cpu")
+    given = ("--beam-size", "1", "--min-length", "6", "--max-length", "6", "--compute-type")
+    found = [json.loads(line)["hypotheses"][0] for line in translate(model, lines, *given, kind)]
+    cpu = translate(model, lines, *given, of_cpu, device="cpu")
     wanted = [json.loads(line)["hypotheses"][0] for line in cpu]
     same = [(f["score"], w["score"]) for f, w in zip(found, wanted) if f["tokens"] == w["tokens"]]
     assert len(same) >= len(lines) - 1
-    assert all(abs(f - w) < 0.02 * abs(w) + 0.02 for f, w in same)
+    assert all(abs(f - w) < bound * abs(w) + bound for f, w in same)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("model, kind", CHECKED, ids=named)
+@pytest.mark.parametrize("check", CHECKS)
+def test_sanitizers_and_races(check, model, kind, order):
+    """They find nothing, in any order of the threads, and the bits are the same."""
+    lines = [s["source"] for s in sorted(GOLDEN[model.name]["sentences"],
+                                         key=lambda each: len(each["source"]))[:3 if ALL else 1]]
+    given = ("--compute-type", kind, "--beam-size", "2", "--num-hypotheses", "2", "--max-length",
+             "8" if ALL else "3")
+    wanted = translate(model, lines, *given)
+    assert translate(model, lines, *given, check=check, order=order) == wanted
 
 
 @pytest.mark.parametrize("model", SOME, ids=named)
@@ -94,20 +118,17 @@ def near(a, b):
     return abs(a - b) < 1e-3 if isinstance(a, float) else a == b
 
 
-def test_attention_is_that_of_the_authors_code():
-    result = subprocess.run([ACRE.parent / "golden/area", ROOT / "tests/golden/area-attention"],
-                            capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-                            env=os.environ | {"DEVICE": "cuda"})
-    assert result.returncode == 0, result.stdout
-    assert result.stdout.splitlines()[-1] == "25 passed, 0 failed, 0 skipped"
+@pytest.mark.parametrize("check", (".", *CHECKS) if ALL else (".",))
+def test_attention_is_that_of_the_authors_code(check):
+    lines = run(f"{check}/golden/area", ROOT / "tests/golden/area-attention", DEVICE="cuda")
+    assert lines[-1] == "25 passed, 0 failed, 0 skipped"
 
 
-def test_attention_is_its_definition():
+@pytest.mark.parametrize("check, n", ((".", 2500 if ALL else 250),
+                                      *((check, 500 if ALL else 20) for check in CHECKS)))
+def test_attention_is_its_definition(check, n):
     """Random shapes in all modes against double precision, see shapes.c."""
-    result = subprocess.run([ACRE.parent / "cuda/shapes", "cuda", "2500" if ALL else "250"],
-                            capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert result.returncode == 0, result.stdout
-    assert result.stdout.rstrip().endswith(" 0 shapes off")
+    assert run(f"{check}/cuda/shapes", "cuda", n)[-1].endswith(" 0 shapes off")
 
 
 def test_device_is_named():

@@ -103,10 +103,9 @@ static struct acre_decoding random_decoding(const slots_shape &shape)
 }
 
 /* The search of the device begins as the CPU's does, with pointers of its own. */
-static void enter(batch *b, int slot)
+static void enter(batch *b, int slot, const struct acre_decoding &decoding)
 {
     sentence *s = &b->sentences[(size_t)slot];
-    struct acre_decoding decoding = random_decoding(b->shape);
     struct search_model model = {b->constraint.host, 1, 1, b->renormalize};
     s->nodes.assign(search_nodes(&decoding), {});
     s->penalties.assign(search_penalties(&decoding), 0);
@@ -124,6 +123,11 @@ static void enter(batch *b, int slot)
     int32_t first = slot * b->shape.positions * b->shape.beam; /* the path of the first row */
     cudaMemcpy(b->paths + (size_t)(slot * b->shape.beam * b->shape.positions), &first,
                sizeof(first), cudaMemcpyHostToDevice);
+}
+
+static void enter(batch *b, int slot)
+{
+    enter(b, slot, random_decoding(b->shape));
 }
 
 static void place(batch *b)
@@ -193,24 +197,17 @@ static void scan(batch *b, const std::vector<float> &logits)
     test_wait();
 }
 
+static advance_task advance_of(const batch *b)
+{
+    return {b->shape, b->searches, b->groups,           b->n_groups, b->n_slices,
+            b->scans, b->best,     b->merged,           b->counts,   b->paths,
+            b->ends,  b->tokens,   {b->pages, b->step}, nullptr,     nullptr,
+            nullptr};
+}
+
 static void advance(batch *b)
 {
-    advance_launch(test_stream(), {b->shape,
-                                   b->searches,
-                                   b->groups,
-                                   b->n_groups,
-                                   b->n_slices,
-                                   b->scans,
-                                   b->best,
-                                   b->merged,
-                                   b->counts,
-                                   b->paths,
-                                   b->ends,
-                                   b->tokens,
-                                   {b->pages, b->step},
-                                   nullptr,
-                                   nullptr,
-                                   nullptr});
+    advance_launch(test_stream(), advance_of(b));
     test_wait();
 }
 
@@ -341,6 +338,37 @@ static void test_search_schedules(void **)
     check_barriers("search", two_steps);
 }
 
+/* A sentence whose tokens are given, beside one that waits. */
+static result forced_steps(bool with_rows)
+{
+    batch b({2, 1, 12}, 40, false, false);
+    struct acre_decoding decoding = {};
+    decoding.beam_size = 1;
+    decoding.max_length = 8;
+    enter(&b, 0, decoding);
+    enter(&b, 1, decoding);
+    for (int32_t token : {7, 30, 7}) {
+        struct search *search = &b.sentences[1].search;
+        struct continuation only = {};
+        only.score = search->score[0];
+        only.token = token;
+        search_go_on(search, &only, 1);
+        force_launch(test_stream(), {advance_of(&b), 1, token});
+        test_wait();
+        if (with_rows) {
+            place(&b);
+            check_rows(b);
+        }
+    }
+    return bytes_of(b.paths.get());
+}
+
+static void test_forced_tokens(void **)
+{
+    check_schedules("forced", [] { return forced_steps(true); });
+    check_barriers("forced", [] { return forced_steps(false); });
+}
+
 static void test_many_slots(void **)
 {
     batch b({1030, 1, 3}, 40, false, false);
@@ -355,7 +383,7 @@ int search_suite()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoding),   cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_wide_beam),  cmocka_unit_test(test_search_schedules),
-        cmocka_unit_test(test_many_slots),
+        cmocka_unit_test(test_many_slots), cmocka_unit_test(test_forced_tokens),
     };
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);
 }

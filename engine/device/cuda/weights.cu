@@ -49,8 +49,8 @@ static void pack_rows(const struct cuda_device *device, const struct weight *wei
                       int n)
 {
     size_t at = first * (size_t)weight->kp;
+    int32_t count = n; /* read when the copy is made, until the end */
     if (weight->type == NUMBER_INT8) {
-        int32_t count = n;
         quantise_task task = {device->staging,
                               (int8_t *)weight->numbers + at,
                               weight->scales + first,
