@@ -5,6 +5,7 @@
 #ifndef ACRE_RESULT_H
 #define ACRE_RESULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,13 @@ struct acre_alignment {
     struct acre_range source, target;
 };
 
+/* How one sentence of a translation came out. */
+struct acre_part {
+    size_t n_tokens; /* without its end token */
+    double normalized_score;
+    bool is_truncated; /* it has max_length tokens: it was ended there, not by the model */
+};
+
 /* score: sum of the natural logarithms of the token probabilities, end tokens included.
  * normalized_score: score / (number of tokens with end tokens)^length_penalty, the ranking.
  * A text of several sentences has the sums over its sentences. */
@@ -58,7 +66,9 @@ struct acre_hypothesis {
     double score;
     double normalized_score;
     const struct acre_range *sentences;      /* [n_sentences]: the parts of `text` that they are */
+    const struct acre_part *parts;           /* [n_sentences] */
     const struct acre_alignment *alignments; /* [n_tokens]; NULL: not asked for */
+    bool is_truncated;                       /* one of its sentences is */
 };
 
 struct acre_result {
@@ -77,7 +87,8 @@ struct acre_sentence {
     size_t number, n_sentences; /* equal: there are no more */
     struct acre_range source;
     const char *text; /* NULL: not translated yet; else lives until the next call */
-    double normalized_score;
+    struct acre_part part;
+    const struct acre_alignment *alignments; /* [part.n_tokens], targets in this `text`; likewise */
 };
 
 /* Adjacent source tokens: `width` from token `first` on and, where the source is a grid, as many in
@@ -88,12 +99,14 @@ struct acre_area {
 };
 
 /* The cross-attention that made one sentence's best translation. Tokens are the vocabulary's, end
- * tokens included; lives until it is closed, its tokens as long as the model. */
+ * tokens included, whose ranges are empty; lives until it is closed, its tokens as long as the
+ * model. */
 struct acre_attention {
     size_t n_layers, n_heads; /* of the decoder */
     size_t n_source, n_target;
     size_t n_columns; /* of the source as a grid; n_source if it is a line */
     const char *const *source, *const *target;
+    const struct acre_range *source_ranges, *target_ranges; /* where they stand in the texts */
     const struct acre_area *areas;
     const size_t *first; /* the areas of layer y, head h and target token t are first[i] ...
                           * first[i + 1] - 1 with i = (y * n_heads + h) * n_target + t, the

@@ -29,9 +29,19 @@ static int place_target(const struct tokenizer *tokenizer, const struct aligned_
     return 0;
 }
 
-static struct acre_range within(struct acre_range part, struct acre_range range)
+int align_ranges(const struct tokenizer *tokenizer, const struct aligned_sentence *sentence,
+                 struct acre_range *source, struct acre_range *target, struct acre_err *err)
 {
-    return (struct acre_range){part.first + range.first, range.n_bytes};
+    int status = tokenizer_source_ranges(tokenizer, sentence->source + sentence->in_source.first,
+                                         sentence->in_source.n_bytes, sentence->is_tokens,
+                                         sentence->n_source, source, err);
+    if (status == 0)
+        status = place_target(tokenizer, sentence, target, err);
+    for (size_t i = 0; i < sentence->n_source && status == 0; i++)
+        source[i].first += sentence->in_source.first;
+    for (size_t i = 0; i < sentence->hypothesis->n_tokens && status == 0; i++)
+        target[i].first += sentence->in_target.first;
+    return status;
 }
 
 int align_sentence(const struct tokenizer *tokenizer, const struct aligned_sentence *sentence,
@@ -43,16 +53,10 @@ int align_sentence(const struct tokenizer *tokenizer, const struct aligned_sente
     if (!source)
         return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a sentence");
     struct acre_range *target = source + n_source;
-    int status = tokenizer_source_ranges(tokenizer, sentence->source + sentence->in_source.first,
-                                         sentence->in_source.n_bytes, sentence->is_tokens, n_source,
-                                         source, err);
-    if (status == 0)
-        status = place_target(tokenizer, sentence, target, err);
-    for (size_t i = 0; i < n && status == 0; i++) {
-        struct acre_range from = source[hypothesis->alignment[i]];
-        alignments[i] = (struct acre_alignment){.source = within(sentence->in_source, from),
-                                                .target = within(sentence->in_target, target[i])};
-    }
+    int status = align_ranges(tokenizer, sentence, source, target, err);
+    for (size_t i = 0; i < n && status == 0; i++)
+        alignments[i] = (struct acre_alignment){.source = source[hypothesis->alignment[i]],
+                                                .target = target[i]};
     mem_free(source);
     return status;
 }

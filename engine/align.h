@@ -15,6 +15,10 @@ struct aligned_sentence {
     const struct sentence_hypothesis *hypothesis; /* with its alignment */
 };
 
+/* Where its tokens stand: source[n_source], target[hypothesis->n_tokens]. */
+int align_ranges(const struct tokenizer *tokenizer, const struct aligned_sentence *sentence,
+                 struct acre_range *source, struct acre_range *target, struct acre_err *err);
+
 /* alignments[hypothesis->n_tokens]. */
 int align_sentence(const struct tokenizer *tokenizer, const struct aligned_sentence *sentence,
                    struct acre_alignment *alignments, struct acre_err *err);

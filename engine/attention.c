@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "align.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine.h"
@@ -12,8 +13,9 @@ struct record {
     struct acre_attention attention; /* first: what callers see */
     struct acre_area *areas;         /* owned */
     size_t n_areas, capacity;
-    size_t *first;       /* owned, [places + 1] */
-    const char **tokens; /* owned, [n_source + n_target] */
+    size_t *first;             /* owned, [places + 1] */
+    const char **tokens;       /* owned, [n_source + n_target] */
+    struct acre_range *ranges; /* owned, likewise */
     float least;
     bool has_failed; /* no memory */
 };
@@ -179,6 +181,21 @@ static int fill_tokens(struct record *record, const struct acre_model *model,
     return 0;
 }
 
+/* End tokens stand nowhere. */
+static int fill_ranges(struct record *record, const struct acre_job *job, size_t number)
+{
+    struct acre_attention *attention = &record->attention;
+    struct aligned_sentence aligned;
+    record->ranges = mem_calloc(attention->n_source + attention->n_target, sizeof(*record->ranges));
+    if (!record->ranges)
+        return ACRE_ENOMEM;
+    attention->source_ranges = record->ranges;
+    attention->target_ranges = record->ranges + attention->n_source;
+    job_aligned(job, number, &aligned);
+    return align_ranges(job_model(job)->tokenizer, &aligned, record->ranges,
+                        record->ranges + attention->n_source, NULL);
+}
+
 static void put_ids(struct replay *replay, const struct acre_model *model,
                     const struct sentence *sentence)
 {
@@ -227,6 +244,8 @@ int acre_attention_open(const struct acre_job *job, size_t number, float least,
     }
     if (status == 0)
         status = fill_tokens(record, model, &replay);
+    if (status == 0)
+        status = fill_ranges(record, job, number);
     mem_free(listening.noted);
     replay_fini(&replay);
     if (status != 0) {
@@ -245,5 +264,6 @@ void acre_attention_close(struct acre_attention *attention)
     mem_free(record->areas);
     mem_free(record->first);
     mem_free(record->tokens);
+    mem_free(record->ranges);
     mem_free(record);
 }

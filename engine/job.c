@@ -34,7 +34,8 @@ struct acre_job {
     atomic_bool *has_ended; /* owned, likewise; NULL: not taken sentence by sentence */
     atomic_size_t awaited;  /* who ends this one calls `next` */
     size_t n_taken;
-    char *taken; /* owned: the text of the last one */
+    char *taken; /* owned: the text of the last one, and its alignments */
+    struct acre_alignment *taken_alignments;
     struct acre_result result;
     struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
 };
@@ -47,12 +48,30 @@ static const struct sentence_hypothesis *pick(const struct sentence *sentence, s
     return &sentence->hypotheses[i < sentence->n_hypotheses ? i : sentence->n_hypotheses - 1];
 }
 
+/* At max_length no hypothesis goes on: who has so many tokens was ended there. */
+static struct acre_part part_of(const struct sentence *sentence,
+                                const struct sentence_hypothesis *hypothesis)
+{
+    const struct acre_decoding *decoding = &sentence->decoding;
+    return (struct acre_part){.n_tokens = hypothesis->n_tokens,
+                              .normalized_score = (double)hypothesis->score /
+                                                  pow((double)hypothesis->n_tokens + 1.0,
+                                                      (double)decoding->length_penalty),
+                              .is_truncated = hypothesis->n_tokens == (size_t)decoding->max_length};
+}
+
 static int fill_tokens(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis)
 {
     size_t n = 0, n_scored = 0;
     double score = 0.0;
+    struct acre_part *parts = mem_alloc(job->document.n_sentences * sizeof(*parts));
+    hypothesis->parts = parts;
+    if (!parts)
+        return ACRE_ENOMEM;
     for (size_t s = 0; s < job->document.n_sentences; s++) {
         const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
+        parts[s] = part_of(&job->sentences[s], part);
+        hypothesis->is_truncated = hypothesis->is_truncated || parts[s].is_truncated;
         n += part->n_tokens;
         n_scored += part->n_tokens + 1;
         score += (double)part->score;
@@ -135,21 +154,29 @@ static int fill_text(const struct acre_job *job, size_t i, struct acre_hypothesi
     return 0;
 }
 
+/* Its i-th translation, which is the part `in_target` of `target`. */
+static struct aligned_sentence aligned_with(const struct acre_job *job, size_t number, size_t i,
+                                            const char *target, struct acre_range in_target)
+{
+    return (struct aligned_sentence){
+        .source = job->document.text,
+        .target = target,
+        .in_source = job->ranges[number],
+        .in_target = in_target,
+        .is_tokens = job->is_tokens,
+        .n_source = job->sentences[number].n_source,
+        .hypothesis = pick(&job->sentences[number], i),
+    };
+}
+
 static int fill_alignments(const struct acre_job *job, size_t i,
                            const struct acre_hypothesis *hypothesis,
                            struct acre_alignment *alignments, struct acre_err *err)
 {
     int status = 0;
     for (size_t s = 0; s < job->document.n_sentences && status == 0; s++) {
-        struct aligned_sentence sentence = {
-            .source = job->document.text,
-            .target = hypothesis->text,
-            .in_source = job->ranges[s],
-            .in_target = hypothesis->sentences[s],
-            .is_tokens = job->is_tokens,
-            .n_source = job->sentences[s].n_source,
-            .hypothesis = pick(&job->sentences[s], i),
-        };
+        struct aligned_sentence sentence =
+            aligned_with(job, s, i, hypothesis->text, hypothesis->sentences[s]);
         status = align_sentence(job->model->tokenizer, &sentence, alignments, err);
         alignments += sentence.hypothesis->n_tokens;
     }
@@ -187,6 +214,7 @@ static void free_hypotheses(struct acre_job *job)
         mem_free((void *)(uintptr_t)job->hypotheses[i].text);
         mem_free((void *)(uintptr_t)job->hypotheses[i].tokens);
         mem_free((void *)(uintptr_t)job->hypotheses[i].sentences);
+        mem_free((void *)(uintptr_t)job->hypotheses[i].parts);
         mem_free((void *)(uintptr_t)job->hypotheses[i].alignments);
     }
     mem_free(job->hypotheses);
@@ -257,6 +285,17 @@ void job_sentence_finished(struct sentence *sentence)
 
 /* ---- One sentence after the other ------------------------------------------------------------ */
 
+static int take_alignments(struct acre_job *job, struct acre_err *err)
+{
+    struct aligned_sentence sentence =
+        aligned_with(job, job->n_taken, 0, job->taken, (struct acre_range){0, strlen(job->taken)});
+    size_t n = sentence.hypothesis->n_tokens;
+    job->taken_alignments = mem_alloc(n * sizeof(*job->taken_alignments));
+    if (!job->taken_alignments)
+        return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a sentence");
+    return align_sentence(job->model->tokenizer, &sentence, job->taken_alignments, err);
+}
+
 static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct acre_err *err)
 {
     const struct sentence *sentence = &job->sentences[job->n_taken];
@@ -265,20 +304,29 @@ static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct
     const struct sentence_hypothesis *best = &sentence->hypotheses[0];
     int status =
         tokenizer_decode(job->model->tokenizer, best->tokens, best->n_tokens, &job->taken, err);
+    if (status == 0 && job->is_aligned)
+        status = take_alignments(job, err);
     if (status != 0)
         return status;
     out->text = job->taken;
-    out->normalized_score = (double)best->score /
-                            pow((double)best->n_tokens + 1.0, (double)job->decoding.length_penalty);
+    out->part = part_of(sentence, best);
+    out->alignments = job->taken_alignments;
     job->n_taken++;
     return 0;
+}
+
+static void drop_taken(struct acre_job *job)
+{
+    mem_free(job->taken);
+    mem_free(job->taken_alignments);
+    job->taken = NULL;
+    job->taken_alignments = NULL;
 }
 
 int acre_job_next(struct acre_job *job, struct acre_sentence *out, struct acre_err *err)
 {
     *out = (struct acre_sentence){.number = job->n_taken, .n_sentences = job->document.n_sentences};
-    mem_free(job->taken);
-    job->taken = NULL;
+    drop_taken(job);
     if (out->number == out->n_sentences)
         return 0;
     out->source = job->ranges[out->number];
@@ -522,6 +570,12 @@ const struct acre_model *job_model(const struct acre_job *job)
     return fallback_works(job->model->engine) ? job->model->fallback : job->model;
 }
 
+void job_aligned(const struct acre_job *job, size_t number, struct aligned_sentence *aligned)
+{
+    const struct acre_hypothesis *best = &job->hypotheses[0];
+    *aligned = aligned_with(job, number, 0, best->text, best->sentences[number]);
+}
+
 const struct acre_result *acre_job_result(const struct acre_job *job)
 {
     return &job->result;
@@ -537,7 +591,7 @@ void acre_job_close(struct acre_job *job)
     mem_free(job->sentences);
     mem_free(job->ranges);
     mem_free(job->has_ended);
-    mem_free(job->taken);
+    drop_taken(job);
     splitter_close(job->splitter);
     document_fini(&job->document);
     waiter_fini(&job->waiter);

@@ -226,7 +226,7 @@ static json_t *render_sentence(struct call *call, size_t index,
         text->bytes > end)
         rc = json_object_set_new(body, "after", json_stringn(text->data + end, text->bytes - end));
     if (rc == 0 && call->wants_scores)
-        rc = json_object_set_new(body, "score", json_real(sentence->normalized_score));
+        rc = json_object_set_new(body, "score", json_real(sentence->part.normalized_score));
     if (rc == 0)
         return body;
     json_decref(body);

@@ -20,9 +20,15 @@ static json_t *tokens_json(const char *const *tokens, size_t n)
 
 static json_t *hypothesis_json(const struct acre_hypothesis *h)
 {
-    return json_pack("{s:s, s:o, s:f, s:f}", "text", h->text, "tokens",
-                     tokens_json(h->tokens, h->n_tokens), "score", h->score, "normalized_score",
-                     h->normalized_score);
+    json_t *object = json_pack("{s:s, s:o, s:f, s:f}", "text", h->text, "tokens",
+                               tokens_json(h->tokens, h->n_tokens), "score", h->score,
+                               "normalized_score", h->normalized_score);
+
+    if (object && h->is_truncated && json_object_set_new(object, "truncated", json_true()) != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
 }
 
 static json_t *hypotheses_json(const struct acre_result *result)

@@ -13,8 +13,9 @@ SYSTEM = re.compile(r"(libc|libm|libpthread|libdl|librt|libutil|ld-linux-x86-64|
                     r"|libgcc_s)[-.]")
 STRUCTS = {"Err": "acre_err", "Options": "acre_options", "Decoding": "acre_decoding",
            "ModelInfo": "acre_model_info", "Request": "acre_request", "Range": "acre_range",
-           "Alignment": "acre_alignment", "Hypothesis": "acre_hypothesis", "Result": "acre_result",
-           "Area": "acre_area", "Attention": "acre_attention"}
+           "Alignment": "acre_alignment", "Part": "acre_part", "Hypothesis": "acre_hypothesis",
+           "Result": "acre_result", "Area": "acre_area",
+           "Attention": "acre_attention"}
 
 
 def layout(acre):

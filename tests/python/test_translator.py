@@ -43,6 +43,7 @@ def test_max_length_cuts(translator):
     text = "The cat is old and it sits on the mat."
     longer, shorter = (translator.translate([text], max_length=n)[0] for n in (30, 1))
     assert len(shorter) < len(longer)
+    assert shorter.truncated and shorter.hypotheses[0].truncated
 
 
 def test_alignments_are_slices_of_text(acre):

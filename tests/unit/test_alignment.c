@@ -65,8 +65,15 @@ static void check_line(struct acre_engine *engine, struct acre_model *model, con
     assert_int_equal(acre_attention_open(job, 0, 0, &attention, NULL), 0);
     double *items = malloc(attention->n_source * sizeof(*items));
     size_t layer = attention->n_layers > 1 ? attention->n_layers - 2 : 0;
+    for (size_t i = 0; i + 1 < attention->n_source; i++) {
+        const struct acre_range *range = &attention->source_ranges[i];
+        assert_int_equal(token_at(line, range->first), i);
+        assert_int_equal(range->n_bytes, strcspn(line + range->first, " "));
+    }
+    assert_int_equal(attention->source_ranges[attention->n_source - 1].n_bytes, 0);
     for (size_t t = 0; t < best->n_tokens; t++) {
         const struct acre_alignment *at = &best->alignments[t];
+        assert_memory_equal(&attention->target_ranges[t], &at->target, sizeof(at->target));
         size_t aligned = token_at(line, at->source.first);
         item_weights(attention, layer, t, items);
         for (size_t i = 0; i + 1 < attention->n_source; i++)
@@ -134,6 +141,41 @@ static void check_hypothesis(const char *text, const struct acre_result *result,
         assert_non_null(strchr(" \n", h->text[done]));
 }
 
+static void tell_nothing(void *user)
+{
+    (void)user;
+}
+
+/* Taken one by one, sentences have the scores and alignments that the whole has. */
+static void check_one_by_one(struct acre_engine *engine, const struct acre_request *request,
+                             const struct acre_job *whole)
+{
+    const struct acre_result *result = acre_job_result(whole);
+    const struct acre_hypothesis *best = &result->hypotheses[0];
+    const struct acre_alignment *expected = best->alignments;
+    struct acre_request by_sentence = *request;
+    struct acre_sentence sentence;
+    struct acre_job *job;
+    by_sentence.next = tell_nothing;
+    assert_int_equal(acre_submit(engine, &by_sentence, &job, NULL), 0);
+    acre_job_wait(job, -1);
+    for (size_t s = 0; s < result->n_sentences; s++) {
+        struct acre_range in_whole = best->sentences[s];
+        assert_int_equal(acre_job_next(job, &sentence, NULL), 0);
+        assert_int_equal(strlen(sentence.text), in_whole.n_bytes);
+        assert_memory_equal(sentence.text, best->text + in_whole.first, in_whole.n_bytes);
+        assert_int_equal(sentence.part.n_tokens, best->parts[s].n_tokens);
+        assert_true(sentence.part.normalized_score == best->parts[s].normalized_score);
+        for (size_t t = 0; t < sentence.part.n_tokens; t++, expected++) {
+            struct acre_alignment found = sentence.alignments[t];
+            found.target.first += in_whole.first;
+            assert_memory_equal(&found, expected, sizeof(found));
+        }
+    }
+    assert_int_equal(expected - best->alignments, best->n_tokens);
+    acre_job_close(job);
+}
+
 static void ranges_are_parts_of_the_texts(void **state)
 {
     (void)state;
@@ -154,6 +196,11 @@ static void ranges_are_parts_of_the_texts(void **state)
         }
         for (size_t i = 0; i < result->n_hypotheses; i++)
             check_hypothesis(text, result, &result->hypotheses[i]);
+        struct acre_request request = request_of(model, text, false);
+        request.is_aligned = true;
+        request.decoding.beam_size = request.decoding.num_hypotheses = 3;
+        request.decoding.max_length = 30;
+        check_one_by_one(engine, &request, job);
         acre_job_close(job);
         acre_engine_close(engine);
     }

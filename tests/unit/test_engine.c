@@ -255,6 +255,44 @@ static void hypotheses_are_ranked(void **state)
     acre_engine_close(engine);
 }
 
+static struct acre_job *translate_up_to(struct acre_engine *engine, struct acre_model *model,
+                                        int max_length)
+{
+    struct acre_job *job;
+    struct acre_request request = request_of(model, "The cat is old. Yes.", false);
+    request.decoding = (struct acre_decoding){1, 1, 0, max_length, 1};
+    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    return job;
+}
+
+/* Greedy search goes the same way with any limit, as far as that lets it. */
+static void what_max_length_cut_says_so(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 8);
+    size_t n_whole = 0;
+    for (size_t m = 0; m < N_MODELS; m++) {
+        struct acre_model *model = open_model(engine, model_directories[m]);
+        int most = acre_model_info(model)->decoding.max_length;
+        struct acre_job *job = translate_up_to(engine, model, most);
+        size_t n = acre_job_result(job)->hypotheses[0].parts[0].n_tokens;
+        acre_job_close(job);
+        if (n < 2 || n >= (size_t)most)
+            continue;
+        n_whole++;
+        for (int limit = (int)n - 1; limit <= (int)n + 1 && limit <= most; limit++) {
+            job = translate_up_to(engine, model, limit);
+            const struct acre_hypothesis *h = &acre_job_result(job)->hypotheses[0];
+            assert_int_equal(h->parts[0].is_truncated, limit <= (int)n);
+            assert_int_equal(h->is_truncated, h->parts[0].is_truncated || h->parts[1].is_truncated);
+            assert_int_equal(h->parts[0].n_tokens + h->parts[1].n_tokens, h->n_tokens);
+            acre_job_close(job);
+        }
+    }
+    assert_true(n_whole > 0);
+    acre_engine_close(engine);
+}
+
 /* White space is kept and nothing is translated: done comes from acre_submit() itself. */
 static void whitespace_is_kept(void **state)
 {
@@ -521,6 +559,7 @@ int main(void)
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(threads_share_an_engine),
         cmocka_unit_test(hypotheses_are_ranked),
+        cmocka_unit_test(what_max_length_cut_says_so),
         cmocka_unit_test(whitespace_is_kept),
         cmocka_unit_test(text_of_sentences_adds_up),
         cmocka_unit_test(attention_is_told),

@@ -69,10 +69,15 @@ class Alignment(Structure):
     _fields_ = [("source", Range), ("target", Range)]
 
 
+class Part(Structure):
+    _fields_ = [("n_tokens", c_size_t), ("normalized_score", c_double), ("is_truncated", c_bool)]
+
+
 class Hypothesis(Structure):
     _fields_ = [("text", c_char_p), ("tokens", POINTER(c_char_p)), ("n_tokens", c_size_t),
                 ("score", c_double), ("normalized_score", c_double), ("sentences", POINTER(Range)),
-                ("alignments", POINTER(Alignment))]
+                ("parts", POINTER(Part)), ("alignments", POINTER(Alignment)),
+                ("is_truncated", c_bool)]
 
 
 class Result(Structure):
@@ -88,7 +93,8 @@ class Area(Structure):
 class Attention(Structure):
     _fields_ = [("n_layers", c_size_t), ("n_heads", c_size_t), ("n_source", c_size_t),
                 ("n_target", c_size_t), ("n_columns", c_size_t), ("source", POINTER(c_char_p)),
-                ("target", POINTER(c_char_p)), ("areas", POINTER(Area)),
+                ("target", POINTER(c_char_p)), ("source_ranges", POINTER(Range)),
+                ("target_ranges", POINTER(Range)), ("areas", POINTER(Area)),
                 ("first", POINTER(c_size_t))]
 
 

@@ -22,6 +22,7 @@ class Translation(str):
 
     `score` is the sum of the natural logarithms of the token probabilities, `normalized_score`
     what hypotheses are ranked by; both None unless asked for, and so is `alignments`.
+    `truncated` says that `max_length` cut one of its sentences.
     `hypotheses` has all of them, best first; in a hypothesis it is empty.
     """
 
@@ -29,18 +30,21 @@ class Translation(str):
     normalized_score: Optional[float]
     alignments: Optional[list[Alignment]]
     hypotheses: list[Translation]
+    truncated: bool
 
     def __new__(cls, text: str, score: Optional[float] = None,
                 normalized_score: Optional[float] = None,
                 alignments: Optional[list[Alignment]] = None,
-                hypotheses: Iterable[Translation] = ()) -> Translation:
+                hypotheses: Iterable[Translation] = (), truncated: bool = False) -> Translation:
         self = super().__new__(cls, text)
         self.score, self.normalized_score = score, normalized_score
         self.alignments, self.hypotheses = alignments, list(hypotheses)
+        self.truncated = truncated
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:  # for pickle
-        return (str(self), self.score, self.normalized_score, self.alignments, self.hypotheses)
+        return (str(self), self.score, self.normalized_score, self.alignments, self.hypotheses,
+                self.truncated)
 
 
 class Area(NamedTuple):
@@ -97,9 +101,11 @@ def translation(result: Any, text: str, scores: bool, alignments: bool) -> Trans
             words,
             hypothesis.score if scores else None,
             hypothesis.normalized_score if scores else None,
-            _alignments(hypothesis, source, words) if source else None))
+            _alignments(hypothesis, source, words) if source else None,
+            truncated=hypothesis.is_truncated))
     best = found[0]
-    return Translation(best, best.score, best.normalized_score, best.alignments, found)
+    return Translation(best, best.score, best.normalized_score, best.alignments, found,
+                       best.truncated)
 
 
 def attention(found: Any) -> Attention:
