@@ -19,14 +19,15 @@ class Pace:
     settle: float  # seconds between two replicas that are restarted: balancers find them again
     kills: int
     every: float  # seconds between two kills
+    away: float  # seconds until a killed one is started again
     frozen: float  # seconds that a replica is stopped
     overload: float  # seconds of too much
     factor: float  # how much too much
 
 
-SHORT = Pace(requests=500, rounds=1, settle=0.5, kills=3, every=0.5, frozen=2, overload=2,
+SHORT = Pace(requests=500, rounds=1, settle=0.5, kills=3, every=0.5, away=0.5, frozen=2, overload=2,
              factor=4)
-LONG = Pace(requests=100_000, rounds=3, settle=2, kills=12, every=4, frozen=20, overload=60,
+LONG = Pace(requests=100_000, rounds=3, settle=2, kills=12, every=4, away=1, frozen=20, overload=60,
             factor=2)
 
 
@@ -100,6 +101,7 @@ def kills(stage):
     for i in range(stage.pace.kills):
         replica = stage.fleet[i % len(stage.fleet)]
         replica.kill()
+        time.sleep(stage.pace.away)
         replica.start()
         replica.wait_ready()
         time.sleep(stage.pace.every)
@@ -183,7 +185,11 @@ def row(stage, name, rate, done, retries_before):
 RECOVERY_S = 5
 
 
-def overload(stage, capacity):
+# What happens meanwhile; the first one is also measured on how soon all is well after it.
+OVERLOADS = {"overload": None, "overload, kill -9": kills}
+
+
+def overload(stage, capacity, name="overload"):
     """More than the fleet can do: the surplus is told when to come again, the rest is answered."""
     stage.heal()
     before = stage.balancer.retries()
@@ -191,11 +197,15 @@ def overload(stage, capacity):
     load = traffic.Load(stage.balancer.port, stage.cases, (calm, 1), (much, stage.pace.overload),
                         (calm, RECOVERY_S + 3))
     try:
+        if OVERLOADS[name]:
+            time.sleep(1)
+            OVERLOADS[name](stage)
         done = load.finish()
     finally:
         load.close()
-    result = row(stage, "overload", much, done, before)
-    result["recovery_s"] = recovery_s(done, 1 + stage.pace.overload)
+    result = row(stage, name, much, done, before)
+    if not OVERLOADS[name]:
+        result["recovery_s"] = recovery_s(done, 1 + stage.pace.overload)
     assert result["lost"] == result["wrong"] == 0, result["outcomes"]
     assert result["refused"] > 0, "that was not too much"
     return result

@@ -43,3 +43,7 @@ def test_nothing_is_lost(stage, name):
 def test_what_is_too_much_is_told_when_to_come_again(heavy_stage):
     result = scenarios.overload(heavy_stage, heavy_stage.capacity(1))
     assert result["recovery_s"] < scenarios.RECOVERY_S + 2  # two on busy machines
+
+
+def test_kills_under_too_much_lose_nothing(heavy_stage):
+    scenarios.overload(heavy_stage, heavy_stage.capacity(1), "overload, kill -9")
