@@ -13,7 +13,7 @@ struct suite {
 static const suite suites[] = {
     {"emulator", emulator_suite}, {"linear", linear_suite}, {"norm", norm_suite},
     {"attend", attend_suite},     {"areas", areas_suite},   {"lstm", lstm_suite},
-    {"search", search_suite},     {"barriers", barriers_suite},
+    {"search", search_suite},     {"graphs", graphs_suite}, {"barriers", barriers_suite},
 };
 
 /* All suites, or the one that is named; `launches BYTES` is for gate.py. */

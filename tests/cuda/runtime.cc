@@ -19,8 +19,11 @@ using emulate::machine;
 
 using operation = std::function<void()>;
 
+/* Instantiated, it takes memory. Work that is under way shares in `under_way`. */
 struct emulated_graph {
     std::vector<operation> operations;
+    void *memory = nullptr;
+    std::shared_ptr<int> under_way = std::make_shared<int>();
 };
 
 struct emulated_stream {
@@ -460,17 +463,29 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     stream->capture = nullptr;
     if (!*graph)
         return finish(cudaErrorInvalidValue);
-    if (!stream->is_capture_broken)
+    if (!stream->is_capture_broken && !machine.captures_fail)
         return finish(cudaSuccess);
     delete *graph;
     *graph = nullptr;
     return finish(cudaErrorStreamCaptureInvalidated);
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, struct emulated_node **nodes, size_t *n)
+{
+    guard g(lock);
+    *n = graph->operations.size();
+    return finish(nodes ? cudaErrorInvalidValue : cudaSuccess); /* nobody wants them */
+}
+
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
 {
     guard g(lock);
-    *exec = new emulated_graph(*graph);
+    void *memory;
+    cudaError_t error = cudaMalloc(&memory, graph->operations.size() * machine.node_bytes);
+    if (error != cudaSuccess)
+        return error;
+    *exec = new emulated_graph{graph->operations, memory};
+    machine.n_recorded++;
     return finish(cudaSuccess);
 }
 
@@ -478,7 +493,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     guard g(lock);
     for (const operation &each : exec->operations)
-        add(stream, each);
+        add(stream, [each, mine = exec->under_way] { each(); });
+    machine.n_replayed++;
     return finish(cudaSuccess);
 }
 
@@ -488,8 +504,12 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
     return cudaSuccess;
 }
 
+/* Its memory goes, and so its work must have ended. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    guard g(lock);
+    bool is_running = exec->under_way.use_count() > 1;
+    memory_give(exec->memory);
     delete exec;
-    return cudaSuccess;
+    return finish(is_running ? cudaErrorInvalidValue : cudaSuccess);
 }

@@ -97,6 +97,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, struct emulated_node **nodes, size_t *n);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
                                  unsigned long long flags = 0);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
@@ -113,6 +114,10 @@ struct machine {
     size_t memory_bytes = (size_t)8 << 30, shared_bytes = 232448;
     int launches_until_fault = -1; /* then a kernel faults, and every call says so ever after */
     bool hangs = false;            /* events never come, unless somebody waits for them */
+    bool captures_fail = false;
+    size_t node_bytes = 4096; /* of device memory, for a node of a graph */
+    /* seen: */
+    size_t n_recorded = 0, n_replayed = 0; /* graphs */
 };
 extern struct machine machine;
 size_t memory_held(); /* by cudaMalloc */

@@ -10,6 +10,7 @@ int attend_suite();
 int areas_suite();
 int lstm_suite();
 int search_suite();
+int graphs_suite();
 int barriers_suite(); /* the last */
 
 #endif

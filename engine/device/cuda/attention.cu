@@ -51,7 +51,7 @@ static void put_rows(struct stream *stream, const struct rows *rows, enum number
 {
     task->query = buffer_as(stream, query, rows, type);
     task->query_stride = query->stride;
-    task->context = buffer_put_as(context, type);
+    task->context = buffer_put_as(stream, context, type);
     task->context_stride = context->stride;
 }
 
@@ -81,7 +81,7 @@ static void step_plainly(struct stream *stream, const struct attention *attentio
     struct attend_task task = plain_task(attention, rows);
     put_rows(stream, rows, type, qkv, context, &task);
     task.items_of = ITEMS_OF_STEP;
-    task.max_length = store_longest_path(store);
+    task.max_length = rows->longest_path;
     task.items = store->caches[layer].both;
     task.paths = store->paths;
     task.path_rows = rows->path_rows;
@@ -125,7 +125,7 @@ static void recall_plainly(struct stream *stream, const struct attention *attent
     struct attend_task task = plain_task(attention, rows);
     put_rows(stream, rows, type, query, context, &task);
     task.items_of = ITEMS_OF_MEMORY;
-    task.max_length = store_longest_source(store);
+    task.max_length = rows->longest_source;
     task.items = store->memories[layer].both;
     task.slot_stride = slot_stride(attention, store);
     task.lengths = store->lengths;
@@ -184,7 +184,7 @@ static void put_query(struct stream *stream, const struct attention *attention,
 static void attend_areas(struct stream *stream, const struct rows *rows, struct buffer *context,
                          struct attend_areas_task *task)
 {
-    task->context = buffer_put_as(context, NUMBER_F32);
+    task->context = buffer_put_as(stream, context, NUMBER_F32);
     task->context_stride = context->stride;
     attend_areas_launch(stream->cuda, NUMBER_F32, *task, rows->most_rows);
 }
@@ -230,7 +230,7 @@ static void step_by_areas(struct stream *stream, const struct attention *attenti
     struct attend_areas_task task = areas_task(attention, &store->caches[layer]);
     put_query(stream, attention, rows, qkv, &task);
     task.rows = of;
-    task.max_length = store_longest_path(store);
+    task.max_length = rows->longest_path;
     attend_areas(stream, rows, context, &task);
 }
 
@@ -258,7 +258,7 @@ static struct attend_areas_task memory_task(struct stream *stream,
     task.slots = rows->table.slots;
     task.lengths = store->lengths;
     task.slot_rows = store->shape.positions;
-    task.max_length = store_longest_source(store);
+    task.max_length = rows->longest_source;
     return task;
 }
 

@@ -19,11 +19,18 @@ extern "C" {
 #include "device/device.h"
 }
 
+/* How far the host goes in launching passes; ACRE_GPU caps it. */
+enum cuda_launches {
+    LAUNCHES_PLAIN,    /* one kernel after the other */
+    LAUNCHES_RECORDED, /* passes as graphs (graphs.h) */
+};
+
 struct cuda_device {
     struct device device; /* first: device_ops get a pointer to it */
     int ordinal;
     size_t shared_bytes;   /* that a block may have */
     enum number_type half; /* of bf16 and int8: bf16; f16 where the GPU has none */
+    enum cuda_launches launches;
     char name[128];
     pthread_mutex_t loading; /* guards what follows: weights are brought over by one thread */
     cudaStream_t stream;

@@ -1,6 +1,7 @@
 #include "device/cuda/buffer.h"
 
 #include "device/cuda/convert.h"
+#include "device/cuda/graphs.h"
 
 int cuda_buffer_open(struct device *device, size_t max_rows, size_t max_width, struct buffer **out)
 {
@@ -50,6 +51,7 @@ const void *buffer_as(struct stream *stream, const struct buffer *buffer, const 
                       enum number_type type)
 {
     struct buffer_forms *forms = buffer->forms;
+    graphs_note_read(stream->graphs, forms);
     bool is_there = type == NUMBER_F32 ? forms->has_numbers : forms->narrow == type;
     if (!is_there && !forms->has_numbers) {
         convert(stream, buffer, rows, forms->narrow, NUMBER_F32);
@@ -62,15 +64,18 @@ const void *buffer_as(struct stream *stream, const struct buffer *buffer, const 
     return type == NUMBER_F32 ? buffer->numbers : buffer->narrow;
 }
 
-struct hidden_rows buffer_put(struct buffer *buffer, int width, enum number_type narrow)
+struct hidden_rows buffer_put(struct stream *stream, struct buffer *buffer, int width,
+                              enum number_type narrow)
 {
+    graphs_note_written(stream->graphs, buffer->forms);
     *buffer->forms = {true, narrow};
     return {buffer->numbers, narrow == NUMBER_F32 ? NULL : buffer->narrow, narrow, width,
             buffer->stride};
 }
 
-void *buffer_put_as(struct buffer *buffer, enum number_type type)
+void *buffer_put_as(struct stream *stream, struct buffer *buffer, enum number_type type)
 {
+    graphs_note_written(stream->graphs, buffer->forms);
     *buffer->forms = {type == NUMBER_F32, type};
     return type == NUMBER_F32 ? buffer->numbers : buffer->narrow;
 }

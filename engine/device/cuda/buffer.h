@@ -37,10 +37,11 @@ const void *buffer_as(struct stream *stream, const struct buffer *buffer, const 
                       enum number_type type);
 
 /* Where to write the rows as float32 and, unless `narrow` is F32, rounded. */
-struct hidden_rows buffer_put(struct buffer *buffer, int width, enum number_type narrow);
+struct hidden_rows buffer_put(struct stream *stream, struct buffer *buffer, int width,
+                              enum number_type narrow);
 
 /* Where to write them in one form only. */
-void *buffer_put_as(struct buffer *buffer, enum number_type type);
+void *buffer_put_as(struct stream *stream, struct buffer *buffer, enum number_type type);
 
 void cuda_read(struct stream *stream, const struct buffer *buffer, size_t n_rows, size_t width,
                float *out);

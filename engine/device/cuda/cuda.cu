@@ -3,6 +3,7 @@
  * Opening fails with what there is and what is needed: no driver, too old a one, no such GPU, too
  * old a GPU. */
 #include <cstdio>
+#include <cstdlib>
 
 #include "device/cuda/attention.h"
 #include "device/cuda/products.h"
@@ -105,6 +106,20 @@ static int attribute(int ordinal, enum cudaDeviceAttr which)
     return value;
 }
 
+static int choose_launches(struct cuda_device *cuda, struct acre_err *err)
+{
+    static const char *const names[] = {"plain", "graphs"};
+    const char *wanted = getenv("ACRE_GPU");
+    int most = LAUNCHES_RECORDED;
+    while (wanted && *wanted && most >= 0 && strcmp(names[most], wanted) != 0)
+        most--;
+    if (most < 0)
+        return err_set(err, ACRE_EOPTION, "ACRE_GPU: expected plain or graphs, found \"%s\"",
+                       wanted);
+    cuda->launches = (enum cuda_launches)most;
+    return 0;
+}
+
 static int describe(struct cuda_device *cuda, struct acre_err *err)
 {
     int major = attribute(cuda->ordinal, cudaDevAttrComputeCapabilityMajor);
@@ -119,7 +134,7 @@ static int describe(struct cuda_device *cuda, struct acre_err *err)
     cudaGetDeviceProperties(&properties, cuda->ordinal);
     snprintf(cuda->name, sizeof(cuda->name), "cuda:%d %.80s (sm_%d%d)", cuda->ordinal,
              properties.name, major, minor);
-    return 0;
+    return choose_launches(cuda, err);
 }
 
 extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_err *err)

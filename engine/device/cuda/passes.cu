@@ -4,6 +4,7 @@
  * under way for it is known by the number of the step it was entered in, and not told.
  *
  * Nothing here waits, and nothing can fail: errors are the poll's to tell. */
+#include "device/cuda/graphs.h"
 #include "device/cuda/store.h"
 
 extern "C" {
@@ -90,11 +91,12 @@ void cuda_enter(struct stream *stream, struct rows *rows, struct store *store, s
         send_penalties(stream, store, entry->slot, entry->decoding.length_penalty);
         note_entry(store, entry);
     }
+    rows->longest_source = rows->longest;
     rows_send(rows, page, stream->cuda);
     begin_searches(stream, rows, store);
 }
 
-void cuda_force(struct stream *stream, struct rows *rows, struct store *, size_t n,
+void cuda_force(struct stream *stream, struct rows *rows, struct store *store, size_t n,
                 const struct forced *forced)
 {
     cuda_use(stream->device);
@@ -104,6 +106,9 @@ void cuda_force(struct stream *stream, struct rows *rows, struct store *, size_t
         int first = rows->most_rows;
         rows_add(rows, page, forced[i].slot, forced[i].n);
         put_tokens(page, forced[i].tokens, forced[i].n, first);
+        const struct slot *slot = &store->slots[forced[i].slot];
+        if (slot->source_length > rows->longest_source)
+            rows->longest_source = slot->source_length;
     }
     rows_send(rows, page, stream->cuda);
 }
@@ -122,7 +127,7 @@ void cuda_run(struct stream *stream, struct rows *rows, struct store *store, voi
 {
     cuda_use(stream->device);
     rows->has_advanced = false;
-    body(user);
+    graphs_run(stream->graphs, stream, rows, store, body, user);
     if (rows->has_advanced)
         cudaEventRecord(store->done[store->n_steps++ % SEARCH_PAGES], stream->cuda);
 }
@@ -133,15 +138,7 @@ void cuda_search_begin(struct stream *stream, struct rows *rows, struct store *s
 {
     const struct row_table *table = &rows->table;
     cuda_use(stream->device);
-    rows->kind = ROWS_STEP;
-    rows->most_rows = rows->most_groups = rows->most_group_rows = 0;
-    for (size_t i = 0; i < store->shape.n_slots; i++) {
-        const struct slot *slot = &store->slots[i];
-        int beam = slot->is_running ? slot->beam_size : 0;
-        rows->most_rows += beam;
-        rows->most_groups += beam > 0;
-        rows->most_group_rows = beam > rows->most_group_rows ? beam : rows->most_group_rows;
-    }
+    store_bound_step(store, rows);
     place_task task = {store->slots_shape, store->searches,
                        table->n_rows,      table->n_groups,
                        table->slots,       rows->beams,
@@ -150,14 +147,6 @@ void cuda_search_begin(struct stream *stream, struct rows *rows, struct store *s
                        rows->state_before, rows->state_after,
                        table->groups,      {store->pages, store->step}};
     place_launch(stream->cuda, task);
-}
-
-static bool is_any_aligned(const struct store *store)
-{
-    for (size_t i = 0; i < store->shape.n_slots; i++)
-        if (store->slots[i].is_running && store->slots[i].is_aligned)
-            return true;
-    return false;
 }
 
 static size_t look_head_stride(const struct store *store)
@@ -171,7 +160,7 @@ struct looks store_looks(const struct store *store, const struct rows *rows, siz
     const struct store_shape *shape = &store->shape;
     struct looks looks = {};
     bool is_told = rows->kind == ROWS_STEP && layer >= shape->first_aligned &&
-                   layer < shape->first_aligned + shape->n_aligned && is_any_aligned(store);
+                   layer < shape->first_aligned + shape->n_aligned && rows->is_aligned;
     if (!is_told)
         return looks;
     looks.head_stride = look_head_stride(store);
@@ -226,7 +215,7 @@ static advance_task advance_of(const struct rows *rows, const struct store *stor
 void cuda_search_advance(struct stream *stream, struct rows *rows, struct store *store)
 {
     rows->has_advanced = true;
-    if (is_any_aligned(store) && rows->most_rows > 0)
+    if (rows->is_aligned)
         align(stream, rows, store);
     advance_launch(stream->cuda, advance_of(rows, store));
 }

@@ -66,7 +66,7 @@ static void multiply(struct stream *stream, const struct weight *weight, const s
     linear_task task = task_of(weight, operand_of(stream, weight, rows, x), rows->table.n_rows);
     if (is_added)
         task.residual = (const float *)buffer_as(stream, y, rows, NUMBER_F32);
-    struct hidden_rows out = buffer_put(y, weight->n, weight->half);
+    struct hidden_rows out = buffer_put(stream, y, weight->n, weight->half);
     task.activation = activation;
     task.y = out.numbers;
     task.y_stride = out.stride;
@@ -111,7 +111,7 @@ void cuda_layer_norm(struct stream *stream, const struct norm *norm, const struc
                        norm->gain,
                        norm->bias,
                        rows->table.n_rows,
-                       buffer_put(y, norm->c, NUMBER_F32),
+                       buffer_put(stream, y, norm->c, NUMBER_F32),
                        norm->epsilon,
                        true};
     close_launch(stream->cuda, task, rows->most_rows);
@@ -132,7 +132,7 @@ void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
     buffer_as(stream, hidden, rows, NUMBER_F32);
     close_task task = {stream->sums,       stream->sums_stride,
                        norm->gain,         norm->bias,
-                       rows->table.n_rows, buffer_put(hidden, weight->n, weight->half),
+                       rows->table.n_rows, buffer_put(stream, hidden, weight->n, weight->half),
                        norm->epsilon,      false};
     close_launch(stream->cuda, task, rows->most_rows);
 }
@@ -143,7 +143,7 @@ void cuda_embed(struct stream *stream, const struct embedding *embedding, const 
     embed_task task = {embedding->table,   embedding->type,
                        embedding->scale,   embedding->positions,
                        rows->table.ids,    rows->table.places,
-                       rows->table.n_rows, buffer_put(out, embedding->c, NUMBER_F32)};
+                       rows->table.n_rows, buffer_put(stream, out, embedding->c, NUMBER_F32)};
     embed_launch(stream->cuda, task, rows->most_rows);
 }
 

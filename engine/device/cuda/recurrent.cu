@@ -24,7 +24,7 @@ void cuda_state_read(struct stream *stream, size_t state, const struct rows *row
                      const struct store *store, struct buffer *x)
 {
     struct states_task task = states_of(store, state, rows->state_before, rows->table.n_rows);
-    task.x = buffer_put_as(x, NUMBER_F32);
+    task.x = buffer_put_as(stream, x, NUMBER_F32);
     task.x_stride = x->stride;
     states_read_launch(stream->cuda, task, rows->most_rows);
 }
@@ -107,7 +107,7 @@ static struct cell_task cell_task_of(const struct cells *cells, const struct sto
 static void step(struct stream *stream, const struct cells *cells, struct store *store,
                  const struct rows *rows, struct buffer *gates, struct buffer *hidden)
 {
-    struct hidden_rows out = buffer_put(hidden, cells->c, cells->recurrent->half);
+    struct hidden_rows out = buffer_put(stream, hidden, cells->c, cells->recurrent->half);
     read_hidden(stream, cells, store);
     multiply(stream, cells, store);
     cell_launch(stream->cuda, cell_task_of(cells, store, gates, out), cells->most_rows);
@@ -118,7 +118,7 @@ static void step(struct stream *stream, const struct cells *cells, struct store 
 static void sentences(struct stream *stream, const struct cells *cells, struct store *store,
                       const struct rows *rows, struct buffer *gates, struct buffer *hidden)
 {
-    struct hidden_rows out = buffer_put(hidden, cells->c, cells->recurrent->half);
+    struct hidden_rows out = buffer_put(stream, hidden, cells->c, cells->recurrent->half);
     struct cell_task task = cell_task_of(cells, store, gates, out);
     task.first = rows->table.first;
     task.carried = carried_rows(cells, store);

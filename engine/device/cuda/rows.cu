@@ -127,13 +127,13 @@ void rows_send(struct rows *rows, struct row_page *page, cudaStream_t stream)
     cudaMemcpyAsync(rows->table.n_rows, page->bytes, rows->table_bytes, cudaMemcpyHostToDevice,
                     stream);
     cudaEventRecord(page->sent, stream);
+    rows_widen(rows);
 }
 
 void rows_clear(struct rows *rows, struct row_page *page, enum rows_kind kind)
 {
+    *static_cast<struct pass_bounds *>(rows) = {};
     rows->kind = kind;
-    rows->most_rows = rows->most_groups = rows->most_group_rows = 0;
-    rows->most_tiles = rows->longest = 0;
     page->table.first[0] = 0;
 }
 
@@ -159,4 +159,36 @@ void rows_add(struct rows *rows, struct row_page *page, size_t slot, size_t n)
     table->first[sentence + 1] = rows->most_rows;
     rows->most_group_rows = length > rows->most_group_rows ? length : rows->most_group_rows;
     rows->longest = rows->most_group_rows;
+}
+
+/* ---- Classes --------------------------------------------------------------------------------- */
+
+enum {
+    LEAST_LENGTH = 8,    /* of sentences: an LSTM has launches for each token */
+    LEAST_ATTENDED = 64, /* of sources and paths */
+};
+
+/* The next power of 2 from `least` on, but not more than there can be; 0 stays 0. */
+static int class_of(int n, int least, size_t most)
+{
+    int rounded = least;
+    while (rounded < n)
+        rounded *= 2;
+    return n == 0 ? 0 : rounded < (int)most ? rounded : (int)most;
+}
+
+void rows_widen(struct rows *rows)
+{
+    const struct slots_shape *shape = &rows->shape;
+    size_t beams = (size_t)shape->n_slots * (size_t)shape->beam;
+    size_t positions = (size_t)shape->positions;
+    bool is_step = rows->kind == ROWS_STEP;
+    rows->most_rows = class_of(rows->most_rows, 1, is_step ? beams : rows->max_rows);
+    rows->most_groups = class_of(rows->most_groups, 1, rows->n_slots);
+    rows->most_group_rows =
+        class_of(rows->most_group_rows, 1, is_step ? (size_t)shape->beam : positions);
+    rows->most_tiles = class_of(rows->most_tiles, 1, rows->max_tiles);
+    rows->longest = class_of(rows->longest, LEAST_LENGTH, positions);
+    rows->longest_source = class_of(rows->longest_source, LEAST_ATTENDED, positions);
+    rows->longest_path = class_of(rows->longest_path, LEAST_ATTENDED, positions);
 }

@@ -32,13 +32,23 @@ struct row_table {
     struct entrant *entrants; /* [n_slots] */
 };
 
+/* What there is at most of everything in a pass, which is all that its launches depend on. Rounded
+ * up to powers of 2, by which few graphs serve all passes (graphs.h); ints only. */
+struct pass_bounds {
+    int most_rows, most_groups, most_group_rows, most_tiles;
+    int longest;        /* sentence among the rows */
+    int longest_source; /* whose memory they attend to */
+    int longest_path;   /* of a step */
+    int is_aligned;     /* of a step: alignments are wanted */
+};
+
 struct row_page {
     char *bytes; /* pinned */
     struct row_table table;
     cudaEvent_t sent; /* it may be filled again */
 };
 
-struct rows {
+struct rows : pass_bounds {
     const struct cuda_device *device;
     struct gpu_memory memory;
     size_t max_rows, n_slots, max_tiles, table_bytes;
@@ -49,10 +59,8 @@ struct rows {
     struct row_page pages[2];
     int next_page;
 
-    enum rows_kind kind;                                     /* what the present pass is: */
-    int most_rows, most_groups, most_group_rows, most_tiles; /* bounds */
-    int longest;                                             /* sentence */
-    bool has_advanced; /* the searches have gone on in this pass */
+    enum rows_kind kind; /* what the present pass is */
+    bool has_advanced;   /* the searches have gone on in this pass */
 
     int n_slices;                /* of the vocabulary */
     int logits_stride;           /* ids whose logits are there at one time */
@@ -74,5 +82,8 @@ void rows_send(struct rows *rows, struct row_page *page, cudaStream_t stream);
 /* One sentence after the other, into a page. */
 void rows_clear(struct rows *rows, struct row_page *page, enum rows_kind kind);
 void rows_add(struct rows *rows, struct row_page *page, size_t slot, size_t n);
+
+/* The bounds of the pass become those of its class. */
+void rows_widen(struct rows *rows);
 
 #endif

@@ -125,34 +125,33 @@ void cuda_store_close(struct store *store)
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
-static int longest(const struct store *store, int (*of)(const struct store *, const struct slot *))
+static int larger(int a, int b)
 {
-    int most = 1;
-    for (size_t i = 0; i < store->shape.n_slots; i++) {
-        int length = store->slots[i].is_running ? of(store, &store->slots[i]) : 0;
-        most = length > most ? length : most;
-    }
-    return most;
+    return a > b ? a : b;
 }
 
-static int source_of(const struct store *, const struct slot *slot)
-{
-    return slot->source_length;
-}
-
-/* In the step that is launched now. */
+/* How long its hypotheses may be in the step that is launched now. */
 static int path_of(const struct store *store, const struct slot *slot)
 {
     int64_t steps = store->n_steps - slot->first_step + 1;
     return steps <= slot->max_length ? (int)steps : slot->max_length + 1;
 }
 
-int store_longest_source(const struct store *store)
+void store_bound_step(const struct store *store, struct rows *rows)
 {
-    return longest(store, source_of);
-}
-
-int store_longest_path(const struct store *store)
-{
-    return longest(store, path_of);
+    *static_cast<struct pass_bounds *>(rows) = {};
+    rows->kind = ROWS_STEP;
+    rows->longest_source = rows->longest_path = 1;
+    for (size_t i = 0; i < store->shape.n_slots; i++) {
+        const struct slot *slot = &store->slots[i];
+        if (!slot->is_running)
+            continue;
+        rows->most_rows += slot->beam_size;
+        rows->most_groups++;
+        rows->most_group_rows = larger(rows->most_group_rows, slot->beam_size);
+        rows->longest_source = larger(rows->longest_source, slot->source_length);
+        rows->longest_path = larger(rows->longest_path, path_of(store, slot));
+        rows->is_aligned |= slot->is_aligned;
+    }
+    rows_widen(rows);
 }

@@ -82,8 +82,7 @@ void cuda_search_force(struct stream *stream, struct store *store, size_t slot, 
 struct looks store_looks(const struct store *store, const struct rows *rows, size_t layer,
                          size_t n_heads);
 
-/* Bounds: no running sentence is longer, no hypothesis is. */
-int store_longest_source(const struct store *store);
-int store_longest_path(const struct store *store);
+/* `rows` become those of a step: their bounds. */
+void store_bound_step(const struct store *store, struct rows *rows);
 
 #endif

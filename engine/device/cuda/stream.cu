@@ -44,7 +44,10 @@ int cuda_stream_open(struct device *device, const struct stream_limits *limits, 
     stream->device = cuda_device_of(device);
     cuda_use(stream->device);
     take(stream, limits);
-    if (stream->memory.has_failed ||
+    bool has_graphs = stream->device->launches >= LAUNCHES_RECORDED;
+    if (has_graphs)
+        stream->graphs = graphs_open();
+    if (stream->memory.has_failed || (has_graphs && !stream->graphs) ||
         cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking) != cudaSuccess) {
         cuda_stream_close(stream);
         return ACRE_ENOMEM;
@@ -62,6 +65,7 @@ void cuda_stream_close(struct stream *stream)
     cuda_use(stream->device);
     if (stream->cuda && !gpu_is_abandoned())
         cudaStreamDestroy(stream->cuda);
-    gpu_release(&stream->memory);
+    gpu_release(&stream->memory); /* which waits for what is under way */
+    graphs_close(stream->graphs);
     mem_free(stream);
 }

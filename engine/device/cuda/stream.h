@@ -3,12 +3,14 @@
 #ifndef DEVICE_CUDA_STREAM_H
 #define DEVICE_CUDA_STREAM_H
 
+#include "device/cuda/graphs.h"
 #include "device/cuda/items.h"
 #include "device/cuda/weights.h"
 
 struct stream {
     const struct cuda_device *device;
     cudaStream_t cuda;
+    struct graphs *graphs;    /* owned; NULL: passes are launched plainly */
     struct gpu_memory memory; /* all of the following */
     float *sums;              /* [max_rows][sums_stride]: of a sublayer's last product */
     int sums_stride;
