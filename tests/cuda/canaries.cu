@@ -6,6 +6,12 @@ __global__ static void canary(canary_task task)
     gpu_layout layout = {gpu_shared(), 0};
     float *a = layout.take<float>(CANARY_THREADS), *b = layout.take<float>(CANARY_THREADS);
     int i = (int)threadIdx.x;
+    if (task.fault == READS_TOO_EARLY)
+        b[i] = task.memory[i];
+    if (task.fault == WRITES_TOO_EARLY && blockIdx.x == 0)
+        task.memory[i] = 0.0f;
+    if (task.fault != NEVER_AWAITS)
+        gpu_await_previous();
     a[i] = task.memory[i];
     b[i] = 0.0f;
     float x = 0.0f;
@@ -107,6 +113,7 @@ void canary_launch(cudaStream_t stream, const canary_task &task)
 /* Warps add up what they read from memory that the last launch wrote. */
 __global__ static void add_one(add_one_task task)
 {
+    gpu_await_previous();
     int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < task.n)
         task.memory[i] += task.addend;

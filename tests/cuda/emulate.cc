@@ -79,7 +79,8 @@ struct gpu_thread {
     struct fibre fibre;
     state at = DONE;
     int site = 0;
-    int parity = 0; /* of what its warp gathers */
+    int parity = 0;           /* of what its warp gathers */
+    bool has_awaited = false; /* the kernel before */
     dim3 index;
     std::deque<std::vector<copy>> copies; /* under way, by group; the last is not committed */
 };
@@ -98,6 +99,7 @@ std::vector<warp> warps;
 std::vector<uint64_t> ready; /* a bit for each thread */
 size_t current, n_threads, n_at_barrier, n_done;
 const work *running;
+uint32_t unawaited; /* the first block of the launches under way, before a thread has awaited */
 thread_local bool is_running; /* kernels, on this thread of the host */
 actor who;                    /* the current thread; barriers are numbered over all blocks */
 uint64_t random_state;
@@ -161,6 +163,8 @@ void entry()
 {
     fibre_entered();
     running->call();
+    if (!threads[current].has_awaited)
+        report(&test.races, "leaves without waiting for the kernel before");
     set_state(current, DONE);
     n_done++;
     fibre_leave(&threads[current].fibre, true);
@@ -172,6 +176,7 @@ void resume(size_t i)
     now.thread = threads[i].index;
     who.thread = (uint32_t)i;
     who.warp_clock = warps[i / 32].clock;
+    who.first_block = threads[i].has_awaited ? who.launch : unawaited;
     test.n_switches++;
     fibre_resume(&threads[i].fibre);
 }
@@ -211,6 +216,12 @@ static void pass_barrier(int site)
     }
     n_at_barrier = 0;
     who.epoch++;
+}
+
+void emulate::await_previous()
+{
+    threads[current].has_awaited = true;
+    who.first_block = who.launch;
 }
 
 void emulate::block_barrier(const char *file, int line)
@@ -414,6 +425,7 @@ static void start_threads()
     for (size_t i = 0; i < n_threads; i++) {
         gpu_thread *t = &threads[i];
         t->parity = 0;
+        t->has_awaited = false;
         t->copies.assign(1, {});
         fibre_start(&t->fibre, entry);
         set_state(i, READY);
@@ -456,12 +468,14 @@ static void prepare(const work *work)
     now.n_blocks = work->grid;
 }
 
-void emulate::execute(const work *work)
+void emulate::execute(const work *work, uint32_t *last_launch)
 {
     unsigned n_blocks = work->grid.x * work->grid.y * work->grid.z;
     prepare(work);
-    who.first_block = who.block + 1;
-    random_state = test.seed * 0x9e3779b97f4a7c15u + who.first_block + 1;
+    who.launch = who.block + 1;
+    unawaited = work->is_early && *last_launch != 0 ? *last_launch : who.launch;
+    *last_launch = who.launch;
+    random_state = test.seed * 0x9e3779b97f4a7c15u + who.launch + 1;
     running = work;
     is_running = true;
     is_given_up = false;

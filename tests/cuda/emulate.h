@@ -79,6 +79,7 @@ struct work {
     dim3 grid, block;
     size_t shared_bytes = 0, bytes = 0; /* bytes: of the whole object, which the kernel may read */
     const void *function = nullptr;
+    bool is_early = false; /* it may begin before the kernel before it has ended */
     virtual void call() const = 0;
     virtual ~work() = default;
 };
@@ -93,11 +94,13 @@ template <class P> struct kernel_call : work {
 };
 
 void enqueue(cudaStream_t stream, const work *owned);
-void execute(const work *work);
+
+/* The last launch that the work's stream has seen, by its first block; 0: none yet. */
+void execute(const work *work, uint32_t *last_launch);
 
 template <class P>
 void launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, dim3 block, size_t shared_bytes,
-            const P &arguments)
+            bool is_early, const P &arguments)
 {
     auto *call = new kernel_call<P>;
     call->grid = grid;
@@ -106,6 +109,7 @@ void launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, dim3 block, size_
     call->bytes = sizeof(*call);
     call->kernel = kernel;
     call->function = (const void *)kernel;
+    call->is_early = is_early;
     call->arguments = arguments;
     enqueue(stream, call);
 }
@@ -119,6 +123,10 @@ extern place now;
 
 char *shared();
 void red_zone(size_t begin, size_t end); /* of shared memory */
+/* The thread has waited for the kernel before this one. Every thread has to; what it accesses
+ * before is not ordered behind that kernel, which the race build reports. */
+void await_previous();
+
 void block_barrier(const char *file, int line);
 void warp_barrier(const char *file, int line);
 int lane();

@@ -277,11 +277,11 @@ static void note_shared_read(stamp *r, const actor *who)
 
 static void note_device_read(stamp *r, const actor *who)
 {
-    bool is_of_launch = r->block >= who->first_block && r->block != SEVERAL;
-    if (r->block == SEVERAL && r->epoch >= who->first_block)
+    bool is_of_launch = r->block >= who->launch && r->block != SEVERAL;
+    if (r->block == SEVERAL && r->epoch >= who->launch)
         return;
     if (is_of_launch && r->block != who->block) {
-        *r = {SEVERAL, who->first_block, 0, SEVERAL};
+        *r = {SEVERAL, who->launch, 0, SEVERAL};
         return;
     }
     bool is_same = is_of_launch && r->epoch == who->epoch && r->thread != who->thread;

@@ -14,7 +14,9 @@
 
 /* Who makes an access. Numbers of blocks and barriers are never given twice. */
 struct actor {
-    uint32_t first_block; /* of the present launch */
+    uint32_t launch; /* the first block of the present launch */
+    uint32_t
+        first_block; /* of the launches that may be under way, but for those of other streams */
     uint32_t block, epoch, warp_clock;
     uint32_t thread;
 };

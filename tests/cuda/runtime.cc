@@ -17,7 +17,8 @@
 struct emulate::machine emulate::machine;
 using emulate::machine;
 
-using operation = std::function<void()>;
+struct emulated_stream;
+using operation = std::function<void(emulated_stream *)>; /* whose turn it is */
 
 /* Instantiated, it takes memory. Work that is under way shares in `under_way`. */
 struct emulated_graph {
@@ -30,6 +31,7 @@ struct emulated_stream {
     std::deque<operation> queue;
     emulated_graph *capture = nullptr;
     bool is_capture_broken = false;
+    uint32_t last_launch = 0;
 };
 
 /* Where an event was recorded last, and whether the stream has come there. */
@@ -87,7 +89,7 @@ static void run_first(emulated_stream *stream)
     operation first = std::move(stream->queue.front());
     stream->queue.pop_front();
     if (fault == cudaSuccess)
-        first();
+        first(stream);
 }
 
 static void drain(emulated_stream *stream)
@@ -109,7 +111,7 @@ static bool is_told(const char *variable)
     return file && access(file, F_OK) == 0;
 }
 
-static void run_kernel(const emulate::work *work)
+static void run_kernel(const emulate::work *work, emulated_stream *stream)
 {
     if (machine.launches_until_fault == 0 || is_told("EMULATED_FAULT")) {
         fault = last_error = cudaErrorIllegalAddress;
@@ -117,7 +119,7 @@ static void run_kernel(const emulate::work *work)
     }
     if (machine.launches_until_fault > 0)
         machine.launches_until_fault--;
-    emulate::execute(work);
+    emulate::execute(work, &stream->last_launch);
 }
 
 void emulate::enqueue(cudaStream_t stream, const work *owned)
@@ -132,7 +134,7 @@ void emulate::enqueue(cudaStream_t stream, const work *owned)
         finish(cudaErrorInvalidValue);
         return;
     }
-    add(stream, [work] { run_kernel(work.get()); });
+    add(stream, [work](emulated_stream *on) { run_kernel(work.get(), on); });
 }
 
 static void copy_bytes(void *to, const void *from, size_t bytes)
@@ -338,7 +340,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     guard g(lock);
     if (!is_copy_right(to, from, bytes, kind))
         return finish(cudaErrorInvalidValue);
-    add(stream, [=] { copy_bytes(to, from, bytes); });
+    add(stream, [=](emulated_stream *) { copy_bytes(to, from, bytes); });
     return finish(cudaSuccess);
 }
 
@@ -356,7 +358,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
     guard g(lock);
     if (!memory_has(memory, bytes))
         return finish(cudaErrorInvalidValue);
-    add(stream, [=] { set_bytes(memory, value, bytes); });
+    add(stream, [=](emulated_stream *) { set_bytes(memory, value, bytes); });
     return finish(cudaSuccess);
 }
 
@@ -399,7 +401,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     guard g(lock);
     std::shared_ptr<mark> last = event->last;
-    add(stream, [last] { reach(last); });
+    add(stream, [last](emulated_stream *) { reach(last); });
     return finish(cudaSuccess);
 }
 
@@ -422,7 +424,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     auto last = std::make_shared<mark>();
     last->stream = stream;
     event->last = last;
-    add(stream, [last] { last->is_reached = true; });
+    add(stream, [last](emulated_stream *) { last->is_reached = true; });
     return finish(cudaSuccess);
 }
 
@@ -493,7 +495,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     guard g(lock);
     for (const operation &each : exec->operations)
-        add(stream, [each, mine = exec->under_way] { each(); });
+        add(stream, [each, mine = exec->under_way](emulated_stream *on) { each(on); });
     machine.n_replayed++;
     return finish(cudaSuccess);
 }

@@ -32,6 +32,9 @@ static const canary_case cases[N_FAULTS] = {
     [PART_OF_WARP_SHUFFLES] = {"part of a warp shuffles", &emulate::control::diverged, false},
     [MASK_OF_PART] = {"the mask of part of a warp", &emulate::control::diverged, false},
     [COPY_NOT_WAITED_FOR] = {"a copy not waited for", &emulate::control::unwritten, true},
+    [READS_TOO_EARLY] = {"a read of what the kernel before writes", &emulate::control::races, true},
+    [WRITES_TOO_EARLY] = {"a write of what the kernel before has", &emulate::control::races, true},
+    [NEVER_AWAITS] = {"threads that await no kernel", &emulate::control::races, false},
     [WARPS_APART] = {"warps that go their ways", nullptr, false},
     [COPY_WAITED_FOR] = {"a copy waited for", nullptr, false},
 };
@@ -56,6 +59,7 @@ static void run_canary(enum fault fault, emulate::order order)
     emulate::test = {};
     emulate::test.quiet = true;
     emulate::test.schedule = order;
+    add_one_launch(test_stream(), {memory, CANARY_THREADS, 0.0f}); /* what is before it */
     canary_launch(test_stream(), {memory, on_heap, n, fault});
     test_wait();
     delete[] on_heap;

@@ -40,6 +40,7 @@ GPU_CODE image_channel channel_of(const integral_task &task, int channel)
 /* A thread has one channel of one block of a sentence: blocks do not depend on each other. */
 __global__ static void __launch_bounds__(IMAGE_THREADS, 1) integrate(integral_task task)
 {
+    gpu_await_previous();
     int channel = (int)(blockIdx.y * IMAGE_THREADS + threadIdx.x), sentence = (int)blockIdx.z;
     if (sentence >= *task.rows.n_sentences)
         return;
@@ -65,6 +66,7 @@ __global__ static void __launch_bounds__(IMAGE_THREADS, 1) integrate(integral_ta
 /* The last item of a row: the sums before it are in the item before it. */
 __global__ static void __launch_bounds__(IMAGE_THREADS, 1) integrate_step(integral_task task)
 {
+    gpu_await_previous();
     int channel = (int)(blockIdx.y * IMAGE_THREADS + threadIdx.x), row = (int)blockIdx.x;
     if (row >= *task.rows.n_rows || channel >= task.shape.n_heads * task.shape.head_width)
         return;
@@ -83,6 +85,7 @@ __global__ static void __launch_bounds__(IMAGE_THREADS, 1) integrate_step(integr
 
 __global__ static void __launch_bounds__(AREA_THREADS, 1) put_items(item_task task)
 {
+    gpu_await_previous();
     int row = (int)blockIdx.x;
     if (row >= *task.rows.n_rows)
         return;
@@ -120,6 +123,7 @@ static size_t product_bytes(int head_width)
 
 __global__ static void __launch_bounds__(AREA_THREADS, 1) multiply_heads(head_product_task task)
 {
+    gpu_await_previous();
     int first = (int)blockIdx.x * PRODUCT_ROWS, d = task.head_width, head = (int)blockIdx.y * d;
     int n = *task.n_rows - first;
     if (n <= 0)
@@ -154,6 +158,7 @@ GPU_CODE void put_feature(const feature_task &task, void *feature, size_t at, fl
 
 __global__ static void __launch_bounds__(AREA_THREADS, 1) find_features(feature_task task)
 {
+    gpu_await_previous();
     int row = (int)blockIdx.x, plane = (int)blockIdx.y;
     if (row >= *task.rows.n_rows)
         return;
@@ -206,6 +211,7 @@ GPU_CODE float hidden_unit(const area_key_task &task, const area &area, const it
 /* A block has one plane and one head of PRODUCT_ROWS rows. */
 __global__ static void __launch_bounds__(AREA_THREADS, 1) find_keys(area_key_task task)
 {
+    gpu_await_previous();
     int first = (int)blockIdx.x * PRODUCT_ROWS, d = task.shape.head_width;
     int plane = (int)blockIdx.z, n = *task.rows.n_rows - first;
     size_t stride = (size_t)(task.shape.n_heads * d), head = (size_t)((int)blockIdx.y * d);

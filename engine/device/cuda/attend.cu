@@ -417,6 +417,7 @@ template <class T, int D, int Q, bool ANY>
 __global__ static void __launch_bounds__(ROW_THREADS, Q > 1 || ANY ? 4 : 8)
     attend_rows(attend_task task)
 {
+    gpu_await_previous();
     item_rows<T> items = items_of_block<T, Q>(task);
     if (items.n_rows <= 0)
         return;
@@ -443,6 +444,7 @@ enum { STORE_THREADS = 128 };
 template <class T>
 __global__ static void __launch_bounds__(STORE_THREADS, 1) store_memory(store_task task)
 {
+    gpu_await_previous();
     int row = (int)blockIdx.x;
     if (row >= *task.n_rows)
         return;

@@ -253,6 +253,7 @@ GPU_CODE void put_looks(const attend_areas_task &task, const areas_query &query,
 template <class T>
 __global__ static void __launch_bounds__(THREADS, 4) attend_areas(attend_areas_task task)
 {
+    gpu_await_previous();
     if ((int)blockIdx.x >= *task.rows.n_rows)
         return;
     areas_query query(task);

@@ -273,6 +273,7 @@ struct tiles_task {
 template <class T, int D>
 __global__ static void __launch_bounds__(TILE_THREADS, 1) attend_tiles(tiles_task both)
 {
+    gpu_await_previous();
     const attend_task &task = both.attend;
     int stages = both.stages;
     if ((int)blockIdx.x >= *task.n_tiles)

@@ -21,8 +21,9 @@ extern "C" {
 
 /* How far the host goes in launching passes; ACRE_GPU caps it. */
 enum cuda_launches {
-    LAUNCHES_PLAIN,    /* one kernel after the other */
-    LAUNCHES_RECORDED, /* passes as graphs (graphs.h) */
+    LAUNCHES_PLAIN,       /* one kernel after the other */
+    LAUNCHES_RECORDED,    /* passes as graphs (graphs.h) */
+    LAUNCHES_OVERLAPPING, /* and kernels begin before those before them have ended (gpu.h) */
 };
 
 struct cuda_device {
@@ -48,6 +49,7 @@ inline const struct cuda_device *cuda_device_of(const struct device *device)
 inline void cuda_use(const struct cuda_device *device)
 {
     cudaSetDevice(device->ordinal);
+    gpu_overlaps = device->launches == LAUNCHES_OVERLAPPING;
 }
 
 /* What is written for whoever reads a product's result, and what weights of a type are kept in. */

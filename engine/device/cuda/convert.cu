@@ -4,6 +4,7 @@ enum { CONVERT_THREADS = 128 };
 
 __global__ static void __launch_bounds__(CONVERT_THREADS, 1) convert(convert_task task)
 {
+    gpu_await_previous();
     size_t row = blockIdx.x;
     if (task.n_rows && (int)row >= *task.n_rows)
         return;

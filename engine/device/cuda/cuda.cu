@@ -10,8 +10,9 @@
 #include "device/cuda/recurrent.h"
 
 enum {
-    LEAST_CAPABILITY = 75, /* of what kernels are compiled for, times 10 */
-    HALF_CAPABILITY = 80,  /* that has bf16 */
+    LEAST_CAPABILITY = 75,   /* of what kernels are compiled for, times 10 */
+    HALF_CAPABILITY = 80,    /* that has bf16 */
+    OVERLAP_CAPABILITY = 90, /* whose kernels may begin early */
 };
 
 static void cuda_close(struct device *device)
@@ -106,17 +107,19 @@ static int attribute(int ordinal, enum cudaDeviceAttr which)
     return value;
 }
 
-static int choose_launches(struct cuda_device *cuda, struct acre_err *err)
+/* The most that the GPU can and ACRE_GPU allows. */
+static int choose_launches(struct cuda_device *cuda, int capability, struct acre_err *err)
 {
-    static const char *const names[] = {"plain", "graphs"};
+    static const char *const names[] = {"plain", "graphs", "overlap"};
     const char *wanted = getenv("ACRE_GPU");
-    int most = LAUNCHES_RECORDED;
-    while (wanted && *wanted && most >= 0 && strcmp(names[most], wanted) != 0)
-        most--;
-    if (most < 0)
-        return err_set(err, ACRE_EOPTION, "ACRE_GPU: expected plain or graphs, found \"%s\"",
-                       wanted);
-    cuda->launches = (enum cuda_launches)most;
+    int most = capability < OVERLAP_CAPABILITY ? LAUNCHES_RECORDED : LAUNCHES_OVERLAPPING;
+    int cap = LAUNCHES_OVERLAPPING;
+    while (wanted && *wanted && cap >= 0 && strcmp(names[cap], wanted) != 0)
+        cap--;
+    if (cap < 0)
+        return err_set(err, ACRE_EOPTION,
+                       "ACRE_GPU: expected plain, graphs or overlap, found \"%s\"", wanted);
+    cuda->launches = (enum cuda_launches)(cap < most ? cap : most);
     return 0;
 }
 
@@ -134,7 +137,7 @@ static int describe(struct cuda_device *cuda, struct acre_err *err)
     cudaGetDeviceProperties(&properties, cuda->ordinal);
     snprintf(cuda->name, sizeof(cuda->name), "cuda:%d %.80s (sm_%d%d)", cuda->ordinal,
              properties.name, major, minor);
-    return choose_launches(cuda, err);
+    return choose_launches(cuda, 10 * major + minor, err);
 }
 
 extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_err *err)

@@ -2,7 +2,8 @@
  * the emulator of tests/cuda. This and tensor.h are the only files that know the difference, and
  * each instruction that C++ lacks is written here once, with its twin.
  *
- * Rules that make both work: shared memory is dynamic and laid out by gpu_layout; only whole warps
+ * Rules that make both work: a kernel begins with gpu_await_previous(), or has only looked at
+ * weights before; shared memory is dynamic and laid out by gpu_layout; only whole warps
  * shuffle and vote; no thread leaves before a barrier of its block; no atomics, no order between
  * blocks; threads do not write single bytes side by side. Where bits matter, sums are written with
  * fmaf() or __fadd_rn(), which no compiler contracts. Letters as in shapes.h.
@@ -192,6 +193,25 @@ inline char *gpu_shared()
     return emulate::shared();
 }
 #endif
+/* ---- Kernels that begin early ----------------------------------------------------------------
+ *
+ * Where launches overlap, a kernel's blocks may begin before the kernel before it on its stream has
+ * ended (programmatic dependent launch, sm_90 and newer). Every thread of every kernel waits for
+ * that one to end, with all that it wrote, before it touches anything but its parameters and
+ * weights, which no pass writes; then the next kernel may begin. So at most two kernels are under
+ * way, and what one reads or writes comes after all of the one before. */
+GPU_CODE void gpu_await_previous()
+{
+#ifndef __CUDACC__
+    emulate::await_previous();
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* Whether what the calling thread launches may begin early: the device that it uses decides. */
+inline thread_local bool gpu_overlaps;
 
 /* 2^x as good as the numbers are: where T is float, results are held to the CPU's. */
 template <class T> GPU_CODE float exp2_for(float x)
@@ -252,9 +272,20 @@ void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads
     if (shared_bytes > 48 * 1024) /* more must be asked for */
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared_bytes);
-    kernel<<<grid, n_threads, shared_bytes, stream>>>(task);
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3((unsigned)n_threads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = gpu_overlaps ? 1 : 0;
+    cudaLaunchKernelEx(&config, kernel, task);
 #else
-    emulate::launch(stream, kernel, grid, dim3((unsigned)n_threads), shared_bytes, task);
+    emulate::launch(stream, kernel, grid, dim3((unsigned)n_threads), shared_bytes, gpu_overlaps,
+                    task);
 #endif
 }
 

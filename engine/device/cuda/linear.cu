@@ -83,6 +83,19 @@ GPU_CODE void fetch(char *tile, const char *from, size_t stride, int n_rows, int
                 from + (size_t)(i / PIECES) * stride + i % PIECES * 16, i / PIECES < n_rows);
 }
 
+/* Rows from the block's first one on, when the kernel before has ended: until then the block has
+ * asked for its first weights. One without rows must not leave before they have come. */
+GPU_CODE int rows_left(const linear_task &task, int first_row)
+{
+    gpu_await_previous();
+    int n = *task.n_rows - first_row;
+    if (n <= 0) {
+        copy_commit();
+        copy_wait<0>();
+    }
+    return n;
+}
+
 /* sums[ROWS,COLUMNS] += x · wᵀ of one step, for the tile rows from x_row and the columns from w_row
  * on. */
 template <class T, int ROWS, int COLUMNS>
@@ -150,9 +163,6 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
     typedef slices_shared<T, ROWS, STAGES> memory;
     int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32;
     int first_row = (int)blockIdx.y * ROWS, first_column = (int)blockIdx.x * SLICE_COLUMNS;
-    int n_rows = *task.n_rows - first_row;
-    if (n_rows <= 0)
-        return;
     memory shared;
     shared.place(gpu_shared());
     char *stages = shared.stages[0] + warp * (shared.stages[1] - shared.stages[0]);
@@ -164,13 +174,18 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
     sum sums[ROWS / 16][SLICE_COLUMNS / 8][4] = {};
 
 #pragma unroll
+    for (int s = 0; s < STAGES - 1; s++)
+        if (s < n_steps)
+            fetch<SLICE_COLUMNS, 32>(stages + s * memory::STAGE_BYTES + memory::X_BYTES,
+                                     w + s * STEP_BYTES, row_bytes, SLICE_COLUMNS, lane);
+    int n_rows = rows_left(task, first_row);
+    if (n_rows <= 0)
+        return;
+#pragma unroll
     for (int s = 0; s < STAGES - 1; s++) {
-        char *stage = stages + s * memory::STAGE_BYTES;
-        if (s < n_steps) {
-            fetch<ROWS, 32>(stage, x + s * STEP_BYTES, x_bytes, n_rows, lane);
-            fetch<SLICE_COLUMNS, 32>(stage + memory::X_BYTES, w + s * STEP_BYTES, row_bytes,
-                                     SLICE_COLUMNS, lane);
-        }
+        if (s < n_steps)
+            fetch<ROWS, 32>(stages + s * memory::STAGE_BYTES, x + s * STEP_BYTES, x_bytes, n_rows,
+                            lane);
         copy_commit();
     }
     for (int step = 0; step < n_steps; step++) {
@@ -242,9 +257,6 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
     enum { THREADS = memory::THREADS };
     int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32;
     int first_row = (int)blockIdx.y * ROWS, first_column = (int)blockIdx.x * TILE_COLUMNS;
-    int n_rows = *task.n_rows - first_row;
-    if (n_rows <= 0)
-        return;
     memory shared;
     shared.place(gpu_shared());
     size_t row_bytes = (size_t)task.k * sizeof(T);
@@ -256,11 +268,16 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
     sum sums[WARP_TILE / 16][WARP_TILE / 8][4] = {}, totals[WARP_TILE / 16][WARP_TILE / 8][4];
 
 #pragma unroll
+    for (int s = 0; s < TILE_STAGES - 1; s++)
+        fetch<TILE_COLUMNS, THREADS>(shared.stages + s * memory::STAGE_BYTES + memory::X_BYTES,
+                                     w + s * STEP_BYTES, row_bytes, TILE_COLUMNS, thread);
+    int n_rows = rows_left(task, first_row);
+    if (n_rows <= 0)
+        return;
+#pragma unroll
     for (int s = 0; s < TILE_STAGES - 1; s++) {
-        char *stage = shared.stages + s * memory::STAGE_BYTES;
-        fetch<ROWS, THREADS>(stage, x + s * STEP_BYTES, x_bytes, n_rows, thread);
-        fetch<TILE_COLUMNS, THREADS>(stage + memory::X_BYTES, w + s * STEP_BYTES, row_bytes,
-                                     TILE_COLUMNS, thread);
+        fetch<ROWS, THREADS>(shared.stages + s * memory::STAGE_BYTES, x + s * STEP_BYTES, x_bytes,
+                             n_rows, thread);
         copy_commit();
     }
     for (int step = 0; step < n_steps; step++) {
@@ -330,6 +347,7 @@ GPU_CODE void fetch_transposed(float *to, int to_stride, const float *from, int 
 template <int ROWS>
 __global__ static void __launch_bounds__(F32_THREADS, 1) multiply_f32(linear_task task)
 {
+    gpu_await_previous();
     typedef f32_shared<ROWS> memory;
     enum { R = ROWS / 8 };
     int thread = (int)threadIdx.x, my_row = thread / 16 * R, my_column = thread % 16 * 4;
@@ -459,6 +477,7 @@ enum { QUANTISE_WARPS = 4 }; /* a row each */
 template <class T>
 __global__ static void __launch_bounds__(32 * QUANTISE_WARPS, 1) quantise(quantise_task task)
 {
+    gpu_await_previous();
     int row = (int)(blockIdx.x * QUANTISE_WARPS + threadIdx.x / 32), lane = (int)threadIdx.x % 32;
     if (row >= *task.n_rows)
         return;

@@ -9,6 +9,7 @@ GPU_CODE float sigmoid(float x)
 
 __global__ static void __launch_bounds__(LSTM_THREADS, 1) step_cells(cell_task task)
 {
+    gpu_await_previous();
     int r = (int)blockIdx.x, i = (int)(blockIdx.y * LSTM_THREADS + threadIdx.x), row = r;
     if (r >= *task.n_rows || i >= task.c)
         return;
@@ -36,6 +37,7 @@ __global__ static void __launch_bounds__(LSTM_THREADS, 1) step_cells(cell_task t
 
 __global__ static void __launch_bounds__(LSTM_THREADS, 1) read_states(states_task task)
 {
+    gpu_await_previous();
     int r = (int)blockIdx.x, state = r < *task.n_rows ? task.of[r] : 0;
     if (r >= *task.n_rows)
         return;
@@ -47,6 +49,7 @@ __global__ static void __launch_bounds__(LSTM_THREADS, 1) read_states(states_tas
 
 __global__ static void __launch_bounds__(LSTM_THREADS, 1) write_states(states_task task)
 {
+    gpu_await_previous();
     int r = (int)blockIdx.x, state = r < *task.n_rows ? task.of[r] : -1;
     if (state < 0)
         return;

@@ -11,6 +11,7 @@ GPU_CODE int row_of_warp(const int32_t *n_rows)
 
 __global__ static void __launch_bounds__(32 * ROW_WARPS, 1) embed(embed_task task)
 {
+    gpu_await_previous();
     int row = row_of_warp(task.n_rows), width = task.hidden.width;
     if (row < 0)
         return;
@@ -26,6 +27,7 @@ __global__ static void __launch_bounds__(32 * ROW_WARPS, 1) embed(embed_task tas
 /* Each lane reads what it wrote itself: no barrier. */
 __global__ static void __launch_bounds__(32 * ROW_WARPS, 1) close_sublayer(close_task task)
 {
+    gpu_await_previous();
     int row = row_of_warp(task.n_rows), lane = (int)threadIdx.x % 32, width = task.hidden.width;
     gpu_layout layout = {gpu_shared(), 0};
     float *x = layout.take<float>((size_t)(ROW_WARPS * width)) + (int)threadIdx.x / 32 * width;

@@ -56,6 +56,7 @@ GPU_CODE void put_row(const place_task &task, const struct search *search, int s
  * have come past the barrier of the other. */
 __global__ static void __launch_bounds__(PLACE_THREADS, 1) place_rows(place_task task)
 {
+    gpu_await_previous();
     gpu_layout layout = {gpu_shared(), 0};
     int32_t *rows_of = layout.take<int32_t>(PLACE_WARPS);
     int32_t *groups_of = layout.take<int32_t>(PLACE_WARPS);
@@ -161,6 +162,7 @@ GPU_CODE int find_best(const float *logits, int first_id, int k, struct candidat
 
 __global__ static void __launch_bounds__(32 * SCAN_WARPS, 4) scan_logits(scan_task task)
 {
+    gpu_await_previous();
     int row = (int)blockIdx.x, lane = (int)threadIdx.x % 32;
     int start = (int)(blockIdx.y * SCAN_WARPS + threadIdx.x / 32) * SEARCH_SLICE;
     if (row >= *task.n_rows || start >= task.n_ids)
@@ -320,6 +322,7 @@ GPU_CODE void put_results(const advance_task &task, const struct search *search,
 /* A block has a slot. */
 __global__ static void __launch_bounds__(ADVANCE_THREADS, 1) advance_slots(advance_task task)
 {
+    gpu_await_previous();
     if ((int)blockIdx.x >= *task.n_groups)
         return;
     const int32_t *group = task.groups + 3 * blockIdx.x;
@@ -351,6 +354,7 @@ __global__ static void __launch_bounds__(ADVANCE_THREADS, 1) advance_slots(advan
 /* One block. */
 __global__ static void __launch_bounds__(ADVANCE_THREADS, 1) force_slot(force_task task)
 {
+    gpu_await_previous();
     struct search *search = &task.advance.searches[task.slot];
     if (threadIdx.x == 0) {
         struct continuation only;

@@ -31,6 +31,7 @@ GPU_CODE void begin_search(const enter_task &task, const entrant &of)
 /* The states that the first step reads are those of the step before it, see place_rows(). */
 __global__ static void __launch_bounds__(SLOT_THREADS, 1) enter_slots(enter_task task)
 {
+    gpu_await_previous();
     if ((int)blockIdx.x >= *task.n_entrants)
         return;
     const entrant &of = task.entrants[blockIdx.x];
@@ -43,6 +44,7 @@ __global__ static void __launch_bounds__(SLOT_THREADS, 1) enter_slots(enter_task
 
 __global__ static void __launch_bounds__(32, 1) drop_slot(drop_task task)
 {
+    gpu_await_previous();
     if (threadIdx.x == 0)
         task.searches[task.slot].n_live = 0;
 }
@@ -75,6 +77,7 @@ GPU_CODE int largest_of_warp(float look, int item)
 
 __global__ static void __launch_bounds__(32 * ALIGN_WARPS, 1) align_rows(align_task task)
 {
+    gpu_await_previous();
     int row = (int)(blockIdx.x * ALIGN_WARPS + threadIdx.x / 32), lane = (int)threadIdx.x % 32;
     if (row >= *task.n_rows)
         return;
