@@ -84,6 +84,7 @@ $B/tests/unit/test_store: ENGINE_LDLIBS += $(SERVER_LDLIBS)
 $B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) server/common/error.c)
 
 include tests/cuda/rules.mk
+include tests/alone/rules.mk
 include tests/deploy/rules.mk
 include docker/rules.mk
 -include $(shell find $B -name '*.d' -type f 2>/dev/null)

@@ -91,19 +91,11 @@ NVCC_FLAGS := -std=c++17 -O3 -Iengine -Xcompiler -fPIC,-fvisibility=hidden,-Wall
               $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
               -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xfatbin -compress-all
 
-.PHONY: cuda engine emulated-test
+.PHONY: cuda emulated-test
 cuda: ## build build/acre_cuda.so with nvcc (CUDA_ARCHS=90 for one architecture only)
 	@$(if $(NVCC),,echo 'cuda: expected nvcc of CUDA 12.3 or newer in PATH, CUDA_HOME or' \
 	    '/usr/local/cuda, found none' >&2; exit 1)
 	@$(MAKE) --no-print-directory $B/acre_cuda.so
-
-engine: $(if $(NVCC),$B/acre_cuda.so) $B/libacre_device.a ## engine's devices and the CUDA backend, with gcc and nvcc alone
-
-$B/libacre_device.a: $(filter $(addprefix $B/engine/,$(addsuffix /%,search tensor kernels device)), \
-                       $(ENGINE_OBJ)) $(addprefix $B/engine/base/,arena.c.o cpu.c.o error.c.o mem.c.o)
-	@rm -f $@
-	@echo '  AR   $@'
-	$(Q)ar rcs $@ $^
 
 # `make CUDA=1` and `make install CUDA=1` have it too; the default, 0, needs no nvcc.
 CUDA ?= 0
