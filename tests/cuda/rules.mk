@@ -84,12 +84,15 @@ NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /u
 
 CUDA_ARCHS ?= 75 80 90 100 120
 CUDA_PTX := $(if $(filter 90,$(CUDA_ARCHS)),90,$(lastword $(CUDA_ARCHS)))
+empty :=
+CUDA_DIR := $B/cuda/$(subst $(empty) $(empty),-,$(strip $(CUDA_ARCHS)))
 LIBRARY_C := base/error device/area_constants device/positions search/search tensor/area tensor/tensor
-LIBRARY_OBJ := $(BACKEND:%=$B/cuda/%.o) $B/cuda/engine/device/cuda/host.cc.o \
-               $(LIBRARY_C:%=$B/cuda/engine/%.c.o)
+LIBRARY_OBJ := $(BACKEND:%=$(CUDA_DIR)/%.o) $(CUDA_DIR)/engine/device/cuda/host.cc.o \
+               $(LIBRARY_C:%=$(CUDA_DIR)/engine/%.c.o)
 NVCC_FLAGS := -std=c++17 -O3 -Iengine -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP \
               $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
-              -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xfatbin -compress-all
+              -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xfatbin -compress-all \
+              -Xptxas -v
 
 .PHONY: cuda emulated-test
 cuda: ## build build/acre_cuda.so with nvcc (CUDA_ARCHS=90 for one architecture only)
@@ -112,36 +115,28 @@ $B/acre_cuda.so: $(LIBRARY_OBJ)
 	@echo '  NVCC $@'
 	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL -o $@ $^
 
-$B/cuda/%.cu.o: %.cu tests/cuda/rules.mk
+# What ptxas tells of kernels is kept beside the object, for the gate; what else is told, is shown.
+$(CUDA_DIR)/%.cu.o: %.cu tests/cuda/rules.mk
 	@mkdir -p $(@D)
 	@echo '  NVCC $@'
-	$(Q)$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+	$(Q)$(NVCC) $(NVCC_FLAGS) -c -o $@ $< 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
+	@grep -v -e '^ptxas info' -e '^    [0-9]* bytes stack frame' $(@:.o=.ptxas) || true
 
-$B/cuda/%.cc.o: %.cc tests/cuda/rules.mk
+$(CUDA_DIR)/%.cc.o: %.cc tests/cuda/rules.mk
 	@mkdir -p $(@D)
 	@echo '  CXX  $@'
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
 
-$B/cuda/%.c.o: %.c tests/cuda/rules.mk
+$(CUDA_DIR)/%.c.o: %.c tests/cuda/rules.mk
 	@mkdir -p $(@D)
 	@echo '  CC   $@'
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
 
 # ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
 
-CUDA_REPORTS := $(foreach arch,$(CUDA_ARCHS),$(patsubst engine/device/cuda/%.cu, \
-                  $B/cuda/%.sm_$(arch).ptxas,$(shell grep -l __global__ engine/device/cuda/*.cu)))
+CUDA_GATED := $(patsubst %,$(CUDA_DIR)/%.o,$(shell grep -l __global__ engine/device/cuda/*.cu))
 CUDA_GATE := tests/cuda/gate.py $(ARGS) $B/tests/cuda/test_plain tests/cuda/limits.txt
 
-define report_rule
-$B/cuda/%.sm_$1.ptxas: engine/device/cuda/%.cu $(wildcard engine/device/cuda/*.h* engine/device/cuda/*.cuh)
-	@mkdir -p $$(@D)
-	@echo '  NVCC $$@'
-	$$(Q)$(NVCC) -std=c++17 -Iengine -arch=sm_$1 -cubin -Xptxas=-v -o $$(@:.ptxas=.cubin) $$< 2>$$@ || \
-	    { cat $$@; rm -f $$@; exit 1; }
-endef
-$(foreach arch,$(CUDA_ARCHS),$(eval $(call report_rule,$(arch))))
-
 .PHONY: cuda-gate
-cuda-gate: $(if $(NVCC),$(CUDA_REPORTS) $B/tests/cuda/test_plain) ## kernels as nvcc compiles them: stack, registers, blocks (ARGS=--write)
-	@$(if $(NVCC),$(CUDA_GATE) $(CUDA_REPORTS),echo 'cuda-gate: skipped, there is no nvcc')
+cuda-gate: $(if $(NVCC),$(CUDA_GATED) $B/tests/cuda/test_plain) ## kernels as nvcc compiles them: stack, registers, blocks (ARGS=--write)
+	@$(if $(NVCC),$(CUDA_GATE) $(CUDA_GATED:.o=.ptxas),echo 'cuda-gate: skipped, there is no nvcc')

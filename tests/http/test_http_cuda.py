@@ -125,3 +125,20 @@ def test_the_cpu_goes_on(emulated, wanted, tmp_path, how):
     server.process.terminate()
     assert server.process.wait(timeout=60) == 0
     os.remove(tmp_path / how)
+
+
+def test_auto_says_why_it_is_the_cpu(models, monkeypatch, tmp_path):
+    monkeypatch.setenv("ACRE_CUDA", str(tmp_path / "none.so"))
+    server = Server(models, device="auto")
+    assert f"device: auto: no GPU: cuda: ACRE_CUDA: expected a library, found no file {tmp_path}" \
+        in "".join(server.log)
+    assert server.translate(TEXTS[0], max_length=12).status_code == 200
+    assert server.stop() == 0
+
+
+def test_a_fallback_for_f16_computes_in_f32(emulated, wanted, tmp_path):
+    """The CPU has no f16."""
+    server = emulated(device_fallback="cpu", compute_type="f16")
+    (tmp_path / "fault").touch()
+    assert server.translate(TEXTS[0], max_length=12).json()["translatedText"] == wanted[TEXTS[0]]
+    (tmp_path / "fault").unlink()
