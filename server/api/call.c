@@ -1,5 +1,6 @@
 /* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), choose(),
- * translate_start() ... on_translated() -> the dialect's render() -> reply.
+ * translate_start() ... on_translated() -> write_reply() -> reply. A long body is read, and a long
+ * reply written, in the pool.
  *
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
@@ -20,7 +21,10 @@
 #include "common/unicode.h"
 #include "serve/languages.h"
 
-enum { SMALL_BODY_BYTES = 16384 }; /* read by the loop itself, in a tenth of a millisecond */
+/* Read by the loop itself, in a tenth of a millisecond; and written, with all that may be asked
+ * for.
+ */
+enum { SMALL_BODY_BYTES = 16384, SMALL_REPLY_BYTES = 2048 };
 
 static void free_call(struct call *call)
 {
@@ -28,6 +32,7 @@ static void free_call(struct call *call)
     fields_fini(&call->fields);
     free(call->request.texts);
     free(call->ignored);
+    free(call->body);
     free(call);
 }
 
@@ -193,6 +198,66 @@ static void stream(void *user)
     }
 }
 
+/* Any thread. */
+static void write_reply(struct call *call)
+{
+    const struct dialect *dialect = call->dialect;
+    FILE *out = open_memstream(&call->body, &call->body_bytes);
+    bool is_whole;
+
+    if (!out)
+        return;
+    is_whole = dialect->write ? dialect->write(call, out) : json_put(out, dialect->render(call));
+    putc('\n', out);
+    if (fclose(out) == 0 && is_whole)
+        return;
+    free(call->body);
+    call->body = NULL;
+}
+
+static void send_reply(struct call *call)
+{
+    if (call->body && call->dialect->count)
+        call->dialect->count(call);
+    reply_text(call->http, call->body, call->body_bytes);
+    call->body = NULL;
+    free_call(call);
+}
+
+/* Pool thread. */
+static void write_in_pool(uv_work_t *work)
+{
+    write_reply(work->data);
+}
+
+/* Also if it was told to give up meanwhile: the reply is there. */
+static void on_written(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+
+    (void)status;
+    call->is_working = false;
+    call->server->n_working--;
+    send_reply(call);
+}
+
+static void work_in_pool(struct call *call, uv_work_cb work, uv_after_work_cb after)
+{
+    call->work.data = call;
+    call->is_working = true;
+    call->server->n_working++;
+    uv_queue_work(call->server->loop, &call->work, work, after);
+}
+
+static bool is_small(const struct call *call)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < call->request.n_texts; i++)
+        bytes += call->request.texts[i].bytes;
+    return bytes <= SMALL_REPLY_BYTES;
+}
+
 static void on_translated(void *user)
 {
     struct call *call = user;
@@ -206,11 +271,15 @@ static void on_translated(void *user)
         end_with_error(call, &error);
         return;
     }
-    if (call->dialect->reply)
+    if (call->dialect->reply) {
         call->dialect->reply(call);
-    else
-        reply_json(call->http, 200, call->dialect->render(call));
-    free_call(call);
+        free_call(call);
+    } else if (is_small(call)) {
+        write_reply(call);
+        send_reply(call);
+    } else {
+        work_in_pool(call, write_in_pool, on_written);
+    }
 }
 
 static void give_up(struct call *call, enum http_give_up why)
@@ -237,7 +306,7 @@ static void on_give_up(void *user, enum http_give_up why)
 {
     struct call *call = user;
 
-    if (!call->is_reading) {
+    if (!call->is_working) {
         give_up(call, why);
         return;
     }
@@ -301,8 +370,8 @@ static void on_read(uv_work_t *work, int status)
     struct call *call = work->data;
 
     (void)status;
-    call->is_reading = false;
-    call->server->n_reading--;
+    call->is_working = false;
+    call->server->n_working--;
     if (call->is_given_up)
         give_up(call, call->why);
     else
@@ -326,7 +395,6 @@ void call_start(struct server *server, struct http_request *request, const char 
     call->dialect = dialect;
     decoding_init(&call->request.decoding);
     call->name = name;
-    call->reading.data = call;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
     if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
         error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");
@@ -340,7 +408,5 @@ void call_start(struct server *server, struct http_request *request, const char 
         go_on(call);
         return;
     }
-    call->is_reading = true;
-    server->n_reading++;
-    uv_queue_work(server->loop, &call->reading, read_in_pool, on_read);
+    work_in_pool(call, read_in_pool, on_read);
 }

@@ -2,8 +2,9 @@
  *
  * call_start() awaits the request, reads its fields (a large body in a thread of the pool), lets
  * the dialect parse them into one struct srv_translate, chooses the model, starts the translation,
- * and replies with what the dialect renders, or with an error in its words. A dialect is a table of
- * what is its own; nothing outside of its file knows its words. Loop thread, but for reading.
+ * and replies with what the dialect writes (a long reply in such a thread, too), or with an error
+ * in its words. A dialect is a table of what is its own; nothing outside of its file knows its
+ * words. Loop thread, but for reading and writing.
  */
 #ifndef SERVER_API_CALL_H
 #define SERVER_API_CALL_H
@@ -22,9 +23,9 @@ struct call {
     struct srv_translate request; /* `texts` owned */
     struct translate *translate;  /* owned, once started */
 
-    /* What a dialect's parse() leaves for its render(). */
+    /* What a dialect's parse() leaves for its write(). */
     bool is_array; /* the texts came as one, so the reply has arrays */
-    bool wants_scores;
+    bool wants_scores, wants_alignments, wants_sentences;
     int n_alternatives;
     bool is_detected; /* request.source was "auto"; it is what was found now, so certainly: */
     int confidence;   /* 0 to 100 */
@@ -36,14 +37,15 @@ struct call {
 
     /* Of a streamed reply (stream.h). */
     bool has_begun, is_event_stream;
-    size_t streamed_bytes; /* of the text whose sentence was rendered last: its end in there */
 
-    uv_work_t reading;
-    bool is_reading;
+    uv_work_t work;   /* of a thread of the pool, which reads the body or writes the reply */
+    bool is_working;  /* in there */
     bool is_given_up; /* meanwhile, and why: */
     enum http_give_up why;
     int rc; /* of reading, and then of starting */
     struct srv_error error;
+    char *body; /* owned: the reply; NULL: no memory */
+    size_t body_bytes;
 };
 
 struct dialect {
@@ -52,11 +54,16 @@ struct dialect {
     json_t *(*answer)(struct call *call, struct srv_error *error);
     const char *repeated; /* the one that a form may have several times; or NULL */
     int (*parse)(struct call *call, struct srv_error *error);
-    json_t *(*render)(const struct call *call); /* NULL: no memory */
-    /* Likewise, one sentence of text `index`; NULL in a dialect that does not stream. */
-    json_t *(*render_sentence)(struct call *call, size_t index,
-                               const struct acre_sentence *sentence);
-    /* What does not reply in JSON has these instead of render(), and for errors. */
+    json_t *(*render)(const struct call *call); /* NULL: no memory. Any thread */
+    /* Or this, where that would be large as a tree. Likewise; false: no memory. */
+    bool (*write)(const struct call *call, FILE *out);
+    /* Likewise, on the loop, one sentence of text `index`; NULL in a dialect that does not stream.
+     */
+    bool (*write_sentence)(const struct call *call, size_t index,
+                           const struct srv_sentence *sentence, FILE *out);
+    /* On the loop, once the reply is written; or NULL. */
+    void (*count)(const struct call *call);
+    /* What does not reply in JSON has these instead, and for errors; on the loop. */
     void (*reply)(const struct call *call);
     void (*refuse)(const struct call *call, const struct srv_error *error);
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */

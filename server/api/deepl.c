@@ -265,20 +265,24 @@ static json_t *render_text(const struct call *call, size_t i, size_t n_chars)
     return NULL;
 }
 
+static size_t count_characters(const struct call *call, size_t i)
+{
+    return unicode_chars(call->request.texts[i].data, call->request.texts[i].bytes);
+}
+
 static json_t *render(const struct call *call)
 {
     json_t *list = json_array();
-    size_t n_all = 0;
 
-    for (size_t i = 0; i < call->request.n_texts; i++) {
-        const struct srv_text *text = &call->request.texts[i];
-        size_t n_chars = unicode_chars(text->data, text->bytes);
-
-        list = json_list_append(list, render_text(call, i, n_chars));
-        n_all += n_chars;
-    }
-    call->server->n_characters += n_all;
+    for (size_t i = 0; i < call->request.n_texts; i++)
+        list = json_list_append(list, render_text(call, i, count_characters(call, i)));
     return json_pack("{s:o}", "translations", list);
+}
+
+static void count(const struct call *call)
+{
+    for (size_t i = 0; i < call->request.n_texts; i++)
+        call->server->n_characters += count_characters(call, i);
 }
 
 /* ---- Its words ------------------------------------------------------------------------------- */
@@ -324,6 +328,7 @@ static const struct dialect dialect = {
     .repeated = "text",
     .parse = parse,
     .render = render,
+    .count = count,
     .word = word,
 };
 

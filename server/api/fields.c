@@ -102,24 +102,43 @@ static int read_form(struct fields *fields, const struct http_request *request,
     return rc;
 }
 
+/* A value, for people. */
+static void describe(const json_t *value, char *text, size_t text_bytes)
+{
+    char *dump;
+
+    if (json_is_object(value) || json_is_array(value)) {
+        snprintf(text, text_bytes, "%s", json_is_object(value) ? "an object" : "an array");
+        return;
+    }
+    if (json_is_string(value)) {
+        snprintf(text, text_bytes, "\"%.60s\"", json_string_value(value));
+        return;
+    }
+    dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    snprintf(text, text_bytes, "%s", dump ? dump : "something else");
+    free(dump);
+}
+
 static int read_json(struct fields *fields, const struct http_request *request,
                      struct srv_error *error)
 {
     size_t bytes;
     const char *body = http_body(request, &bytes);
     json_error_t why;
+    char found[128];
 
     fields->object = json_loadb(body, bytes, JSON_DECODE_ANY, &why);
     if (!fields->object && json_error_code(&why) == json_error_out_of_memory)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
-    if (!fields->object)
-        return error_reply(error, 400, "invalid_json",
-                           "expected JSON, found something else in line %d, column %d: %s",
-                           why.line, why.column, why.text);
+    if (!fields->object) /* columns are characters */
+        return error_reply(error, 400, "invalid_json", "JSON, line %d, column %d: %s", why.line,
+                           why.column, why.text);
     if (json_is_object(fields->object))
         return 0;
+    describe(fields->object, found, sizeof(found));
     fields_fini(fields);
-    return error_field(error, "invalid_json", "body", "expected an object, found something else");
+    return error_field(error, "invalid_json", "body", "expected an object, found %s", found);
 }
 
 /* application/json or anything+json, with or without parameters. */
@@ -177,23 +196,6 @@ json_t *fields_find(const struct fields *fields, const char *name)
 
     return json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ? NULL
                                                                                             : value;
-}
-
-static void describe(const json_t *value, char *text, size_t text_bytes)
-{
-    char *dump;
-
-    if (json_is_object(value) || json_is_array(value)) {
-        snprintf(text, text_bytes, "%s", json_is_object(value) ? "an object" : "an array");
-        return;
-    }
-    if (json_is_string(value)) {
-        snprintf(text, text_bytes, "\"%.60s\"", json_string_value(value));
-        return;
-    }
-    dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-    snprintf(text, text_bytes, "%s", dump ? dump : "something else");
-    free(dump);
 }
 
 int fields_refuse(struct srv_error *error, const char *name, const char *expected,

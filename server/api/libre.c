@@ -8,17 +8,34 @@
 
 #include "api/libre.h"
 #include "serve/languages.h"
+#include "serve/sentences.h"
 #include "api/reply.h"
 #include "api/routes.h"
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
 static const char *const field_names[] = {
-    "q",      "source",     "target",    "format",         "alternatives",
-    "level",  "model",      "beam_size", "max_length",     "timeout_ms",
-    "scores", "alignments", "stream",    "length_penalty", "translate_attributes",
+    "q",
+    "source",
+    "target",
+    "format",
+    "alternatives",
+    "level",
+    "model",
+    "beam_size",
+    "max_length",
+    "length_penalty",
+    "timeout_ms",
+    "scores",
+    "sentences",
+    "alignments",
+    "stream",
+    "translate_attributes",
     NULL,
 };
+
+/* What sentences and alignments are told of in one reply: they are up to fifty times the text. */
+enum { MAX_PLACED_BYTES = 32768 };
 
 /* Strings that must be there. */
 static int parse_required(const struct fields *fields, const char *name, bool is_required,
@@ -93,26 +110,41 @@ static int parse_level(struct call *call, struct srv_error *error)
     return 0;
 }
 
+/* Where something stands can be told of text alone: tags and references are no part of what the
+ * model read. */
+static int parse_places(struct call *call, struct srv_error *error)
+{
+    struct srv_translate *request = &call->request;
+    const char *name;
+    size_t bytes = 0;
+
+    if (fields_flag(&call->fields, "sentences", &call->wants_sentences, error) != 0 ||
+        fields_flag(&call->fields, "alignments", &call->wants_alignments, error) != 0)
+        return -1;
+    if (!call->wants_sentences && !call->wants_alignments)
+        return 0;
+    request->is_aligned = true;
+    name = call->wants_alignments ? "alignments" : "sentences";
+    if (request->format != SRV_TEXT)
+        return error_field(error, "not_supported", name, "expected format text, found html");
+    for (size_t i = 0; i < request->n_texts; i++)
+        bytes += request->texts[i].bytes;
+    if (bytes > MAX_PLACED_BYTES && !request->is_streamed)
+        return error_field(error, "text_too_long", name,
+                           "expected at most %d bytes of text unless it is streamed, found %zu",
+                           MAX_PLACED_BYTES, bytes);
+    return 0;
+}
+
 static int parse_flags(struct call *call, struct srv_error *error)
 {
-    static const char *const refused[] = {"alignments"};
-
     if (fields_flag(&call->fields, "scores", &call->wants_scores, error) != 0 ||
         fields_flag(&call->fields, "stream", &call->request.is_streamed, error) != 0)
         return -1;
     if (call->request.is_streamed && call->n_alternatives > 0)
         return error_field(error, "not_supported", "stream", "expected no alternatives, found %d",
                            call->n_alternatives);
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        bool is_set = false;
-
-        if (fields_flag(&call->fields, refused[i], &is_set, error) != 0)
-            return -1;
-        if (is_set)
-            return error_reply(error, 400, "not_supported",
-                               "Invalid request: %s is not supported by this server", refused[i]);
-    }
-    return 0;
+    return parse_places(call, error);
 }
 
 /* In LibreTranslate's order, so that a request with two faults gets the same answer. */
@@ -173,67 +205,180 @@ static json_t *render_detected(const struct call *call, size_t i)
                      call->request.source);
 }
 
-typedef json_t *render_fn(const struct call *call, size_t i);
-
-/* Sets one member: of every text as an array, or of the only text. NULL in `body` is no memory. */
-static int render_each(const struct call *call, json_t *body, const char *key, render_fn *render,
-                       bool as_array)
+static bool is_truncated(const struct call *call, size_t i)
 {
-    json_t *list;
+    const struct acre_result *result = translate_result(call->translate, i);
 
-    if (!as_array)
-        return json_object_set_new(body, key, render(call, 0));
-    list = json_array();
-    for (size_t i = 0; i < call->request.n_texts; i++)
-        list = json_list_append(list, render(call, i));
-    return json_object_set_new(body, key, list);
+    return result && result->hypotheses[0].is_truncated;
 }
 
-static json_t *render(const struct call *call)
+static json_t *render_truncated(const struct call *call, size_t i)
 {
-    json_t *body = json_object();
-    int rc = render_each(call, body, "translatedText", render_text, call->is_array);
+    return json_boolean(is_truncated(call, i));
+}
 
-    if (rc == 0 && call->n_alternatives > 0)
-        rc = render_each(call, body, "alternatives", render_alternatives, call->is_array);
-    if (rc == 0 && call->is_detected)
-        rc = render_each(call, body, "detectedLanguage", render_detected, call->is_array);
-    if (rc == 0 && call->wants_scores)
-        rc = render_each(call, body, "scores", render_score, true);
-    if (rc == 0)
-        return body;
-    json_decref(body);
-    return NULL;
+static bool is_any_truncated(const struct call *call)
+{
+    for (size_t i = 0; i < call->request.n_texts; i++)
+        if (is_truncated(call, i))
+            return true;
+    return false;
+}
+
+typedef json_t *render_fn(const struct call *call, size_t i);
+
+/* One member: of every text as an array, or of the only text. */
+static void put_each(const struct call *call, struct json_object *body, const char *key,
+                     render_fn *render, bool as_array)
+{
+    json_t *list = as_array ? json_array() : render(call, 0);
+
+    for (size_t i = 0; as_array && i < call->request.n_texts; i++)
+        list = json_list_append(list, render(call, i));
+    json_object_member(body, key, list);
+}
+
+/* ---- Where it stands ------------------------------------------------------------------------- */
+
+/* Ranges are [first, end), of bytes. */
+static void put_place(FILE *out, const struct acre_alignment *place)
+{
+    fprintf(out, "\"source\":[%zu,%zu],\"target\":[%zu,%zu]", place->source.first,
+            place->source.first + place->source.n_bytes, place->target.first,
+            place->target.first + place->target.n_bytes);
+}
+
+/* But for tokens without a text of their own. */
+static void put_alignments(FILE *out, const struct acre_alignment *items, size_t n)
+{
+    bool is_first = true;
+
+    putc('[', out);
+    for (size_t i = 0; i < n; i++) {
+        if (items[i].target.n_bytes == 0)
+            continue;
+        fputs(is_first ? "{" : ",{", out);
+        put_place(out, &items[i]);
+        putc('}', out);
+        is_first = false;
+    }
+    putc(']', out);
+}
+
+static void put_text_alignments(const struct call *call, size_t i, FILE *out)
+{
+    const struct srv_places places = translate_alignments(call->translate, i);
+
+    put_alignments(out, places.items, places.n);
+}
+
+static void put_text_sentences(const struct call *call, size_t i, FILE *out)
+{
+    const struct acre_result *result = translate_result(call->translate, i);
+    struct acre_alignment place;
+
+    putc('[', out);
+    for (size_t s = 0; translate_sentence(call->translate, i, s, &place); s++) {
+        const struct acre_part *part = &result->hypotheses[0].parts[s];
+
+        fprintf(out, "%s{\"score\":%.9g,", s > 0 ? "," : "", part->normalized_score);
+        put_place(out, &place);
+        fprintf(out, ",\"truncated\":%s}", part->is_truncated ? "true" : "false");
+    }
+    putc(']', out);
+}
+
+typedef void put_fn(const struct call *call, size_t i, FILE *out);
+
+/* Of every text, always as an array. */
+static void put_list(const struct call *call, struct json_object *body, const char *key,
+                     put_fn *put)
+{
+    json_object_key(body, key);
+    putc('[', body->out);
+    for (size_t i = 0; i < call->request.n_texts; i++) {
+        if (i > 0)
+            putc(',', body->out);
+        put(call, i, body->out);
+    }
+    putc(']', body->out);
+}
+
+/* ---- The reply ------------------------------------------------------------------------------- */
+
+static bool write_reply(const struct call *call, FILE *out)
+{
+    struct json_object body;
+
+    json_object_begin(&body, out);
+    if (call->wants_alignments)
+        put_list(call, &body, "alignments", put_text_alignments);
+    if (call->n_alternatives > 0)
+        put_each(call, &body, "alternatives", render_alternatives, call->is_array);
+    if (call->is_detected)
+        put_each(call, &body, "detectedLanguage", render_detected, call->is_array);
+    if (call->wants_scores)
+        put_each(call, &body, "scores", render_score, true);
+    if (call->wants_sentences)
+        put_list(call, &body, "sentences", put_text_sentences);
+    put_each(call, &body, "translatedText", render_text, call->is_array);
+    if (is_any_truncated(call))
+        put_each(call, &body, "truncated", render_truncated, call->is_array);
+    return json_object_end(&body);
+}
+
+static void put_words(struct json_object *body, const char *key, struct srv_text text)
+{
+    if (text.bytes > 0)
+        json_object_member(body, key, json_stringn(text.data, text.bytes));
 }
 
 /* What stands between sentences is in `before`, and behind the last one in `after`. */
-static json_t *render_sentence(struct call *call, size_t index,
-                               const struct acre_sentence *sentence)
+static bool write_sentence(const struct call *call, size_t index,
+                           const struct srv_sentence *sentence, FILE *out)
 {
-    const struct srv_text *text = &call->request.texts[index];
-    const size_t begin = sentence->number > 0 ? call->streamed_bytes : 0;
-    const size_t end = sentence->source.first + sentence->source.n_bytes;
-    json_t *body = json_pack(
-        "{s:I, s:I, s:o}", "index", (json_int_t)index, "sentence", (json_int_t)sentence->number,
-        "translatedText", sentence->text ? json_string(sentence->text) : render_text(call, index));
-    int rc = body ? 0 : -1;
+    const bool is_placed = sentence->target.n_bytes > 0;
+    struct json_object body;
 
-    call->streamed_bytes = end;
-    if (rc == 0 && sentence->text && sentence->source.first > begin)
-        rc = json_object_set_new(body, "before",
-                                 json_stringn(text->data + begin, sentence->source.first - begin));
-    if (rc == 0 && sentence->text && sentence->number + 1 == sentence->n_sentences &&
-        text->bytes > end)
-        rc = json_object_set_new(body, "after", json_stringn(text->data + end, text->bytes - end));
-    if (rc == 0 && call->wants_scores)
-        rc = json_object_set_new(body, "score", json_real(sentence->part.normalized_score));
-    if (rc == 0)
-        return body;
-    json_decref(body);
-    return NULL;
+    json_object_begin(&body, out);
+    put_words(&body, "after", sentence->after);
+    if (call->wants_alignments) {
+        json_object_key(&body, "alignments");
+        put_alignments(out, sentence->alignments, sentence->n_alignments);
+    }
+    put_words(&body, "before", sentence->before);
+    json_object_member(&body, "index", json_integer((json_int_t)index));
+    if (call->wants_scores || call->wants_sentences)
+        json_object_member(&body, "score", json_real(sentence->part.normalized_score));
+    json_object_member(&body, "sentence", json_integer((json_int_t)sentence->number));
+    if (call->wants_sentences && is_placed) {
+        const struct acre_alignment place = {sentence->source, sentence->target};
+
+        putc(',', out);
+        put_place(out, &place);
+    }
+    json_object_member(&body, "translatedText",
+                       sentence->text.data ? json_stringn(sentence->text.data, sentence->text.bytes)
+                                           : render_text(call, index));
+    if (call->wants_sentences || sentence->part.is_truncated)
+        json_object_member(&body, "truncated", json_boolean(sentence->part.is_truncated));
+    return json_object_end(&body);
 }
 
 /* ---- Its words ------------------------------------------------------------------------------- */
+
+/* LibreTranslate's own words first, then where it is. */
+static void say_invalid(struct srv_error *error)
+{
+    char text[sizeof(error->text)];
+
+    memcpy(text, error->text, sizeof(text));
+    snprintf(error->text, sizeof(error->text), "%s%.400s",
+             error->field[0]
+                 ? "Invalid JSON format: "
+                 : "The browser (or proxy) sent a request that this server could not understand. ",
+             text);
+}
 
 void libre_word(const struct call *call, struct srv_error *error)
 {
@@ -246,10 +391,7 @@ void libre_word(const struct call *call, struct srv_error *error)
         snprintf(error->text, sizeof(error->text), "%.60s is not supported",
                  strcmp(error->field, "source") == 0 ? request->source : request->target);
     else if (strcmp(error->code, "invalid_json") == 0)
-        snprintf(error->text, sizeof(error->text), "%s",
-                 error->field[0] ? "Invalid JSON format"
-                                 : "The browser (or proxy) sent a request that this server could "
-                                   "not understand.");
+        say_invalid(error);
     else if (error->field[0] || strcmp(error->code, "bad_form") == 0 ||
              strcmp(error->code, "request_too_large") == 0 ||
              strcmp(error->code, "text_too_long") == 0 ||
@@ -262,8 +404,8 @@ void libre_word(const struct call *call, struct srv_error *error)
 static const struct dialect dialect = {
     .fields = field_names,
     .parse = libre_parse,
-    .render = render,
-    .render_sentence = render_sentence,
+    .write = write_reply,
+    .write_sentence = write_sentence,
     .word = libre_word,
 };
 

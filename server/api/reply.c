@@ -6,20 +6,34 @@
 #include "common/unicode.h" /* texts of errors quote the request */
 
 /* Takes `body`. */
+static void send_text(struct http_request *request, struct http_reply *reply, char *body,
+                      size_t bytes)
+{
+    reply->body = body;
+    reply->body_bytes = body ? bytes : 0;
+    if (!body)
+        reply->status = 503;
+    reply->content_type = "application/json";
+    http_reply(request, reply);
+}
+
+/* Takes `body`. */
 static void send_json(struct http_request *request, struct http_reply *reply, json_t *body)
 {
     char *text = body ? json_dumps(body, JSON_FLAGS) : NULL;
+    const size_t bytes = text ? strlen(text) : 0;
 
     json_decref(body);
-    if (text) {
-        reply->body = text;
-        reply->body_bytes = strlen(text);
-        text[reply->body_bytes++] = '\n'; /* in the terminator's place: the length is explicit */
-    } else {
-        reply->status = 503;
-    }
-    reply->content_type = "application/json";
-    http_reply(request, reply);
+    if (text)
+        text[bytes] = '\n'; /* in the terminator's place: the length is explicit */
+    send_text(request, reply, text, bytes + 1);
+}
+
+void reply_text(struct http_request *request, char *body, size_t bytes)
+{
+    struct http_reply reply = {.status = 200};
+
+    send_text(request, &reply, body, bytes);
 }
 
 void reply_json(struct http_request *request, int status, json_t *body)

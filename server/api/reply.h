@@ -13,6 +13,9 @@
 /* Takes `body`; NULL (no memory for it) replies 503. */
 void reply_json(struct http_request *request, int status, json_t *body);
 
+/* Takes `body`, JSON with its newline, from malloc; likewise. */
+void reply_text(struct http_request *request, char *body, size_t bytes);
+
 void reply_error(struct http_request *request, const struct srv_error *error);
 
 /* The object alone; NULL is no memory. */

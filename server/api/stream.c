@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "api/reply.h"
+#include "common/json.h"
+#include "serve/sentences.h"
 
 /* ---- One object ------------------------------------------------------------------------------ */
 
@@ -22,18 +24,41 @@ static char *make_event(const struct call *call, const char *kind, const char *o
     return n < 0 ? NULL : text;
 }
 
-/* Takes `body`. -1: no memory. */
-static int write_object(const struct call *call, const char *kind, json_t *body)
+/* Takes `object`, from malloc; NULL: no memory. */
+static int write_object(const struct call *call, const char *kind, char *object)
 {
-    char *object = body ? json_dumps(body, JSON_FLAGS) : NULL;
     char *event = object ? make_event(call, kind, object) : NULL;
 
     if (event)
         http_stream_write(call->http, event, strlen(event));
-    json_decref(body);
     free(object);
     free(event);
     return event ? 0 : -1;
+}
+
+static char *dump(json_t *body)
+{
+    char *text = body ? json_dumps(body, JSON_FLAGS) : NULL;
+
+    json_decref(body);
+    return text;
+}
+
+static int write_sentence(struct call *call, size_t index, const struct srv_sentence *sentence)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    bool is_whole;
+
+    if (!out)
+        return -1;
+    is_whole = call->dialect->write_sentence(call, index, sentence, out);
+    if (fclose(out) != 0 || !is_whole) {
+        free(text);
+        return -1;
+    }
+    return write_object(call, NULL, text);
 }
 
 /* ---- The stream ------------------------------------------------------------------------------ */
@@ -52,7 +77,7 @@ static void begin(struct call *call, http_room_fn *room)
 
 static enum stream_state finish(struct call *call, struct srv_error *error)
 {
-    if (write_object(call, NULL, json_pack("{s:b}", "done", 1)) != 0)
+    if (write_object(call, NULL, dump(json_pack("{s:b}", "done", 1))) != 0)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     http_stream_end(call->http, true);
     return STREAM_ENDED;
@@ -60,7 +85,7 @@ static enum stream_state finish(struct call *call, struct srv_error *error)
 
 enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv_error *error)
 {
-    struct acre_sentence sentence;
+    struct srv_sentence sentence;
     size_t index;
 
     while (!call->has_begun || http_stream_unsent(call->http) == 0) {
@@ -74,8 +99,7 @@ enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv
             return finish(call, error);
         case TRANSLATE_SENTENCE:
             begin(call, room);
-            if (write_object(call, NULL, call->dialect->render_sentence(call, index, &sentence)) !=
-                0)
+            if (write_sentence(call, index, &sentence) != 0)
                 return error_from_engine(error, ACRE_ENOMEM, NULL);
         }
     }
@@ -84,7 +108,7 @@ enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv
 
 void stream_end_with_error(struct call *call, const struct srv_error *error)
 {
-    const bool is_whole = write_object(call, "error", reply_error_body(error)) == 0;
+    const bool is_whole = write_object(call, "error", dump(reply_error_body(error))) == 0;
 
     http_stream_end(call->http, is_whole);
 }

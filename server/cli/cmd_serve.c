@@ -305,7 +305,7 @@ static void run_and_close(struct serve *serve)
 
     uv_run(&serve->loop, UV_RUN_DEFAULT);
     http_give_up_all(server->http);
-    while (server->n_reading > 0) /* they reply when their body is read */
+    while (server->n_working > 0) /* they reply when that is done */
         uv_run(&serve->loop, UV_RUN_ONCE);
     http_close(server->http);
     store_stop(server->store);

@@ -7,3 +7,36 @@ json_t *json_list_append(json_t *list, json_t *item)
     json_decref(list);
     return NULL;
 }
+
+bool json_put(FILE *out, json_t *value)
+{
+    const bool is_put = value && json_dumpf(value, out, JSON_FLAGS | JSON_ENCODE_ANY) == 0;
+
+    json_decref(value);
+    return is_put;
+}
+
+void json_object_begin(struct json_object *object, FILE *out)
+{
+    *object = (struct json_object){.out = out};
+    putc('{', out);
+}
+
+void json_object_key(struct json_object *object, const char *key)
+{
+    fprintf(object->out, "%s\"%s\":", object->has_members ? "," : "", key);
+    object->has_members = true;
+}
+
+void json_object_member(struct json_object *object, const char *key, json_t *value)
+{
+    json_object_key(object, key);
+    if (object->has_failed || !json_put(object->out, value))
+        object->has_failed = true;
+}
+
+bool json_object_end(struct json_object *object)
+{
+    putc('}', object->out);
+    return !object->has_failed && !ferror(object->out);
+}

@@ -3,8 +3,9 @@
  * they may be -> the nodes are sorted.
  *
  * Failure modes: no memory. A tag without partner would change what is nested in what if another
- * passed it: where a sentence has one, all marks keep the order of the source. An element that
- * nothing comes from gets the unit whose source is nearest. */
+ * passed it: where a sentence has one, all marks keep the order of the source; and where it has so
+ * many marks that no writer set them, as that takes no time. An element that nothing comes from
+ * gets the unit whose source is nearest. */
 #include "content/place.h"
 
 #include <stdlib.h>
@@ -13,7 +14,9 @@
 
 #include "common/unicode.h"
 
-enum { MAX_BOUND_BYTES = 8192 }; /* longer sentences go by alignments alone: binding is quadratic */
+/* Longer sentences go by alignments alone: binding is quadratic. Of more marks none passes another:
+ * each of them looks at all units, and at all that it is nested in. */
+enum { MAX_BOUND_BYTES = 8192, MAX_FREE_MARKS = 256 };
 
 /* ---- Units ----------------------------------------------------------------------------------- */
 
@@ -450,7 +453,8 @@ struct placing {
     struct place *place;
     uint32_t parent;
     bool keeps_order;
-    size_t gap; /* where the last one is, if so */
+    size_t gap;    /* where the last one is, if so, */
+    uint32_t last; /* and which: those beside each other in the source have one place; 0: none */
 };
 
 /* At or behind the one before. */
@@ -470,10 +474,19 @@ static void keep_order(struct placing *placing, struct place_node *node)
 static void place_point(struct placing *placing, size_t m)
 {
     struct place *p = placing->place;
+    const struct prose_mark *marks = p->prose->marks;
     struct place_node *node = add_node(p, PLACE_POINT, m, placing->parent);
+    const struct place_node *last = &p->nodes[placing->last];
 
-    set_point(p, node, p->prose->marks[m].at);
-    keep_order(placing, node);
+    if (placing->last > 0 && marks[last->mark].at == marks[m].at) {
+        node->begin = node->end = last->begin;
+        node->is_left = last->is_left;
+        node->key = last->key;
+    } else {
+        set_point(p, node, marks[m].at);
+        keep_order(placing, node);
+    }
+    placing->last = placing->keeps_order ? (uint32_t)(node - p->nodes) : 0;
 }
 
 static void place_mask(struct placing *placing, size_t m)
@@ -591,7 +604,8 @@ static void drop_masks(struct place *p)
 
 static void place_each(struct place *p)
 {
-    struct placing placing = {.place = p};
+    struct placing placing = {.place = p,
+                              .keeps_order = p->end_mark - p->first_mark > MAX_FREE_MARKS};
 
     p->nodes[0] =
         (struct place_node){.kind = PLACE_ELEMENT, .close = UINT32_MAX, .end = p->n_units};

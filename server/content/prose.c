@@ -62,6 +62,46 @@ size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, siz
     return prose->n_marks++;
 }
 
+/* How many marks stand before a place of the text; at the place itself if `with_equal`. */
+static size_t marks_before(const struct prose *prose, size_t at, bool with_equal)
+{
+    size_t low = 0, high = prose->n_marks;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2, there = prose->marks[middle].at;
+
+        if (there < at || (with_equal && there == at))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct acre_range prose_in_document(const struct prose *prose, struct acre_range in_text)
+{
+    const size_t at = in_text.first, end_at = at + in_text.n_bytes;
+    const size_t n_begin = marks_before(prose, at, true),
+                 n_end = marks_before(prose, end_at, false);
+    size_t begin = at, end = end_at;
+
+    if (n_begin > 0) {
+        const struct prose_mark *mark = &prose->marks[n_begin - 1];
+
+        begin = mark->raw;
+        if (at >= mark->at + mark->n)
+            begin += mark->n_raw + (at - mark->at - mark->n);
+    }
+    if (n_end > 0) {
+        const struct prose_mark *mark = &prose->marks[n_end - 1];
+
+        end = mark->raw + mark->n_raw;
+        if (end_at > mark->at + mark->n)
+            end += end_at - mark->at - mark->n;
+    }
+    return (struct acre_range){begin, in_text.n_bytes > 0 ? end - begin : 0};
+}
+
 void prose_fini(struct prose *prose)
 {
     free(prose->text);

@@ -2,8 +2,8 @@
  *
  * A document (HTML, or text with placeholders) becomes a plain text for the engine and marks: tags,
  * placeholders and whatever else has its place in that text but no words for a translator. Each
- * mark is a range of the document and comes out of prose_render() exactly once, byte by byte as it
- * was; the words around come from the translation. Marks at the edge of a sentence or between
+ * mark is a range of the document and comes out of rendering (render.h) exactly once, byte by byte
+ * as it was; the words around come from the translation. Marks at the edge of a sentence or between
  * sentences stay where they are; those within are placed by the alignments of the engine.
  *
  * Time and memory grow with the bytes of the document alone, however deep it nests. Any thread, one
@@ -70,11 +70,9 @@ int prose_read_markup(const char *document, size_t bytes, const struct prose_mar
                       struct prose *prose, struct acre_err *err);
 void prose_fini(struct prose *prose);
 
-/* The document in the words of one hypothesis of `result`, which is the aligned translation of
- * `text`; NULL stands for a text that was not translated. *out is owned by the caller,
- * NUL-terminated. */
-int prose_render(const struct prose *prose, const struct acre_result *result, size_t hypothesis,
-                 char **out, size_t *out_bytes, struct acre_err *err);
+/* Where in the document a range of the text stands: of text only, no markup. A mask is its whole
+ * placeholder. */
+struct acre_range prose_in_document(const struct prose *prose, struct acre_range in_text);
 
 /* ---- For readers of documents ---------------------------------------------------------------- */
 

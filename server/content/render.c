@@ -1,6 +1,8 @@
-/* The way back: sentences in the words of the translation, everything else as it was. Happy path:
- * gaps and sentences take turns; a sentence without marks in it is copied, one with marks goes
- * through place.c. Failure modes: no memory, a flag that is looked at once, at the end. */
+/* Sentences in the words of the translation, everything else as it was. Happy path: gaps and
+ * sentences take turns; a sentence without marks in it is copied, one with marks goes through
+ * place.c. Failure modes: no memory, a flag that is looked at when what was rendered is taken. */
+#include "content/render.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unicode/uchar.h>
@@ -8,17 +10,25 @@
 #include "common/error.h"
 #include "common/unicode.h"
 #include "content/place.h"
-#include "content/prose.h"
+#include "content/trace.h"
 
 struct render {
     const struct prose *prose;
-    const struct acre_result *result;
+    const struct acre_result *result; /* NULL: there is none, or sentences come one by one */
     const struct acre_hypothesis *hypothesis;
-    size_t next_token; /* of the alignments: the first of the next sentence */
+    size_t next;       /* of the result: the next sentence, */
+    size_t next_token; /* and of its alignments the first */
+    size_t at;         /* of the text: what is before was rendered */
     size_t mark;       /* the next one */
     bool is_value;     /* of an attribute: quotes are escaped, too */
     char *out;
     size_t bytes, capacity;
+    size_t n_taken;                   /* of the document: bytes before `out` */
+    size_t sentence_at, sentence_end; /* of `out`: the last sentence */
+    bool is_traced;
+    struct trace trace; /* of the sentence at work */
+    struct acre_alignment *alignments, *sentences;
+    size_t n_alignments, alignments_capacity, n_sentences, sentences_capacity;
     bool no_memory;
 };
 
@@ -83,6 +93,16 @@ static void put_text(struct render *r, const char *text, size_t n)
         begin = i + used;
     }
     put(r, text + begin, n - begin);
+}
+
+/* Bytes of a translation. */
+static void put_words(struct render *r, const char *text, size_t first, size_t n)
+{
+    const struct trace_piece piece = {{first, n}, {r->n_taken + r->bytes, n}, false};
+
+    if (r->is_traced && n > 0)
+        trace_add(&r->trace, &piece);
+    put_text(r, text + first, n);
 }
 
 /* The first sentence that begins at or behind a place of the text. */
@@ -222,12 +242,12 @@ static void put_units_to(struct render *r, const struct place *p, size_t *unit, 
 
         if (!u->is_dropped || u->begin < *at)
             continue;
-        put_text(r, p->text + *at,
-                 u->begin - *at - (u->begin > *at && p->text[u->begin - 1] == ' '));
+        put_words(r, p->text, *at,
+                  u->begin - *at - (u->begin > *at && p->text[u->begin - 1] == ' '));
         *at = u->end;
     }
     if (*at < end) {
-        put_text(r, p->text + *at, end - *at);
+        put_words(r, p->text, *at, end - *at);
         *at = end;
     }
 }
@@ -254,6 +274,15 @@ static void open_node(struct render *r, const struct place *p, const struct plac
                       size_t *unit, size_t *at)
 {
     put_units_to(r, p, unit, at, begin_of(p, node));
+    if (r->is_traced && node->kind == PLACE_UNIT) {
+        const struct place_unit *u = &p->units[node->begin];
+        const struct trace_piece piece = {
+            {u->begin, u->end - u->begin},
+            {r->n_taken + r->bytes, p->prose->marks[node->mark].n_raw},
+            true};
+
+        trace_add(&r->trace, &piece);
+    }
     if (node->kind != PLACE_ELEMENT || node->has_open)
         put_raw(r, &p->prose->marks[node->mark]);
     if (node->kind == PLACE_UNIT)
@@ -304,24 +333,20 @@ static void put_tree(struct render *r, const struct place *p)
     free(stack);
 }
 
-static void put_placed(struct render *r, size_t i, size_t first, size_t last)
+static void put_placed(struct render *r, const struct render_sentence *sentence, size_t first,
+                       size_t last)
 {
-    const struct acre_range *to = &r->hypothesis->sentences[i];
-    const size_t begin = r->next_token, end = to->first + to->n_bytes;
     struct place place = {
         .prose = r->prose,
         .first_mark = first,
         .end_mark = last,
-        .source = r->result->sentences[i],
-        .target = *to,
-        .text = r->hypothesis->text,
+        .source = sentence->source,
+        .target = sentence->target,
+        .text = sentence->text,
+        .alignments = sentence->alignments,
+        .n_alignments = sentence->n_alignments,
     };
 
-    while (r->next_token < r->hypothesis->n_tokens &&
-           r->hypothesis->alignments[r->next_token].target.first < end)
-        r->next_token++;
-    place.alignments = r->hypothesis->alignments + begin;
-    place.n_alignments = r->next_token - begin;
     if (place_marks(&place))
         put_tree(r, &place);
     else
@@ -350,70 +375,152 @@ static bool has_words(const struct render *r, struct acre_range sentence, size_t
     return false;
 }
 
-static void put_sentence(struct render *r, size_t i)
+static void put_sentence(struct render *r, const struct render_sentence *sentence)
 {
-    const struct acre_range *from = &r->result->sentences[i], *to = &r->hypothesis->sentences[i];
+    const struct acre_range from = sentence->source, to = sentence->target;
     size_t first, last;
 
-    find_marks(r, *from, &first, &last);
-    put_gap(r, from->first, from->first, first);
-    if (!has_words(r, *from, first, last)) {
-        put_gap(r, from->first, from->first + from->n_bytes, last);
+    find_marks(r, from, &first, &last);
+    put_gap(r, from.first, from.first, first);
+    r->sentence_at = r->bytes;
+    if (!has_words(r, from, first, last)) {
+        put_gap(r, from.first, from.first + from.n_bytes, last);
     } else if (first == last) {
-        put_text(r, r->hypothesis->text + to->first, to->n_bytes);
+        put_words(r, sentence->text, to.first, to.n_bytes);
     } else {
-        put_placed(r, i, first, last);
+        put_placed(r, sentence, first, last);
         r->mark = last;
     }
+    r->sentence_end = r->bytes;
 }
 
-/* Tokens of sentences that were not placed are passed over. */
-static void skip_tokens(struct render *r, size_t i)
+/* ---- Tracing --------------------------------------------------------------------------------- */
+
+static void note(struct render *r, struct acre_alignment **list, size_t *n, size_t *capacity,
+                 struct acre_alignment item)
 {
-    const struct acre_range *to = &r->hypothesis->sentences[i];
-    const struct acre_hypothesis *h = r->hypothesis;
+    const size_t wanted = *capacity ? *capacity * 2 : 64;
+    struct acre_alignment *more;
 
-    while (h->alignments && r->next_token < h->n_tokens &&
-           h->alignments[r->next_token].target.first < to->first)
-        r->next_token++;
+    if (*n == *capacity) {
+        more = realloc(*list, wanted * sizeof(*more));
+        if (!more) {
+            r->no_memory = true;
+            return;
+        }
+        *list = more;
+        *capacity = wanted;
+    }
+    (*list)[(*n)++] = item;
 }
 
-static void put_body(struct render *r)
+/* The sentence and its tokens, those without a text of their own left out. */
+static void note_sentence(struct render *r, const struct render_sentence *sentence)
+{
+    struct acre_alignment item = {
+        .source = prose_in_document(r->prose, sentence->source),
+        .target = {r->n_taken + r->sentence_at, r->sentence_end - r->sentence_at}};
+
+    note(r, &r->sentences, &r->n_sentences, &r->sentences_capacity, item);
+    for (size_t t = 0; t < sentence->n_alignments && !r->no_memory; t++) {
+        const struct acre_alignment *from = &sentence->alignments[t];
+
+        if (from->target.n_bytes == 0 || !trace_find(&r->trace, from->target, &item.target))
+            continue;
+        item.source = prose_in_document(r->prose, from->source);
+        note(r, &r->alignments, &r->n_alignments, &r->alignments_capacity, item);
+    }
+    r->no_memory = r->no_memory || r->trace.no_memory;
+    r->trace.n_pieces = 0;
+}
+
+/* ---- The document ---------------------------------------------------------------------------- */
+
+int render_open(const struct prose *prose, const struct acre_result *result, size_t hypothesis,
+                bool is_traced, struct render **render, struct acre_err *err)
+{
+    struct render *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    r->prose = prose;
+    r->result = result;
+    r->hypothesis = result ? &result->hypotheses[hypothesis] : NULL;
+    r->is_traced = is_traced;
+    *render = r;
+    return 0;
+}
+
+void render_close(struct render *r)
+{
+    if (!r)
+        return;
+    free(r->out);
+    free(r->alignments);
+    free(r->sentences);
+    trace_fini(&r->trace);
+    free(r);
+}
+
+void render_sentence(struct render *r, const struct render_sentence *sentence)
 {
     const struct prose *p = r->prose;
-    size_t at = 0;
+    const size_t first = sentence->source.first;
+    size_t end_mark = r->mark;
 
-    for (size_t i = 0; r->result && i < r->result->n_sentences; i++) {
-        const struct acre_range *from = &r->result->sentences[i];
-        size_t end_mark = r->mark;
-
-        if (from->first >= p->body_bytes)
-            break;
-        while (end_mark < p->n_marks && p->marks[end_mark].at < from->first)
-            end_mark++;
-        put_gap(r, at, from->first, end_mark);
-        skip_tokens(r, i);
-        put_sentence(r, i);
-        at = from->first + from->n_bytes;
-    }
-    put_gap(r, at, p->body_bytes, p->n_marks);
+    while (end_mark < p->n_marks && p->marks[end_mark].at < first)
+        end_mark++;
+    put_gap(r, r->at, first, end_mark);
+    put_sentence(r, sentence);
+    if (r->is_traced)
+        note_sentence(r, sentence);
+    r->at = first + sentence->source.n_bytes;
 }
 
-int prose_render(const struct prose *prose, const struct acre_result *result, size_t hypothesis,
-                 char **out, size_t *out_bytes, struct acre_err *err)
+void render_rest(struct render *r)
 {
-    struct render r = {.prose = prose, .result = result};
+    put_gap(r, r->at, r->prose->body_bytes, r->prose->n_marks);
+    r->at = r->prose->body_bytes;
+}
 
-    if (result)
-        r.hypothesis = &result->hypotheses[hypothesis];
-    put_body(&r);
-    put(&r, "", 0); /* an empty document has an end, too */
-    if (r.no_memory || !r.out) {
-        free(r.out);
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+bool render_next(struct render *r)
+{
+    const struct acre_hypothesis *h = r->hypothesis;
+    const size_t i = r->next;
+
+    if (!r->result || i == r->result->n_sentences ||
+        r->result->sentences[i].first >= r->prose->body_bytes) {
+        render_rest(r);
+        return false;
     }
-    r.out[r.bytes] = '\0';
-    *out = r.out;
-    *out_bytes = r.bytes;
+    render_sentence(r, &(struct render_sentence){.source = r->result->sentences[i],
+                                                 .target = h->sentences[i],
+                                                 .text = h->text,
+                                                 .alignments = h->alignments + r->next_token,
+                                                 .n_alignments = h->parts[i].n_tokens});
+    r->next_token += h->parts[i].n_tokens;
+    r->next++;
+    return true;
+}
+
+int render_take(struct render *r, struct render_part *part, struct acre_err *err)
+{
+    put(r, "", 0); /* an empty document has an end, too */
+    if (r->no_memory || !r->out)
+        return error_set(err, ACRE_ENOMEM, "out of memory");
+    r->out[r->bytes] = '\0';
+    *part = (struct render_part){.text = r->out,
+                                 .bytes = r->bytes,
+                                 .sentence_at = r->sentence_at,
+                                 .sentence_end = r->sentence_end,
+                                 .alignments = r->alignments,
+                                 .n_alignments = r->n_alignments,
+                                 .sentences = r->sentences,
+                                 .n_sentences = r->n_sentences};
+    r->n_taken += r->bytes;
+    r->out = NULL;
+    r->alignments = r->sentences = NULL;
+    r->bytes = r->capacity = r->sentence_at = r->sentence_end = 0;
+    r->n_alignments = r->alignments_capacity = r->n_sentences = r->sentences_capacity = 0;
     return 0;
 }

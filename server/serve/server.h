@@ -17,7 +17,7 @@
 struct server {
     const struct settings *settings;
     uv_loop_t *loop;
-    size_t n_reading; /* calls whose body a thread of the pool reads */
+    size_t n_working; /* calls that a thread of the pool reads the body of, or writes the reply */
     struct acre_engine *engine;
     struct models models;
     struct translator *translator;

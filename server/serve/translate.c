@@ -20,6 +20,8 @@
 
 #include "common/unicode.h"
 #include "content/prose.h"
+#include "serve/rendition.h"
+#include "serve/sentences.h"
 
 /* A single text of up to so many bytes is submitted by the loop itself: that takes tenths of a
  * millisecond at most, and spares waking a thread of the pool and being woken by it. */
@@ -36,10 +38,10 @@ struct item {
     bool is_read;     /* as prose */
     bool is_prose;    /* else the text is what the engine is given */
     struct prose prose;
-    char **rendered; /* owned, [n_rendered] owned: prose in the words of each hypothesis */
-    size_t n_rendered;
-    struct acre_job *job; /* owned */
-    struct item *next;    /* in translator->finished */
+    struct rendition rendition;
+    struct sentences sentences; /* of what is streamed */
+    struct acre_job *job;       /* owned */
+    struct item *next;          /* in translator->finished */
 };
 
 struct translate {
@@ -49,7 +51,7 @@ struct translate {
     void *user;
     bool is_told;   /* `done` was called */
     bool is_closed; /* the owner has left */
-    bool is_streamed;
+    bool is_streamed, is_traced;
     size_t n_streamed;           /* items that the owner has taken */
     bool has_news;               /* in translator->news; its lock protects this */
     struct translate *next_news; /* likewise */
@@ -64,9 +66,10 @@ struct translate {
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
     enum srv_format format;
     struct prose_markup markup; /* its names are owned */
-    size_t n_prose;             /* items that are */
-    bool is_rendered;
-    size_t next; /* the first item that is not split; it may have a job */
+    size_t n_prose;             /* items that are, */
+    size_t n_whole;             /* and that are rendered in one */
+    size_t n_rendered;          /* the first item that is not */
+    size_t next;                /* the first item that is not split; it may have a job */
     size_t n_submitted;
     int status; /* of submitting */
     struct acre_err err;
@@ -100,10 +103,9 @@ static bool is_idle(const struct translate *translate)
 
 static void free_item(struct item *item)
 {
+    sentences_fini(&item->sentences);
+    rendition_fini(&item->rendition);
     acre_job_close(item->job);
-    for (size_t i = 0; i < item->n_rendered; i++)
-        free(item->rendered[i]);
-    free(item->rendered);
     prose_fini(&item->prose);
 }
 
@@ -133,7 +135,8 @@ static void settle(struct translate *translate)
         return;
     if (translate->status == 0 && !is_idle(translate))
         return;
-    if (translate->status == 0 && translate->n_prose > 0 && !translate->is_rendered) {
+    if (translate->status == 0 && translate->n_whole > 0 &&
+        translate->n_rendered < translate->n_items) {
         render(translate);
         return;
     }
@@ -230,38 +233,51 @@ static void on_wake(uv_poll_t *wake, int status, int events)
 
 /* ---- Rendering ------------------------------------------------------------------------------- */
 
-static int render_item(struct item *item, struct acre_err *err)
+static int64_t worked_ns(void)
 {
-    const struct acre_result *result = item->job ? acre_job_result(item->job) : NULL;
-    const size_t n = result ? result->n_hypotheses : 1;
-    size_t bytes;
+    struct timespec now;
 
-    if (result && result->status != 0)
-        return 0; /* translate_error() tells */
-    item->rendered = calloc(n, sizeof(item->rendered[0]));
-    if (!item->rendered)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
-    for (; item->n_rendered < n; item->n_rendered++)
-        if (prose_render(&item->prose, result, item->n_rendered, &item->rendered[item->n_rendered],
-                         &bytes, err) != 0)
-            return err->code;
-    return 0;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Any thread. */
-static void render_all(struct translate *translate)
+static bool is_whole(const struct item *item)
 {
-    for (size_t i = 0; i < translate->n_items && translate->status == 0; i++)
+    return item->is_prose && (!item->translate->is_streamed || item->prose.n_values > 0);
+}
+
+static int render_item(struct item *item, bool *is_done, struct acre_err *err)
+{
+    const struct acre_result *result = item->job ? acre_job_result(item->job) : NULL;
+
+    *is_done = true;
+    if (!is_whole(item) || (result && result->status != 0)) /* translate_error() tells */
+        return 0;
+    return rendition_step(&item->rendition, &item->prose, result, item->translate->is_traced,
+                          is_done, err);
+}
+
+/* Any thread, until `end` by its own clock. */
+static void render_until(struct translate *translate, int64_t end)
+{
+    bool is_done;
+
+    while (translate->status == 0 && translate->n_rendered < translate->n_items) {
         if (atomic_load(&translate->is_cancelled))
             translate->status = ACRE_ECANCELLED;
-        else if (translate->items[i].is_prose)
-            translate->status = render_item(&translate->items[i], &translate->err);
+        else
+            translate->status =
+                render_item(&translate->items[translate->n_rendered], &is_done, &translate->err);
+        translate->n_rendered += translate->status == 0 && is_done;
+        if (worked_ns() >= end)
+            break;
+    }
 }
 
 /* Pool thread. */
 static void render_in_pool(uv_work_t *work)
 {
-    render_all(work->data);
+    render_until(work->data, worked_ns() + SHARE_NS);
 }
 
 static void on_rendered(uv_work_t *work, int status)
@@ -276,9 +292,8 @@ static void on_rendered(uv_work_t *work, int status)
 
 static void render(struct translate *translate)
 {
-    translate->is_rendered = true;
     if (translate->n_items == 1 && translate->items[0].bytes <= SHORT_BYTES) {
-        render_all(translate);
+        render_until(translate, INT64_MAX);
         settle(translate);
         return;
     }
@@ -311,6 +326,7 @@ static int open_job(struct item *item, struct acre_err *err)
     if (status != 0)
         return status;
     item->translate->n_prose += item->is_prose;
+    item->translate->n_whole += is_whole(item);
     request.text = item->is_prose ? item->prose.text : item->text;
     request.text_bytes = item->is_prose ? item->prose.text_bytes : item->bytes;
     request.is_aligned = request.is_aligned || item->is_prose;
@@ -367,10 +383,10 @@ static void drop_jobs(struct translate *translate)
     }
 }
 
-/* Prose is rendered from them. */
+/* Prose is rendered from them, and so are the sentences of a stream. */
 static void drop_texts(struct translate *translate)
 {
-    if (translate->n_prose > 0)
+    if (translate->n_prose > 0 || translate->is_streamed)
         return;
     free(translate->texts);
     translate->texts = NULL;
@@ -397,14 +413,6 @@ static void submit_now(struct translate *translate)
     translate->nothing.translate = translate;
     translate->n_submitted++;
     on_done(&translate->nothing);
-}
-
-static int64_t worked_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* Pool thread. */
@@ -529,6 +537,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->n_items = request->n_texts;
     translate->done = done;
     translate->is_streamed = request->is_streamed;
+    translate->is_traced = request->is_aligned && request->format == SRV_TEXT;
     translate->user = user;
     translate->work.data = translate;
     translate->request = (struct acre_request){.model = model,
@@ -594,47 +603,135 @@ const char *translate_text(const struct translate *translate, size_t index, size
     const struct acre_result *result = translate_result(translate, index);
 
     if (item->is_prose)
-        return hypothesis < item->n_rendered ? item->rendered[hypothesis] : NULL;
+        return hypothesis < item->rendition.n_texts ? item->rendition.texts[hypothesis] : NULL;
     return result && hypothesis < result->n_hypotheses ? result->hypotheses[hypothesis].text : NULL;
 }
 
-const struct prose *translate_prose(const struct translate *translate, size_t index)
+struct srv_places translate_alignments(const struct translate *translate, size_t index)
 {
-    return translate->items[index].is_prose ? &translate->items[index].prose : NULL;
+    const struct item *item = &translate->items[index];
+    const struct acre_result *result = translate_result(translate, index);
+
+    if (item->is_prose)
+        return (struct srv_places){item->rendition.best.alignments,
+                                   item->rendition.best.n_alignments};
+    if (!result)
+        return (struct srv_places){.n = 0};
+    return (struct srv_places){result->hypotheses[0].alignments, result->hypotheses[0].n_tokens};
+}
+
+bool translate_sentence(const struct translate *translate, size_t index, size_t i,
+                        struct acre_alignment *place)
+{
+    const struct item *item = &translate->items[index];
+    const struct acre_result *result = translate_result(translate, index);
+
+    if (!result || i >= result->n_sentences)
+        return false;
+    *place = item->is_prose ? item->rendition.best.sentences[i]
+                            : (struct acre_alignment){result->sentences[i],
+                                                      result->hypotheses[0].sentences[i]};
+    return true;
+}
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+/* Pool thread. */
+static void render_next_in_pool(uv_work_t *work)
+{
+    struct translate *translate = work->data;
+
+    translate->status =
+        sentences_render(&translate->items[translate->n_streamed].sentences, &translate->err);
+}
+
+/* The last job may have ended meanwhile, and with it another item may be rendered. */
+static void on_next_rendered(uv_work_t *work, int status)
+{
+    struct translate *translate = work->data;
+
+    (void)status;
+    translate->is_submitting = false;
+    translate->translator->n_submitting--;
+    if (translate->is_closed || (!translate->is_told && is_idle(translate)))
+        settle(translate);
+    else
+        translate->done(translate->user);
+}
+
+/* Whether it is done. */
+static bool render_sentence_of(struct translate *translate, struct item *item)
+{
+    if (item->bytes <= SHORT_BYTES) {
+        translate->status = sentences_render(&item->sentences, &translate->err);
+        return true;
+    }
+    translate->is_submitting = true;
+    translate->translator->n_submitting++;
+    uv_queue_work(translate->translator->loop, &translate->work, render_next_in_pool,
+                  on_next_rendered);
+    return false;
+}
+
+static void begin_item(struct item *item)
+{
+    if (item->sentences.text.data || item->sentences.is_through)
+        return;
+    item->sentences.text = (struct srv_text){item->text, item->bytes};
+    item->sentences.job = item->job;
+    item->sentences.prose = item->is_prose ? &item->prose : NULL;
+    item->sentences.is_traced = item->translate->is_traced;
+}
+
+/* Of a document that is rendered in one. */
+static enum sentences_next next_whole(struct item *item, struct srv_sentence *sentence)
+{
+    const struct acre_result *result = item->job ? acre_job_result(item->job) : NULL;
+
+    if (item->sentences.is_through)
+        return SENTENCES_END;
+    if (!item->translate->is_told)
+        return SENTENCES_LATER;
+    *sentence = (struct srv_sentence){.number = 0};
+    if (result) {
+        sentence->part.normalized_score = result->hypotheses[0].normalized_score;
+        sentence->part.is_truncated = result->hypotheses[0].is_truncated;
+    }
+    item->sentences.is_through = true;
+    return SENTENCES_ONE;
 }
 
 enum translate_next translate_next(struct translate *translate, size_t *index,
-                                   struct acre_sentence *sentence, struct srv_error *error)
+                                   struct srv_sentence *sentence, struct srv_error *error)
 {
+    struct acre_err err;
+
     if (translate->is_submitting)
         return TRANSLATE_LATER;
-    if (translate->status != 0)
-        return explain(translate, translate->next, translate->status, &translate->err, error);
-    for (; translate->n_streamed < translate->n_items; translate->n_streamed++) {
-        const struct item *item = &translate->items[translate->n_streamed];
-        struct acre_err err;
-        int status;
+    while (translate->status == 0 && translate->n_streamed < translate->n_items) {
+        struct item *item = &translate->items[translate->n_streamed];
 
         *index = translate->n_streamed;
-        *sentence = (struct acre_sentence){.text = NULL};
-        if (item->is_prose && !translate->is_told)
+        begin_item(item);
+        switch (is_whole(item) ? next_whole(item, sentence)
+                               : sentences_next(&item->sentences, sentence, &err)) {
+        case SENTENCES_FAILED:
+            return explain(translate, *index, err.code, &err, error);
+        case SENTENCES_ONE:
+            return TRANSLATE_SENTENCE;
+        case SENTENCES_LATER:
             return TRANSLATE_LATER;
-        if (item->is_prose) {
+        case SENTENCES_RENDER:
+            if (!render_sentence_of(translate, item))
+                return TRANSLATE_LATER;
+            break;
+        case SENTENCES_END:
             translate->n_streamed++;
-            return TRANSLATE_SENTENCE;
-        }
-        status = item->job ? acre_job_next(item->job, sentence, &err) : 0;
-        if (status != 0)
-            return explain(translate, *index, status, &err, error);
-        if (sentence->text)
-            return TRANSLATE_SENTENCE;
-        if (sentence->number < sentence->n_sentences)
-            return TRANSLATE_LATER;
-        if (sentence->n_sentences == 0) {
-            translate->n_streamed++;
-            return TRANSLATE_SENTENCE;
+            break;
         }
     }
+    if (translate->status != 0)
+        return explain(translate, translate->next, translate->status, &translate->err, error);
     return TRANSLATE_END;
 }
 

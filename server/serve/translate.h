@@ -37,7 +37,7 @@ struct srv_translate {
     bool with_attributes;       /* of HTML: alt, title and placeholder are translated, too */
     const char *const *ignored; /* [n_ignored]: elements of markup that are kept as they are */
     size_t n_ignored;
-    bool is_aligned; /* of SRV_TEXT: hypotheses say where their tokens come from */
+    bool is_aligned; /* of SRV_TEXT: where sentences and tokens stand is told, as they come out */
     enum acre_split split;
     bool is_streamed;
     uint64_t timeout_ms;
@@ -64,7 +64,7 @@ void translator_free(struct translator *translator);
 
 /* Starts submitting every text to `model`; blank texts are not translated. Copies what it needs of
  * `request`. On success the caller owns *translate, and `done` is called later, once; of what is
- * streamed also before, whenever the sentence has come that translate_next() had not. */
+ * streamed instead whenever the sentence has come that translate_next() had not. */
 int translate_start(struct translator *translator, const struct srv_translate *request,
                     struct acre_model *model, translate_done_fn *done, void *user,
                     struct translate **translate, struct srv_error *error);
@@ -80,17 +80,26 @@ const struct acre_result *translate_result(const struct translate *translate, si
 /* Once done without error: a text in the words of a hypothesis; NULL if it stands for itself. */
 const char *translate_text(const struct translate *translate, size_t index, size_t hypothesis);
 
-/* Once done: what of a text the engine was given, if that is not all of it; or NULL. */
-struct prose;
-const struct prose *translate_prose(const struct translate *translate, size_t index);
+/* Once an aligned request is done: where in a text and its best translation the sentences stand, or
+ * the tokens; those without a text of their own may be left out. Lives with the translate. */
+struct srv_places {
+    const struct acre_alignment *items; /* [n] */
+    size_t n;
+};
+struct srv_places translate_alignments(const struct translate *translate, size_t index);
 
-/* Of a streamed request: the next sentence, in order, of text *index. The text of the sentence is
- * NULL where translate_text() is to be given instead, in one piece: of a text without a sentence,
- * and, when all are done, of one with markup or placeholders. The first call is the caller's to
- * make. */
+/* Likewise of sentence i; false: there is none. */
+bool translate_sentence(const struct translate *translate, size_t index, size_t i,
+                        struct acre_alignment *place);
+
+/* Of a streamed request: the next sentence, in order, of text *index. Its text is NULL where
+ * translate_text() is to be given instead, in one piece: of a text without a sentence, and, when
+ * all are done, of a document with translated attributes. The first call is the caller's to make.
+ */
 enum translate_next { TRANSLATE_FAILED = -1, TRANSLATE_SENTENCE, TRANSLATE_LATER, TRANSLATE_END };
+struct srv_sentence;
 enum translate_next translate_next(struct translate *translate, size_t *index,
-                                   struct acre_sentence *sentence, struct srv_error *error);
+                                   struct srv_sentence *sentence, struct srv_error *error);
 
 /* Frees a translate; what is not done is cancelled, and `done` is not called any more. */
 void translate_close(struct translate *translate);

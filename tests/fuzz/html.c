@@ -7,7 +7,7 @@
 
 #include "common/unicode.h"
 #include "content/html_token.h"
-#include "content/prose.h"
+#include "content/render.h"
 
 enum { MAX_WORDS = 4096, MAX_SENTENCES = 1024 };
 
@@ -23,6 +23,7 @@ static unsigned random_below(unsigned n)
 
 struct translation {
     struct acre_range from[MAX_SENTENCES], to[MAX_SENTENCES];
+    struct acre_part parts[MAX_SENTENCES];
     struct acre_alignment alignments[MAX_WORDS];
     char text[1 << 17];
     size_t bytes, n_words, n_sentences;
@@ -44,7 +45,7 @@ static bool is_blank(char c)
 /* Words of the sentence in an order that is nearly theirs. */
 static void translate_sentence(struct translation *t, const char *text, struct acre_range from)
 {
-    const size_t end = from.first + from.n_bytes, begin_out = t->bytes;
+    const size_t end = from.first + from.n_bytes, begin_out = t->bytes, n_before = t->n_words;
     struct acre_range words[64];
     size_t n = 0;
 
@@ -68,6 +69,7 @@ static void translate_sentence(struct translation *t, const char *text, struct a
         add(t, text + said->first, said->n_bytes);
     }
     t->from[t->n_sentences] = from;
+    t->parts[t->n_sentences].n_tokens = t->n_words - n_before;
     t->to[t->n_sentences++] = (struct acre_range){begin_out, t->bytes - begin_out};
 }
 
@@ -114,6 +116,70 @@ static unsigned long count_tags(const char *text, size_t bytes, bool is_xml)
     return sum;
 }
 
+/* In one piece; *out is owned by the caller. */
+static size_t render_whole(const struct prose *prose, const struct acre_result *result, char **out)
+{
+    struct render_part part;
+    struct render *render;
+
+    if (render_open(prose, result, 0, false, &render, NULL) != 0)
+        abort();
+    while (render_next(render))
+        ;
+    if (render_take(render, &part, NULL) != 0)
+        abort();
+    render_close(render);
+    *out = part.text;
+    return part.bytes;
+}
+
+static bool is_in(struct acre_range range, size_t bytes)
+{
+    return range.first <= bytes && range.n_bytes <= bytes - range.first;
+}
+
+static void check_places(const struct prose *prose, const struct acre_alignment *items, size_t n,
+                         size_t bytes)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!is_in(items[i].source, prose->document_bytes) || !is_in(items[i].target, bytes))
+            abort();
+}
+
+/* Sentence by sentence it is the same, and what is told of places is within the texts. */
+static void check_parts(const struct prose *prose, const struct translation *t, const char *whole,
+                        size_t bytes)
+{
+    const struct acre_alignment *alignments = t->alignments;
+    struct render_part part;
+    struct render *render;
+    size_t at = 0;
+
+    if (render_open(prose, NULL, 0, !prose->is_markup, &render, NULL) != 0)
+        abort();
+    for (size_t i = 0; i <= t->n_sentences; i++) {
+        if (i == t->n_sentences)
+            render_rest(render);
+        else
+            render_sentence(render, &(struct render_sentence){t->from[i], t->to[i], t->text,
+                                                              alignments, t->parts[i].n_tokens});
+        alignments += i < t->n_sentences ? t->parts[i].n_tokens : 0;
+        if (render_take(render, &part, NULL) != 0 || part.bytes > bytes - at ||
+            memcmp(whole + at, part.text, part.bytes) != 0 ||
+            part.sentence_at > part.sentence_end || part.sentence_end > part.bytes)
+            abort();
+        at += part.bytes;
+        check_places(prose, part.alignments, part.n_alignments, at);
+        check_places(prose, part.sentences, part.n_sentences, at);
+        free(part.text);
+        free(part.alignments);
+        free(part.sentences);
+    }
+    render_close(render);
+    if (at != bytes)
+        abort();
+}
+
 static void check(const char *document, size_t bytes, unsigned kind)
 {
     static struct translation t;
@@ -128,21 +194,25 @@ static void check(const char *document, size_t bytes, unsigned kind)
         unicode_valid_bytes(prose.text, prose.text_bytes) != prose.text_bytes)
         abort();
     translate(&t, prose.text, prose.text_bytes);
-    const struct acre_hypothesis hypothesis = {
-        .text = t.text, .n_tokens = t.n_words, .sentences = t.to, .alignments = t.alignments};
+    const struct acre_hypothesis hypothesis = {.text = t.text,
+                                               .n_tokens = t.n_words,
+                                               .sentences = t.to,
+                                               .parts = t.parts,
+                                               .alignments = t.alignments};
     const struct acre_result result = {.hypotheses = &hypothesis,
                                        .n_hypotheses = 1,
                                        .sentences = t.from,
                                        .n_sentences = t.n_sentences};
 
-    if (prose_render(&prose, &result, 0, &out, &n, &err) != 0 || unicode_valid_bytes(out, n) != n ||
-        strlen(out) != n)
+    n = render_whole(&prose, &result, &out);
+    if (unicode_valid_bytes(out, n) != n || strlen(out) != n)
         abort();
     if (kind < 3 && count_tags(document, bytes, kind == 2) != count_tags(out, n, kind == 2))
         abort();
+    if (prose.n_values == 0)
+        check_parts(&prose, &t, out, n);
     free(out);
-    if (prose_render(&prose, NULL, 0, &out, &n, &err) != 0)
-        abort();
+    render_whole(&prose, NULL, &out);
     free(out);
     prose_fini(&prose);
 }

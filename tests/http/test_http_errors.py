@@ -6,7 +6,8 @@ import pytest
 from acre_server import SENTENCE
 
 GOOD = {"q": "Hello.", "source": "en", "target": "de"}
-UNREADABLE = "The browser (or proxy) sent a request that this server could not understand."
+UNREADABLE = ("The browser (or proxy) sent a request that this server could not understand. "
+              "JSON, line ")
 
 
 def without(*names):
@@ -78,8 +79,15 @@ FIELDS = [
     ({"stream": True, "alternatives": 1},
      "Invalid request: stream: expected no alternatives, found 1",
      "not_supported"),
-    ({"alignments": True}, "Invalid request: alignments is not supported by this server",
-     "not_supported"),
+    ({"alignments": True, "format": "html"},
+     "Invalid request: alignments: expected format text, found html", "not_supported"),
+    ({"sentences": True, "format": "html", "stream": True},
+     "Invalid request: sentences: expected format text, found html", "not_supported"),
+    ({"alignments": "yes"}, expected_found("alignments", "true or false", '"yes"'),
+     "invalid_parameter"),
+    ({"sentences": True, "q": ["x" * 30000, "", "ä" * 1385]},
+     "Invalid request: sentences: expected at most 32768 bytes of text unless it is streamed, "
+     "found 32770", "text_too_long"),
     ({"source": "zz"}, "zz is not supported", "language_not_supported"),
     ({"target": "zz"}, "zz is not supported", "language_not_supported"),
     ({"source": "de", "target": "fr"},
@@ -125,24 +133,26 @@ def test_missing_field(server, name, way):
 @pytest.mark.parametrize(
     "body, text",
     [
-        (b"", UNREADABLE),
-        (b"{", UNREADABLE),
-        (b'{"q":"a"} trailing', UNREADABLE),
-        (b"q=a&source=en&target=de", UNREADABLE),
-        (b'{"q":"\xff"}', UNREADABLE),
-        (b'{"q":"\\ud800"}', UNREADABLE),
-        (b'{"q":"a\\u0000b"}', UNREADABLE),
-        (b"[" * 100000, UNREADABLE),
-        (b'{"a":' * 100000, UNREADABLE),
-        (b"[]", "Invalid JSON format"),
-        (b'"text"', "Invalid JSON format"),
-        (b"null", "Invalid JSON format"),
-        (b"1e3", "Invalid JSON format"),
+        (b"", "1, column 0: unexpected token near end of file"),
+        (b"{", "1, column 1: string or '}' expected near end of file"),
+        (b'{"q":"a"} trailing', "1, column 18: end of file expected near 'trailing'"),
+        (b"q=a&source=en&target=de", "1, column 1: invalid token near 'q'"),
+        (b'{"q":"\xff"}', "1, column 6: unable to decode byte 0xff near '\"'"),
+        (b'{"q":"\\ud800"}', "1, column 13: invalid Unicode '\\uD800' near '\"\\ud800\"'"),
+        (b'{"q":"a\\u0000b"}',
+         "1, column 15: \\u0000 is not allowed without JSON_ALLOW_NUL near '\"a\\u0000b\"'"),
+        (b"[" * 100000, "1, column 2049: maximum parsing depth reached near '['"),
+        (b'{"a":' * 100000, "1, column 10241: maximum parsing depth reached near '{'"),
+        ('{\n "q": "Größe 🙂",\n "Straße": x}'.encode(), "3, column 12: invalid token near 'x'"),
+        (b"[]", "Invalid JSON format: expected an object, found an array"),
+        (b'"text"', 'Invalid JSON format: expected an object, found "text"'),
+        (b"null", "Invalid JSON format: expected an object, found null"),
+        (b"1e3", "Invalid JSON format: expected an object, found 1000.0"),
     ],
 )
 def test_broken_json(server, body, text):
     reply = server.post(data=body, headers={"Content-Type": "application/json"})
-    check(reply, 400, text, "invalid_json")
+    check(reply, 400, text if text.startswith("Invalid") else UNREADABLE + text, "invalid_json")
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])

@@ -1,6 +1,7 @@
 """format=html: where inline tags come out, what is kept, and that nothing is lost or made up."""
 
 import html
+import json
 import os
 import re
 import time
@@ -27,6 +28,17 @@ def translate(server, q, target="de", **fields):
     reply = server.translate(q, target=target, format="html", **fields)
     assert reply.status_code == 200, reply.text
     return reply.json()["translatedText"]
+
+
+def streamed(server, q, **fields):
+    """The same, block by block, put together."""
+    reply = server.translate(q, format="html", stream=True, **fields)
+    assert reply.status_code == 200, reply.text
+    parts = [json.loads(line) for line in reply.content.decode().splitlines()]
+    assert parts.pop() == {"done": True}
+    assert [part["sentence"] for part in parts] == list(range(len(parts)))
+    return "".join(part.get(name, "") for part in parts
+                   for name in ("before", "translatedText", "after"))
 
 
 def inner_texts(text):
@@ -211,5 +223,6 @@ def test_real_pages_keep_their_tags_and_text(server):
             out = translate(server, text, max_length=4, beam_size=1)
             assert Tags(out).found == Tags(text).found, path
             assert nesting(out) == nesting(text), path
+            assert streamed(server, text, max_length=4, beam_size=1) == out, path
             n += 1
     print(f"{n} fragments of {len(found)} pages")

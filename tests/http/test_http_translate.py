@@ -164,10 +164,14 @@ def test_decoding_options_reach_the_engine(server, models):
         ({"max_length": 3}, ["--max-length", "3"]),
         ({"beam_size": 6, "length_penalty": 0.1}, ["--beam-size", "6", "--length-penalty", "0.1"]),
     ):
-        command = [ACRE, "translate", "--model", str(models / "en-de-token"), *flags]
+        command = [ACRE, "translate", "--model", str(models / "en-de-token"), "--json", *flags]
         output = subprocess.run(command, input=SENTENCE, capture_output=True, text=True, check=True)
-        want = {"translatedText": output.stdout.rstrip("\n")}
-        assert server.translate(**fields).json() == want
+        best = json.loads(output.stdout)["hypotheses"][0]
+        want = {"translatedText": best["text"]}
+        if len(best["tokens"]) == fields.get("max_length", 60):
+            want["truncated"] = True
+        assert best.get("truncated") == want.get("truncated")
+        assert server.translate(**fields).json() == want, fields
         form = {key: str(value) for key, value in {**FULL, **fields}.items()}
         assert server.post(data=form).json() == want
     assert server.translate(max_length=3).json() != server.translate().json()

@@ -1,0 +1,68 @@
+#include "content/trace.h"
+
+#include <stdlib.h>
+
+static size_t end_of(struct acre_range range)
+{
+    return range.first + range.n_bytes;
+}
+
+void trace_add(struct trace *trace, const struct trace_piece *piece)
+{
+    const size_t wanted = trace->capacity ? trace->capacity * 2 : 64;
+    struct trace_piece *more;
+
+    if (trace->n_pieces == trace->capacity) {
+        more = realloc(trace->pieces, wanted * sizeof(*more));
+        if (!more) {
+            trace->no_memory = true;
+            return;
+        }
+        trace->pieces = more;
+        trace->capacity = wanted;
+    }
+    trace->pieces[trace->n_pieces++] = *piece;
+}
+
+/* The first piece that ends behind a place of the translation. */
+static size_t piece_behind(const struct trace *trace, size_t at)
+{
+    size_t low = 0, high = trace->n_pieces;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (end_of(trace->pieces[middle].from) <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool trace_find(const struct trace *trace, struct acre_range from, struct acre_range *to)
+{
+    const size_t end = end_of(from);
+    const struct trace_piece *first = trace->pieces + piece_behind(trace, from.first),
+                             *last = first, *behind = trace->pieces + trace->n_pieces;
+    size_t begin_to, end_to;
+
+    if (first == behind || first->from.first >= end)
+        return false;
+    while (last + 1 < behind && last[1].from.first < end)
+        last++;
+    begin_to = first->to.first;
+    if (!first->is_mask && from.first > first->from.first)
+        begin_to += from.first - first->from.first;
+    end_to = end_of(last->to);
+    if (!last->is_mask && end < end_of(last->from))
+        end_to -= end_of(last->from) - end;
+    *to = (struct acre_range){begin_to, end_to - begin_to};
+    return true;
+}
+
+void trace_fini(struct trace *trace)
+{
+    free(trace->pieces);
+    *trace = (struct trace){.pieces = NULL};
+}
