@@ -26,8 +26,22 @@
  */
 enum { SMALL_BODY_BYTES = 16384, SMALL_REPLY_BYTES = 2048 };
 
+/* One that waited for its turn waits no more. */
+static void leave_turns(struct call *call)
+{
+    struct call **link = &call->server->heavy_waiting;
+
+    while (*link && *link != call)
+        link = &(*link)->next_heavy;
+    if (*link)
+        *link = call->next_heavy;
+    call->server->n_heavy -= call->is_counted;
+}
+
 static void free_call(struct call *call)
 {
+    if (call->dialect->is_heavy)
+        leave_turns(call);
     translate_close(call->translate);
     fields_fini(&call->fields);
     free(call->request.texts);
@@ -198,6 +212,26 @@ static void stream(void *user)
     }
 }
 
+static void give_up(struct call *call, enum http_give_up why)
+{
+    struct srv_error error;
+
+    if (why == HTTP_LEFT && call->has_begun) {
+        http_stream_end(call->http, false);
+        free_call(call);
+        return;
+    }
+    if (why == HTTP_DEADLINE)
+        error_reply(&error, 504, "deadline_exceeded",
+                    "The translation was not finished within %llu ms",
+                    (unsigned long long)call->request.timeout_ms);
+    else if (why == HTTP_SHUTDOWN)
+        error_from_engine(&error, ACRE_ECLOSED, NULL);
+    else
+        error_from_engine(&error, ACRE_ECANCELLED, NULL); /* to nobody */
+    end_with_error(call, &error);
+}
+
 /* Any thread. */
 static void write_reply(struct call *call)
 {
@@ -230,23 +264,54 @@ static void write_in_pool(uv_work_t *work)
     write_reply(work->data);
 }
 
-/* Also if it was told to give up meanwhile: the reply is there. */
-static void on_written(uv_work_t *work, int status)
-{
-    struct call *call = work->data;
-
-    (void)status;
-    call->is_working = false;
-    call->server->n_working--;
-    send_reply(call);
-}
-
 static void work_in_pool(struct call *call, uv_work_cb work, uv_after_work_cb after)
 {
     call->work.data = call;
     call->is_working = true;
     call->server->n_working++;
     uv_queue_work(call->server->loop, &call->work, work, after);
+}
+
+static void on_written(uv_work_t *work, int status);
+
+/* Whose turn it is: the next one's, if nobody is at work. */
+static void take_turn(struct server *server)
+{
+    struct call *call = server->heavy_waiting;
+
+    if (server->heavy || !call)
+        return;
+    server->heavy = call;
+    server->heavy_waiting = call->next_heavy;
+    work_in_pool(call, write_in_pool, on_written);
+}
+
+static void wait_for_turn(struct call *call)
+{
+    struct call **link = &call->server->heavy_waiting;
+
+    while (*link)
+        link = &(*link)->next_heavy;
+    *link = call;
+    take_turn(call->server);
+}
+
+/* If it was told to give up meanwhile, and the reply is there, it is sent all the same. */
+static void on_written(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+    struct server *server = call->server;
+
+    (void)status;
+    call->is_working = false;
+    server->n_working--;
+    if (server->heavy == call)
+        server->heavy = NULL;
+    if (!call->body && call->is_given_up)
+        give_up(call, call->why);
+    else
+        send_reply(call);
+    take_turn(server);
 }
 
 static bool is_small(const struct call *call)
@@ -274,32 +339,14 @@ static void on_translated(void *user)
     if (call->dialect->reply) {
         call->dialect->reply(call);
         free_call(call);
+    } else if (call->dialect->is_heavy) {
+        wait_for_turn(call);
     } else if (is_small(call)) {
         write_reply(call);
         send_reply(call);
     } else {
         work_in_pool(call, write_in_pool, on_written);
     }
-}
-
-static void give_up(struct call *call, enum http_give_up why)
-{
-    struct srv_error error;
-
-    if (why == HTTP_LEFT && call->has_begun) {
-        http_stream_end(call->http, false);
-        free_call(call);
-        return;
-    }
-    if (why == HTTP_DEADLINE)
-        error_reply(&error, 504, "deadline_exceeded",
-                    "The translation was not finished within %llu ms",
-                    (unsigned long long)call->request.timeout_ms);
-    else if (why == HTTP_SHUTDOWN)
-        error_from_engine(&error, ACRE_ECLOSED, NULL);
-    else
-        error_from_engine(&error, ACRE_ECANCELLED, NULL); /* to nobody */
-    end_with_error(call, &error);
 }
 
 static void on_give_up(void *user, enum http_give_up why)
@@ -310,8 +357,8 @@ static void on_give_up(void *user, enum http_give_up why)
         give_up(call, why);
         return;
     }
-    call->is_given_up = true;
     call->why = why;
+    atomic_store(&call->is_given_up, true);
 }
 
 static int start(struct call *call, struct srv_error *error)

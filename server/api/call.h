@@ -9,6 +9,8 @@
 #ifndef SERVER_API_CALL_H
 #define SERVER_API_CALL_H
 
+#include <stdatomic.h>
+
 #include "api/fields.h"
 #include "serve/server.h"
 
@@ -38,9 +40,11 @@ struct call {
     /* Of a streamed reply (stream.h). */
     bool has_begun, is_event_stream;
 
-    uv_work_t work;   /* of a thread of the pool, which reads the body or writes the reply */
-    bool is_working;  /* in there */
-    bool is_given_up; /* meanwhile, and why: */
+    uv_work_t work;          /* of a thread of the pool, which reads the body or writes the reply */
+    bool is_working;         /* in there */
+    struct call *next_heavy; /* of server->heavy_waiting */
+    bool is_counted;         /* in server->n_heavy */
+    atomic_bool is_given_up; /* meanwhile, and why: */
     enum http_give_up why;
     int rc; /* of reading, and then of starting */
     struct srv_error error;
@@ -61,6 +65,7 @@ struct dialect {
      */
     bool (*write_sentence)(const struct call *call, size_t index,
                            const struct srv_sentence *sentence, FILE *out);
+    bool is_heavy; /* writing takes long: in the pool, one call after the other */
     /* On the loop, once the reply is written; or NULL. */
     void (*count)(const struct call *call);
     /* What does not reply in JSON has these instead, and for errors; on the loop. */

@@ -147,24 +147,32 @@ static int parse_flags(struct call *call, struct srv_error *error)
     return parse_places(call, error);
 }
 
-/* In LibreTranslate's order, so that a request with two faults gets the same answer. */
-int libre_parse(struct call *call, struct srv_error *error)
+int libre_parse_languages(struct call *call, struct srv_error *error)
 {
     const struct fields *fields = &call->fields;
     struct srv_translate *request = &call->request;
-    bool needs_pair;
 
     if (fields_text(fields, "model", &request->model_name, error) != 0)
         return -1;
     if (call->name)
         request->model_name = call->name;
-    needs_pair = !request->model_name;
-    if (call_parse_texts(call, "q", error) != 0 ||
-        parse_required(fields, "source", needs_pair, &request->source, error) != 0 ||
-        parse_required(fields, "target", needs_pair, &request->target, error) != 0)
+    if (parse_required(fields, "source", !request->model_name, &request->source, error) != 0)
+        return -1;
+    return parse_required(fields, "target", !request->model_name, &request->target, error);
+}
+
+int libre_parse_limits(struct call *call, struct srv_error *error)
+{
+    return parse_timeout(call, error) != 0 ? -1 : parse_level(call, error);
+}
+
+/* In LibreTranslate's order, so that a request with two faults gets the same answer. */
+int libre_parse(struct call *call, struct srv_error *error)
+{
+    if (call_parse_texts(call, "q", error) != 0 || libre_parse_languages(call, error) != 0)
         return -1;
     if (parse_alternatives(call, error) != 0 || parse_format(call, error) != 0 ||
-        parse_timeout(call, error) != 0 || parse_level(call, error) != 0)
+        libre_parse_limits(call, error) != 0)
         return -1;
     return parse_flags(call, error);
 }

@@ -8,6 +8,9 @@
 int libre_parse(struct call *call, struct srv_error *error);
 
 /* Puts an error into LibreTranslate's words. */
+/* Of its parts: which model (model, source, target); how (level, timeout_ms). */
+int libre_parse_languages(struct call *call, struct srv_error *error);
+int libre_parse_limits(struct call *call, struct srv_error *error);
 void libre_word(const struct call *call, struct srv_error *error);
 
 #endif

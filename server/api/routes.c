@@ -16,6 +16,8 @@ static const struct route {
 } routes[] = {
     {"/translate", "POST", api_libre_translate, "libretranslate"},
     {"/translate/*", "POST", api_libre_translate, "libretranslate"},
+    {"/attention", "GET", api_attention, "acre"},
+    {"/attention", "POST", api_attention, "acre"},
     {"/languages", "GET", api_libre_languages, "libretranslate"},
     {"/detect", "POST", api_libre_detect, "libretranslate"},
     {"/frontend/settings", "GET", api_libre_settings, "libretranslate"},

@@ -23,6 +23,9 @@ http_replied_fn routes_count;
 /* libre.c: LibreTranslate's calls. */
 route_fn api_libre_translate, api_libre_languages;
 
+/* attention.c: what a model looked at. */
+route_fn api_attention;
+
 /* libre_service.c: what LibreTranslate answers beside. */
 route_fn api_libre_detect, api_libre_settings, api_libre_suggest;
 

@@ -121,14 +121,7 @@ struct show {
 
 static int show_json(const struct show *show, struct acre_err *err)
 {
-    json_t *root = result_json(show->job, true, err);
-
-    if (!root)
-        return err->code;
-    json_dumpf(root, show->out, JSON_FLAGS); /* a failure is the stream's as well */
-    putc('\n', show->out);
-    json_decref(root);
-    return 0;
+    return result_json_write(show->job, true, show->out, err);
 }
 
 static int show_html(const struct show *show, struct acre_err *err)

@@ -17,7 +17,6 @@
 #include "cli/decode.h"
 #include "common/error.h"
 #include "cli/lines.h"
-#include "common/json.h"
 #include "cli/result_json.h"
 
 struct translate_args {
@@ -102,17 +101,7 @@ static void on_done(void *user)
 
 static int write_json(const struct ring *ring, const struct slot *slot, struct acre_err *err)
 {
-    json_t *root = result_json(slot->job, ring->has_attention, err);
-    int rc;
-
-    if (!root)
-        return err->code;
-    rc = json_dumpf(root, stdout, JSON_FLAGS);
-    json_decref(root);
-    if (rc != 0)
-        return error_set(err, ACRE_EIO, "the result cannot be written as JSON");
-    putchar('\n');
-    return 0;
+    return result_json_write(slot->job, ring->has_attention, stdout, err);
 }
 
 /* A hypothesis with a newline in it would break one line in, one line out. */

@@ -51,7 +51,7 @@ struct translate {
     void *user;
     bool is_told;   /* `done` was called */
     bool is_closed; /* the owner has left */
-    bool is_streamed, is_traced;
+    bool is_streamed, is_traced, is_raw;
     size_t n_streamed;           /* items that the owner has taken */
     bool has_news;               /* in translator->news; its lock protects this */
     struct translate *next_news; /* likewise */
@@ -313,7 +313,6 @@ static int read_prose(struct item *item, struct acre_err *err)
             ? prose_read_text(item->text, item->bytes, &item->prose, err)
             : prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
 
-    item->is_read = true;
     item->is_prose = item->prose.is_markup || item->prose.n_marks > 0;
     return status;
 }
@@ -321,8 +320,9 @@ static int read_prose(struct item *item, struct acre_err *err)
 static int open_job(struct item *item, struct acre_err *err)
 {
     struct acre_request request = item->translate->request;
-    int status = read_prose(item, err);
+    int status = item->translate->is_raw ? 0 : read_prose(item, err);
 
+    item->is_read = true;
     if (status != 0)
         return status;
     item->translate->n_prose += item->is_prose;
@@ -537,6 +537,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->n_items = request->n_texts;
     translate->done = done;
     translate->is_streamed = request->is_streamed;
+    translate->is_raw = request->is_raw;
     translate->is_traced = request->is_aligned && request->format == SRV_TEXT;
     translate->user = user;
     translate->work.data = translate;
@@ -595,6 +596,11 @@ const struct acre_result *translate_result(const struct translate *translate, si
     const struct acre_job *job = translate->items[index].job;
 
     return job ? acre_job_result(job) : NULL;
+}
+
+const struct acre_job *translate_job(const struct translate *translate, size_t index)
+{
+    return translate->items[index].job;
 }
 
 const char *translate_text(const struct translate *translate, size_t index, size_t hypothesis)

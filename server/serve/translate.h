@@ -38,6 +38,7 @@ struct srv_translate {
     const char *const *ignored; /* [n_ignored]: elements of markup that are kept as they are */
     size_t n_ignored;
     bool is_aligned; /* of SRV_TEXT: where sentences and tokens stand is told, as they come out */
+    bool is_raw;     /* of SRV_TEXT: placeholders and emoji are words like others */
     enum acre_split split;
     bool is_streamed;
     uint64_t timeout_ms;
@@ -76,6 +77,9 @@ int translate_error(const struct translate *translate, struct srv_error *error);
 /* Once done without error: the result of a text, or NULL if it was blank and stands for itself. Of
  * markup, and of text with placeholders, it is that of its words: see translate_text(). */
 const struct acre_result *translate_result(const struct translate *translate, size_t index);
+
+/* Likewise: the job itself. */
+const struct acre_job *translate_job(const struct translate *translate, size_t index);
 
 /* Once done without error: a text in the words of a hypothesis; NULL if it stands for itself. */
 const char *translate_text(const struct translate *translate, size_t index, size_t hypothesis);
