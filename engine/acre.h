@@ -130,6 +130,7 @@ struct acre_statistics {
     uint64_t cancelled_sentences, expired_sentences, failed_sentences;
     uint64_t cached_sentences;     /* translated before; not counted as done */
     uint64_t refused_texts;        /* ACRE_EBUSY: too much was waiting */
+    uint64_t late_texts;           /* ACRE_ELATE: they would not have been done in time */
     uint64_t steps, rows;          /* decoder steps, and the hypotheses that they took a token on */
     uint64_t waits[16], waited_ms; /* sentences by how long they waited, and the sum */
     uint64_t batches[16], batched; /* steps by the sentences in them, likewise */
@@ -155,6 +156,7 @@ struct acre_request {
     enum acre_split split;
     struct acre_decoding decoding; /* start from acre_model_info()->decoding */
     bool is_aligned;    /* hypotheses shall say where in the text each of their tokens comes from */
+    uint64_t caller;    /* whose it is, by any number: what waits is shared fairly among callers */
     int timeout_ms;     /* from now; not translated by then ends with ACRE_ETIMEOUT. 0: no limit */
     acre_done_fn *done; /* called once, not if submitting failed: from a worker thread, or from
                          * acre_submit() if there is nothing to do. NULL: acre_job_wait() tells */
@@ -175,8 +177,9 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
                   struct acre_job **job, struct acre_err *err);
 int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err);
 
-/* Queues n > 0 split jobs of one model, all or none: ACRE_EBUSY where others' work leaves no room;
- * ACRE_ETOOLARGE where there never is. One text alone always fits once nothing waits. */
+/* Queues n > 0 split jobs of one caller and model, all or none: ACRE_EBUSY where others' work
+ * leaves no room; ACRE_ETOOLARGE where there never is; ACRE_ELATE where what comes before it leaves
+ * too little time. One text alone always fits once nothing waits. */
 int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err);
 
 /* Asks to stop early; `done` is still called, soon, usually with ACRE_ECANCELLED. Any thread, but

@@ -22,7 +22,8 @@
     X(ACRE_ECLOSED, -9, "shutting_down", 503, "the engine is shutting down")                       \
     X(ACRE_ETIMEOUT, -10, "deadline_exceeded", 504, "the deadline has passed")                     \
     X(ACRE_EDEVICE, -11, "device_lost", 503, "the device that computes is lost")                   \
-    X(ACRE_ETOOLARGE, -12, "request_too_large", 413, "more text than is queued at once")
+    X(ACRE_ETOOLARGE, -12, "request_too_large", 413, "more text than is queued at once")           \
+    X(ACRE_ELATE, -13, "deadline_unreachable", 503, "it would not be done by its deadline")
 
 enum acre_status {
     ACRE_OK = 0,
@@ -35,6 +36,7 @@ enum acre_status {
 struct acre_err {
     int code;
     char text[512];
+    int retry_after_s; /* of ACRE_ELATE: when it might be done in time; else 0 */
 };
 
 /* Bytes first ... first + n_bytes - 1 of a text. */

@@ -168,7 +168,7 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
                      struct acre_err *err)
 {
     struct device *device;
-    struct acre_err why = {0, ""};
+    struct acre_err why = {.code = 0};
     int status = device_open(options->device ? options->device : "auto", &device, &why);
     if (status != 0)
         return err_set(err, status, "%s", why.text);

@@ -9,7 +9,7 @@ bool fallback_works(const struct acre_engine *engine)
 
 static void tell(struct acre_engine *engine)
 {
-    struct acre_err err = {0, ""};
+    struct acre_err err = {.code = 0};
     char line[640];
     if (atomic_exchange(&engine->is_loss_told, true) || !engine->options.log)
         return;

@@ -25,7 +25,7 @@ struct acre_job {
     struct waiter waiter;
     bool is_tokens, is_aligned;
     struct acre_decoding decoding;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns, caller;
     struct splitter *splitter; /* until the text is split; NULL for a line of tokens */
     struct document document;
     struct sentence *sentences; /* owned, [document.n_sentences] */
@@ -423,6 +423,7 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
         sentence->decoding = job->decoding;
         sentence->is_aligned = job->is_aligned;
         sentence->deadline_ns = job->deadline_ns;
+        sentence->caller = job->caller;
         sentence->job = job;
     }
     atomic_init(&job->n_left, n);
@@ -464,6 +465,7 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     job->is_aligned = request->is_aligned;
     job->decoding = request->decoding;
     job->deadline_ns = deadline_ns;
+    job->caller = request->caller;
     status = open_text(job, request, err);
     if (status != 0) {
         acre_job_close(job);

@@ -10,6 +10,7 @@ int err_set(struct acre_err *err, int code, const char *format, ...)
         va_list args;
         va_start(args, format);
         err->code = code;
+        err->retry_after_s = 0;
         vsnprintf(err->text, sizeof(err->text), format, args);
         va_end(args);
     }

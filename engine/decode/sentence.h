@@ -14,6 +14,7 @@
 #include "base/mem.h"
 
 struct queue;
+struct flow;
 
 struct sentence_hypothesis {
     const int32_t *tokens; /* [n_tokens], part of sentence.tokens, end token left out */
@@ -36,12 +37,16 @@ struct sentence {
     bool is_known;   /* was translated before: what came out is there, nobody queues it */
     size_t n_behind; /* of the first of a text that is read as it is translated: so many more */
     uint64_t deadline_ns; /* by the scheduler's clock; 0: none */
+    uint64_t caller;      /* see acre.h */
     void *job;
     /* scheduler */
     struct queue *queue;            /* where it waits; NULL: nowhere */
+    struct flow *flow;              /* of that queue */
     struct sentence_links links[2]; /* in the queue's heaps, by turn and by deadline */
     uint64_t turn, order;
     uint64_t queued_ns;    /* when it began to wait */
+    uint64_t work;         /* the rows that decoding it is expected to take */
+    uint64_t first_step;   /* by the count of its batch, when it was admitted */
     struct sentence *next; /* of those that leave together */
     bool cancelled;
     bool is_retried; /* its device was lost, and this is another one */

@@ -2,14 +2,15 @@
  * what waits. A ready worker gets the next model that has something for it: who has to leave its
  * batch, who enters, one step.
  *
- * What can go wrong: too much waits (ACRE_EBUSY, nothing is queued), the plan is closing, the
- * device is lost. The last two end everybody: who waits at once, who runs when the worker comes
- * round. */
+ * What can go wrong: too much waits (ACRE_EBUSY, nothing is queued), or more than leaves time until
+ * the deadline (ACRE_ELATE, likewise); the plan is closing, the device is lost. The last two end
+ * everybody: who waits at once, who runs when the worker comes round. */
 #include "sched/plan.h"
 
 #include <stddef.h>
 
 #include "base/mem.h"
+#include "sched/admission.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
@@ -149,28 +150,40 @@ static size_t n_known(const struct plan_text *text)
     return n;
 }
 
-/* All texts or none, so that requests which fit one after the other do not keep each other out. A
- * text larger than the limit is accepted when nothing waits; several can be sent one by one. */
-static int submit(struct plan *plan, const struct plan_event *event, uint64_t now_ns)
+/* Why it cannot be queued; 0: it can. */
+static int why_refused(const struct plan *plan, const struct plan_event *event,
+                       const struct demand *demand, uint64_t now_ns, struct plan_actions *actions)
 {
-    size_t queued = plan_queued_tokens(plan), n_tokens = plan_tokens(event->texts, event->n);
     if (plan->is_closing)
         return ACRE_ECLOSED;
     if (plan->lost != 0)
         return plan->lost;
-    if (event->n > 1 && n_tokens > plan->max_queued_tokens)
+    if (event->n > 1 && demand->n_tokens > plan->max_queued_tokens)
         return ACRE_ETOOLARGE;
-    if (queued > 0 && queued + n_tokens > plan->max_queued_tokens) {
-        event->model->counts.refused_texts += event->n;
+    if (!admission_has_room(plan, demand))
         return ACRE_EBUSY;
-    }
-    for (size_t t = 0; t < event->n; t++) {
-        event->model->counts.cached_sentences += n_known(&event->texts[t]);
+    actions->time_ns = admission_time(plan, event->model, demand);
+    return admission_is_late(demand, actions->time_ns, now_ns) ? ACRE_ELATE : 0;
+}
+
+/* All texts or none, so that requests which fit one after the other do not keep each other out. A
+ * text larger than the limit is accepted when nothing waits; several can be sent one by one. */
+static void submit(struct plan *plan, const struct plan_event *event, uint64_t now_ns,
+                   struct plan_actions *actions)
+{
+    struct acre_statistics *counts = &event->model->counts;
+    struct demand demand = admission_demand(event->model, event->texts, event->n);
+    actions->status = why_refused(plan, event, &demand, now_ns, actions);
+    if (actions->status == ACRE_EBUSY)
+        counts->refused_texts += event->n;
+    if (actions->status == ACRE_ELATE)
+        counts->late_texts += event->n;
+    for (size_t t = 0; actions->status == 0 && t < event->n; t++) {
+        counts->cached_sentences += n_known(&event->texts[t]);
         for (size_t i = 0; i < event->texts[t].n; i++)
             event->texts[t].sentences[i].queued_ns = now_ns;
         queue_put(&event->model->queue, event->texts[t].sentences, event->texts[t].n);
     }
-    return 0;
 }
 
 static struct plan_model *model_of(struct queue *queue)
@@ -231,25 +244,37 @@ static void count_wait(struct plan_model *model, const struct sentence *sentence
     model->counts.waited_ms += waited_ms;
 }
 
-/* What the last step has finished. */
-static void end_finished(struct plan *plan, const struct plan_event *event)
+static void count_step(struct plan_model *model, const struct plan_worker *worker,
+                       const struct plan_event *event, uint64_t now_ns)
 {
-    struct plan_model *model = plan->workers[event->worker].model;
-    if (model) {
-        model->counts.steps += event->n_steps;
-        model->counts.rows += event->n_rows;
-        size_t n_sentences = model->batches[event->worker].n_running;
-        model->counts.batches[bucket_of(n_sentences)] += event->n_steps;
-        model->counts.batched += n_sentences * event->n_steps;
-    }
+    struct plan_batch *batch = &model->batches[event->worker];
+    model->counts.steps += event->n_steps;
+    model->counts.rows += event->n_rows;
+    model->counts.batches[bucket_of(batch->n_running)] += event->n_steps;
+    model->counts.batched += batch->n_running * event->n_steps;
+    batch->n_steps += event->n_steps;
+    if (worker->is_full)
+        pace_count_full(&model->pace, event->n_steps, event->n_rows, now_ns - worker->began_ns);
+}
+
+/* What the last step has finished. */
+static void end_finished(struct plan *plan, const struct plan_event *event, uint64_t now_ns)
+{
+    const struct plan_worker *worker = &plan->workers[event->worker];
+    struct plan_model *model = worker->model;
+    if (model)
+        count_step(model, worker, event, now_ns);
     for (size_t i = 0; i < event->n; i++) {
         struct plan_batch *batch = &model->batches[event->worker];
+        struct sentence *sentence = event->finished[i];
         size_t index = 0;
-        while (batch->running[index] != event->finished[i])
+        while (batch->running[index] != sentence)
             index++;
         take_out(batch, index);
-        count_end(model, event->finished[i]);
-        push(&plan->ended, event->finished[i]);
+        count_end(model, sentence);
+        if (sentence->status == 0)
+            pace_count_ended(&model->pace, sentence, batch->n_steps - sentence->first_step);
+        push(&plan->ended, sentence);
     }
 }
 
@@ -298,10 +323,12 @@ static size_t smaller(size_t a, size_t b)
  * behind it or before it. */
 static bool leads_alone(const struct plan_model *model, const struct sentence *sentence)
 {
-    const struct sentence *first = queue_first(&model->queue);
+    const struct queue *queue = &model->queue;
+    const struct flow *own = queue_flow(queue, sentence->caller);
     return sentence->n_behind > 0 &&
-           model->queue.next_order == sentence->order + sentence->n_behind + 1 &&
-           (!first || first->order >= sentence->order);
+           queue->next_order == sentence->order + sentence->n_behind + 1 &&
+           queue->n_sentences == (own ? own->n_sentences : 0) &&
+           (!own || own->first->order >= sentence->order);
 }
 
 /* Such a first sentence is decoded by itself: the reader waits for it, and for nothing else yet. */
@@ -334,6 +361,14 @@ static size_t admit(const struct plan *plan, struct plan_model *model, struct pl
     return n;
 }
 
+/* Whether somebody waits for whom there is no room. */
+static bool is_full(const struct plan_model *model, const struct plan_batch *batch)
+{
+    const struct sentence *first = queue_first(&model->queue);
+    return first && (batch->n_running == model->limits.max_sentences ||
+                     batch->load + sentence_load(first) > model->limits.max_load);
+}
+
 /* The next model that has something to step for the worker, the one stepped last at the very end;
  * NULL: none has. */
 static struct plan_model *next_model(const struct plan *plan, size_t worker)
@@ -364,8 +399,12 @@ static void give_work(struct plan *plan, size_t index, uint64_t now_ns,
     actions->leaving = drop_ended(plan, model, batch, now_ns);
     actions->newcomers = batch->running + batch->n_running;
     actions->n_newcomers = admit(plan, model, batch);
-    for (size_t i = 0; i < actions->n_newcomers; i++)
+    for (size_t i = 0; i < actions->n_newcomers; i++) {
+        actions->newcomers[i]->first_step = batch->n_steps;
         count_wait(model, actions->newcomers[i], now_ns);
+    }
+    plan->workers[index].is_full = is_full(model, batch);
+    plan->workers[index].began_ns = now_ns;
 }
 
 static void ready(struct plan *plan, const struct plan_event *event, uint64_t now_ns,
@@ -374,7 +413,8 @@ static void ready(struct plan *plan, const struct plan_event *event, uint64_t no
     struct plan_worker *worker = &plan->workers[event->worker];
     plan->n_woken -= worker->is_woken;
     worker->is_woken = false;
-    end_finished(plan, event);
+    end_finished(plan, event, now_ns);
+    worker->is_full = false;
     if (event->status != 0) {
         plan->lost = event->status;
         end_waiting(plan, plan->lost);
@@ -416,7 +456,7 @@ struct plan_actions plan_step(struct plan *plan, const struct plan_event *event,
     end_expired(plan, now_ns);
     switch (event->kind) {
     case PLAN_SUBMIT:
-        actions.status = submit(plan, event, now_ns);
+        submit(plan, event, now_ns, &actions);
         break;
     case PLAN_CANCEL:
         cancel(plan, event);

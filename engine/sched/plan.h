@@ -12,14 +12,21 @@
  * - Whole: a sentence that was accepted comes back exactly once, in one list of actions.
  * - Limits: a batch holds at most max_sentences with at most max_load, newcomers of one step have
  *   at most max_admit_rows source rows; a sentence beyond them is admitted alone.
- * - The oldest first: the earliest turn of a model is among the next newcomers, at whichever
- *   worker. Where it does not fit beside what runs, that batch admits nobody until it does, at the
- *   latest when all that runs there has ended. The other newcomers are those of most like length.
- * - Bounded passing: later turns may pass a waiting sentence only because their length is more
- *   like that of an earlier one. They do so in at most as many admissions as there are other
- *   length classes with earlier turns when it comes, fewer than QUEUE_CLASSES, and one more for
- *   each earlier turn that comes after it (queue.h says which can). An admission is of at most
+ * - Callers share: queue.h says whose turn it is. One of whom nothing waited is not delayed by what
+ *   others had queued before but for a sentence or two of each, however much that is; nor does that
+ *   refuse him, as long as an eighth more than the limit is not reached.
+ * - The oldest first: the earliest turn of the caller who is next is among the next newcomers, at
+ *   whichever worker. Where it does not fit beside what runs, that batch admits nobody until it
+ *   does, at the latest when all that runs there has ended. A caller's other newcomers are those of
+ *   most like length.
+ * - Bounded passing: later turns of his own may pass a waiting sentence only because their length
+ *   is more like that of an earlier one. They do so in at most as many admissions as there are
+ *   other length classes with earlier turns when it comes, fewer than QUEUE_CLASSES, and one more
+ *   for each earlier turn that comes after it (queue.h says which can). An admission is of at most
  *   max_sentences.
+ * - No work for nothing: a request that cannot be done by its deadline, as far as can be told from
+ *   what waits before it and how fast the model is (admission.h), is refused at once. Of a model
+ *   that was not seen busy yet nothing can be told.
  * - Round robin of models: a worker goes round its models. From when a model has something to step
  * for a worker until it is stepped there, every other model is stepped there at most once.
  * - A reader waits for one sentence: the first of a text that is read as it is translated
@@ -45,6 +52,7 @@
 #include <stdint.h>
 
 #include "decode/sentence.h"
+#include "sched/pace.h"
 #include "sched/queue.h"
 
 /* The usual max_load, per sentence of a batch. Batches of sentences of ordinary length are full
@@ -64,12 +72,14 @@ struct plan_batch {
     struct sentence **running; /* owned, [max_sentences]; the first n_running, in any order */
     size_t n_running;
     size_t load;
+    uint64_t n_steps; /* ever */
 };
 
 struct plan_model {
     struct plan_model *next;
     struct plan_limits limits;
     struct queue queue;
+    struct pace pace;
     struct acre_statistics counts; /* of what is over; see plan_statistics() */
     struct plan_batch *batches;    /* owned, [n_workers] */
 };
@@ -77,6 +87,8 @@ struct plan_model {
 struct plan_worker {
     struct plan_model *model; /* stepped last; NULL: none yet */
     bool is_woken;            /* and not ready since */
+    bool is_full;             /* that step is of a batch with room for nobody who waits */
+    uint64_t began_ns;        /* likewise: when */
 };
 
 struct plan {
@@ -125,8 +137,9 @@ enum plan_work {
 
 /* Lists of sentences are linked by `next` and their status is set. */
 struct plan_actions {
-    int status; /* PLAN_SUBMIT: 0; or ACRE_EBUSY, ACRE_ETOOLARGE, ACRE_ECLOSED, ACRE_EDEVICE: then
-                 * nothing was queued */
+    int status;          /* PLAN_SUBMIT: 0; or ACRE_EBUSY, ACRE_ETOOLARGE, ACRE_ELATE, ACRE_ECLOSED,
+                          * ACRE_EDEVICE: then nothing was queued */
+    uint64_t time_ns;    /* PLAN_SUBMIT: of ACRE_ELATE: how long it would take at least */
     const size_t *wakes; /* [n_wakes] workers that sleep */
     size_t n_wakes;
     /* PLAN_READY: */

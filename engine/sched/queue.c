@@ -90,36 +90,108 @@ static size_t class_of(const struct sentence *sentence)
     return class < QUEUE_CLASSES ? class : QUEUE_CLASSES - 1;
 }
 
+static struct sentence *earliest(const struct flow *flow)
+{
+    struct sentence *first = NULL;
+    for (size_t class = 0; class < QUEUE_CLASSES; class ++) {
+        struct sentence *top = flow->lists[class];
+        if (top && (!first || is_before(top, first, BY_TURN)))
+            first = top;
+    }
+    return first;
+}
+
+const struct flow *queue_flow(const struct queue *queue, uint64_t caller)
+{
+    for (size_t i = 0; i < queue->n_flows; i++)
+        if (queue->flows[i].first && queue->flows[i].caller == caller)
+            return &queue->flows[i];
+    return NULL;
+}
+
+/* Nobody waits in it; NULL: all are taken. */
+static const struct flow *empty_flow(const struct queue *queue)
+{
+    for (size_t i = 0; i < queue->n_flows; i++)
+        if (!queue->flows[i].first)
+            return &queue->flows[i];
+    return queue->n_flows < QUEUE_FLOWS ? &queue->flows[queue->n_flows] : NULL;
+}
+
+/* The caller's own flow, or one of somebody else where all are taken; NULL: he gets an empty one.
+ */
+static const struct flow *flow_of(const struct queue *queue, uint64_t caller)
+{
+    const struct flow *own = queue_flow(queue, caller);
+    return own || empty_flow(queue) ? own : &queue->flows[caller % QUEUE_FLOWS];
+}
+
+static struct flow *enter_flow(struct queue *queue, uint64_t caller)
+{
+    const struct flow *found = flow_of(queue, caller);
+    size_t index = (size_t)((found ? found : empty_flow(queue)) - queue->flows);
+    if (!found)
+        queue->flows[index] = (struct flow){.caller = caller, .start = queue->clock};
+    queue->n_flows += index == queue->n_flows;
+    return &queue->flows[index];
+}
+
+static void put(struct queue *queue, struct flow *flow, struct sentence *sentence)
+{
+    sentence->queue = queue;
+    sentence->flow = flow;
+    sentence->order = queue->next_order++;
+    heap_put(&flow->lists[class_of(sentence)], sentence, BY_TURN);
+    if (sentence->deadline_ns != 0)
+        heap_put(&queue->deadlines, sentence, BY_DEADLINE);
+    if (!flow->first || is_before(sentence, flow->first, BY_TURN))
+        flow->first = sentence;
+    if (flow->end < sentence->turn + sentence_source_rows(sentence))
+        flow->end = sentence->turn + sentence_source_rows(sentence);
+    flow->n_sentences++;
+    flow->n_rows += sentence_source_rows(sentence);
+    flow->work += sentence->work;
+    queue->n_sentences++;
+    queue->n_tokens += sentence->n_source;
+    queue->work += sentence->work;
+}
+
 void queue_put(struct queue *queue, struct sentence *sentences, size_t n)
 {
-    uint64_t turn = queue->clock, next_clock = turn;
+    struct flow *flow = NULL;
+    uint64_t turn = 0, next_clock = 0;
     for (size_t i = 0; i < n; i++) {
         struct sentence *sentence = &sentences[i];
         if (sentence->is_known)
             continue;
-        if (turn == queue->clock)
+        if (!flow) {
+            flow = enter_flow(queue, sentence->caller);
+            turn = flow->clock;
             next_clock = turn + sentence_source_rows(sentence);
-        queue->n_sentences++;
-        sentence->queue = queue;
+        }
         sentence->turn = turn;
-        sentence->order = queue->next_order++;
-        heap_put(&queue->lists[class_of(sentence)], sentence, BY_TURN);
-        if (sentence->deadline_ns != 0)
-            heap_put(&queue->deadlines, sentence, BY_DEADLINE);
+        put(queue, flow, sentence);
         turn += sentence_source_rows(sentence);
-        queue->n_tokens += sentence->n_source;
     }
-    queue->clock = next_clock;
+    if (flow)
+        flow->clock = next_clock;
 }
 
 void queue_remove(struct sentence *sentence)
 {
     struct queue *queue = sentence->queue;
-    heap_remove(&queue->lists[class_of(sentence)], sentence, BY_TURN);
+    struct flow *flow = sentence->flow;
+    heap_remove(&flow->lists[class_of(sentence)], sentence, BY_TURN);
     if (sentence->deadline_ns != 0)
         heap_remove(&queue->deadlines, sentence, BY_DEADLINE);
+    if (flow->first == sentence)
+        flow->first = earliest(flow);
+    flow->n_sentences--;
+    flow->n_rows -= sentence_source_rows(sentence);
+    flow->work -= sentence->work;
     queue->n_sentences--;
     queue->n_tokens -= sentence->n_source;
+    queue->work -= sentence->work;
     sentence->queue = NULL;
 }
 
@@ -132,29 +204,32 @@ struct sentence *queue_take_expired(struct queue *queue, uint64_t now_ns)
     return next;
 }
 
-struct sentence *queue_first(const struct queue *queue)
+/* ---- Who is next ----------------------------------------------------------------------------- */
+
+static const struct flow *next_flow(const struct queue *queue)
 {
-    struct sentence *first = NULL;
-    for (size_t class = 0; class < QUEUE_CLASSES; class ++) {
-        struct sentence *top = queue->lists[class];
-        if (top && (!first || is_before(top, first, BY_TURN)))
-            first = top;
+    const struct flow *next = NULL;
+    for (size_t i = 0; i < queue->n_flows; i++) {
+        const struct flow *flow = &queue->flows[i];
+        if (!flow->first)
+            continue;
+        if (!next || flow->start < next->start ||
+            (flow->start == next->start && flow->first->order < next->first->order))
+            next = flow;
     }
-    return first;
+    return next;
 }
 
-struct take {
-    struct queue_room left;
-    struct sentence **out;
-    size_t n;
-};
-
-static bool has_room(const struct take *take, const struct sentence *sentence)
+struct sentence *queue_first(const struct queue *queue)
 {
-    const struct queue_room *left = &take->left;
-    return left->sentences > 0 &&
-           (take->n == 0 || (sentence_source_rows(sentence) <= left->source_rows &&
-                             sentence_load(sentence) <= left->load));
+    const struct flow *next = next_flow(queue);
+    return next ? next->first : NULL;
+}
+
+static bool has_room(const struct queue_room *left, const struct sentence *sentence)
+{
+    return left->sentences > 0 && sentence_source_rows(sentence) <= left->source_rows &&
+           sentence_load(sentence) <= left->load;
 }
 
 static void subtract(size_t *left, size_t amount)
@@ -162,37 +237,95 @@ static void subtract(size_t *left, size_t amount)
     *left -= amount < *left ? amount : *left;
 }
 
-/* False: the next one does not fit. */
-static bool take_class(struct queue *queue, size_t class, struct take *take)
+/* The flow's earliest turn, then what is of the nearest class, the shorter one of two. */
+static struct sentence *next_of(struct flow *flow, uint64_t n_takes)
 {
-    struct sentence *next;
-    while ((next = queue->lists[class])) {
-        if (!has_room(take, next))
-            return false;
-        queue_remove(next);
-        take->out[take->n++] = next;
-        take->left.sentences--;
-        subtract(&take->left.source_rows, sentence_source_rows(next));
-        subtract(&take->left.load, sentence_load(next));
+    if (flow->n_takes != n_takes) {
+        flow->n_takes = n_takes;
+        flow->class = class_of(flow->first);
+        return flow->first;
     }
-    return true;
+    for (size_t distance = 0;; distance++) {
+        if (distance <= flow->class && flow->lists[flow->class - distance])
+            return flow->lists[flow->class - distance];
+        if (flow->class + distance < QUEUE_CLASSES && flow->lists[flow->class + distance])
+            return flow->lists[flow->class + distance];
+    }
+}
+
+/* The flow's clock does not stand behind its first sentence. */
+static void take(struct queue *queue, struct flow *flow, struct sentence *sentence)
+{
+    if (sentence == flow->first && flow->clock < sentence->turn)
+        flow->clock = sentence->turn;
+    queue_remove(sentence);
+    flow->start += sentence_source_rows(sentence);
+    if (queue->clock < flow->start)
+        queue->clock = flow->start;
 }
 
 size_t queue_take(struct queue *queue, const struct queue_room *room, struct sentence **out)
 {
-    struct take take = {.left = *room, .out = out};
-    const struct sentence *first = queue_first(queue);
-    if (!first || room->sentences == 0)
-        return 0;
-    if (queue->clock < first->turn)
-        queue->clock = first->turn;
-    size_t start = class_of(first);
-    for (size_t distance = 0; distance < QUEUE_CLASSES; distance++) {
-        if (distance <= start && !take_class(queue, start - distance, &take))
+    struct queue_room left = *room;
+    const struct flow *next;
+    size_t n = 0;
+    queue->n_takes++;
+    while (left.sentences > 0 && (next = next_flow(queue))) {
+        struct flow *flow = &queue->flows[next - queue->flows];
+        struct sentence *sentence = next_of(flow, queue->n_takes);
+        if (n > 0 && !has_room(&left, sentence))
             break;
-        if (distance > 0 && start + distance < QUEUE_CLASSES &&
-            !take_class(queue, start + distance, &take))
-            break;
+        take(queue, flow, sentence);
+        out[n++] = sentence;
+        left.sentences--;
+        subtract(&left.source_rows, sentence_source_rows(sentence));
+        subtract(&left.load, sentence_load(sentence));
     }
-    return take.n;
+    return n;
+}
+
+/* ---- What waits ------------------------------------------------------------------------------ */
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* As much work as `n_rows` of the flow's rows have on average. */
+static uint64_t work_of(const struct flow *flow, uint64_t n_rows)
+{
+    return n_rows < flow->n_rows ? flow->work / flow->n_rows * n_rows : flow->work;
+}
+
+/* Of the caller's own texts, before the sentence that begins `n_rows` after where the clock stands.
+ * From the turn that is next to the clock there is a row for each unit of time. Many texts share
+ * what follows, as if they were spread evenly over it. */
+static uint64_t own_rows_before(const struct flow *own, uint64_t n_rows)
+{
+    uint64_t to_clock = own->clock > own->first->turn ? own->clock - own->first->turn : 0;
+    uint64_t least = smaller(to_clock + n_rows, own->n_rows), all = own->end - own->first->turn;
+    if (to_clock + n_rows >= all)
+        return own->n_rows;
+    uint64_t even = (uint64_t)((double)own->n_rows * (double)(to_clock + n_rows) / (double)all);
+    return least > even ? least : even;
+}
+
+/* Of another flow, before what starts then: at least a sentence. */
+static uint64_t rows_before(const struct flow *flow, uint64_t start)
+{
+    uint64_t first = sentence_source_rows(flow->first);
+    if (flow->start > start)
+        return 0;
+    return start - flow->start < first ? first : smaller(start - flow->start, flow->n_rows);
+}
+
+uint64_t queue_work_before(const struct queue *queue, uint64_t caller, uint64_t n_rows)
+{
+    const struct flow *own = flow_of(queue, caller);
+    uint64_t n_own = own ? own_rows_before(own, n_rows) : 0, work = own ? work_of(own, n_own) : 0;
+    uint64_t start = (own ? own->start : queue->clock) + n_own + n_rows;
+    for (size_t i = 0; i < queue->n_flows; i++)
+        if (queue->flows[i].first && &queue->flows[i] != own)
+            work += work_of(&queue->flows[i], rows_before(&queue->flows[i], start));
+    return work;
 }

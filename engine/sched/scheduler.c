@@ -277,9 +277,31 @@ void scheduler_remove_model(struct scheduler *scheduler, struct served_model *se
 
 /* ---- Events of the callers ------------------------------------------------------------------- */
 
-static int refuse(const struct scheduler *scheduler, int status, const struct plan_text *texts,
-                  size_t n, struct acre_err *err)
+/* Lock held. */
+static uint64_t left_ns(const struct plan_text *text)
 {
+    uint64_t deadline_ns = text->sentences[0].deadline_ns, now_ns = scheduler_now_ns();
+    return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+/* Its like would be done in time when so much less waits. */
+static int refuse_late(uint64_t time_ns, uint64_t left, struct acre_err *err)
+{
+    enum { MOST_S = 3600 };
+    double wait_s = time_ns > left ? 1e-9 * (double)(time_ns - left) : 0;
+    err_set(err, ACRE_ELATE, "it would take %.1f s with what waits before it; %.1f s are left",
+            1e-9 * (double)time_ns, 1e-9 * (double)left);
+    if (err)
+        err->retry_after_s = wait_s < MOST_S ? (int)wait_s + 1 : MOST_S;
+    return ACRE_ELATE;
+}
+
+static int refuse(const struct scheduler *scheduler, const struct plan_actions *actions,
+                  const struct plan_text *texts, size_t n, struct acre_err *err)
+{
+    int status = actions->status;
+    if (status == ACRE_ELATE)
+        return refuse_late(actions->time_ns, left_ns(&texts[0]), err);
     if (status == ACRE_EDEVICE)
         return err_set(err, status, "%s", scheduler->lost.text);
     size_t n_tokens = plan_tokens(texts, n);
@@ -301,11 +323,11 @@ int scheduler_submit(struct scheduler *scheduler, struct served_model *served,
 {
     struct plan_event event = {.kind = PLAN_SUBMIT, .model = &served->plan, .texts = texts, .n = n};
     pthread_mutex_lock(&scheduler->lock);
-    int status = tell(scheduler, &event).status;
-    if (status != 0)
-        refuse(scheduler, status, texts, n, err);
+    struct plan_actions actions = tell(scheduler, &event);
+    if (actions.status != 0)
+        refuse(scheduler, &actions, texts, n, err);
     pthread_mutex_unlock(&scheduler->lock);
-    return status;
+    return actions.status;
 }
 
 void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, size_t n)

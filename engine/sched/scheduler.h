@@ -48,7 +48,7 @@ int scheduler_add_model(struct scheduler *scheduler, const struct network *netwo
 void scheduler_remove_model(struct scheduler *scheduler, struct served_model *served);
 
 /* Queues all texts or none: ACRE_EBUSY when too many tokens wait already, ACRE_ETOOLARGE, see
- * plan.h, ACRE_ECLOSED, ACRE_EDEVICE. */
+ * plan.h, ACRE_ELATE, ACRE_ECLOSED, ACRE_EDEVICE. */
 int scheduler_submit(struct scheduler *scheduler, struct served_model *served,
                      const struct plan_text *texts, size_t n, struct acre_err *err);
 

@@ -186,7 +186,7 @@ static double compare(const struct subject *s, const struct sentences *in, const
 
 static bool open_place(struct place *place, const char *name)
 {
-    struct acre_err err = {0, ""};
+    struct acre_err err = {.code = 0};
     const struct constraint_options any = {.vocab_size = 3, .end_token = 1};
     const struct stream_limits limits = {.max_memory = MAX_ROWS + 1,
                                          .max_head_width = MAX_C,

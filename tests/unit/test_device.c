@@ -86,7 +86,7 @@ static size_t submit_all(struct acre_engine *engine, struct acre_model *model,
 
 static void assert_lost(struct acre_engine *engine, struct acre_model *model, long lost_after)
 {
-    struct acre_err err = {0, ""};
+    struct acre_err err = {.code = 0};
     struct acre_job *job;
     char text[64];
     int calls = 0;

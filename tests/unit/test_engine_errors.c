@@ -21,7 +21,7 @@ static void assert_refused(struct acre_engine *engine, const struct acre_request
                            const char *text)
 {
     struct acre_job *job = NULL;
-    struct acre_err err = {0, ""};
+    struct acre_err err = {.code = 0};
     assert_int_equal(acre_translate(engine, request, &job, &err), code);
     assert_int_equal(err.code, code);
     assert_string_equal(err.text, text);
@@ -109,7 +109,7 @@ static void longest_line_is_accepted(void **state)
 static void assert_not_opened(struct acre_options options, int code, const char *text)
 {
     struct acre_engine *engine = NULL;
-    struct acre_err err = {0, ""};
+    struct acre_err err = {.code = 0};
     assert_int_equal(acre_engine_open(&options, &engine, &err), code);
     assert_string_equal(err.text, text);
     assert_null(engine);
@@ -220,10 +220,10 @@ static void waiting_job_is_cancelled(void **state)
 static void deadline_ends_its_job_only(void **state)
 {
     (void)state;
-    struct acre_engine *engine = open_engine(1, 2);
-    struct acre_model *model = open_model(engine, model_directories[0]);
     char *text = many_sentences(200);
     for (size_t late = 0; late < 2; late++) {
+        struct acre_engine *engine = open_engine(1, 2); /* which does not know its speed */
+        struct acre_model *model = open_model(engine, model_directories[0]);
         struct acre_job *jobs[2];
         int calls[2] = {0};
         for (size_t i = 0; i < 2; i++) {
@@ -244,9 +244,9 @@ static void deadline_ends_its_job_only(void **state)
         assert_int_equal(acre_engine_queued_tokens(engine), 0);
         acre_job_close(jobs[0]);
         acre_job_close(jobs[1]);
+        acre_engine_close(engine);
     }
     free(text);
-    acre_engine_close(engine);
 }
 
 static void closing_ends_every_job(void **state)
@@ -281,7 +281,7 @@ static void full_queue_is_busy(void **state)
     struct acre_engine *engine;
     struct acre_options options = {.n_threads = 1, .batch_size = 1, .max_queued_tokens = 100};
     struct acre_job *job, *refused = NULL;
-    struct acre_err err = {0, ""};
+    struct acre_err err = {.code = 0};
     int calls = 0;
     char *text = many_sentences(200), expected[160];
     assert_int_equal(acre_engine_open(&options, &engine, NULL), 0);
@@ -331,7 +331,7 @@ static void opening_survives_no_memory(void **state)
     (void)state;
     for (long n = 0;; n = next_failure(n)) {
         struct acre_engine *engine = NULL;
-        struct acre_err err = {0, ""};
+        struct acre_err err = {.code = 0};
         struct acre_options options = {.n_threads = 2};
         mem_fail_after(n);
         int status = acre_engine_open(&options, &engine, &err);
@@ -351,7 +351,7 @@ static void model_survives_no_memory(void **state)
         struct acre_engine *engine = open_engine(2, 2);
         for (long n = 0;; n = next_failure(n)) {
             struct acre_model *model = NULL;
-            struct acre_err err = {0, ""};
+            struct acre_err err = {.code = 0};
             mem_fail_after(n);
             int status = acre_model_open(engine, model_directories[m], &model, &err);
             mem_fail_after(-1);
@@ -377,7 +377,7 @@ static void translating_survives_no_memory(void **state)
             request.decoding = (struct acre_decoding){3, 2, 0, 8, 1};
             for (long n = 0;; n = next_failure(n)) {
                 struct acre_job *job = NULL;
-                struct acre_err err = {0, ""};
+                struct acre_err err = {.code = 0};
                 mem_fail_after(n);
                 int status = acre_translate(engine, &request, &job, &err);
                 mem_fail_after(-1);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "../support/random.h"
+#include "../support/turns.h"
 #include "sched/plan.h"
 
 enum { N_WORLDS = 400, N_SENTENCES = 400, MAX_MODELS = 4, MAX_WORKERS = 5, MAX_SEAT = 12 };
@@ -42,6 +43,7 @@ struct hand {
 struct world {
     struct plan plan;
     struct plan_model models[MAX_MODELS];
+    struct turns turns[MAX_MODELS];
     size_t n_models, n_workers;
     struct hand hands[MAX_WORKERS];
     struct sentence sentences[N_SENTENCES];
@@ -54,29 +56,13 @@ struct world {
 /* What the worlds have seen: a promise that was never put to the test is not checked. */
 static struct {
     size_t refused, expired_waiting, expired_running, cancelled_waiting, cancelled_running;
-    size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished, led;
+    size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished, led,
+        late, reserve;
 } seen;
-
-static size_t class_of(const struct sentence *sentence)
-{
-    size_t class = sentence->n_source / QUEUE_CLASS_TOKENS;
-    return class < QUEUE_CLASSES ? class : QUEUE_CLASSES - 1;
-}
-
-static size_t distance(const struct sentence *a, const struct sentence *b)
-{
-    size_t x = class_of(a), y = class_of(b);
-    return x > y ? x - y : y - x;
-}
-
-static size_t rows_of(const struct sentence *sentence)
-{
-    return sentence->n_source + 1;
-}
 
 static size_t load_of(const struct sentence *sentence)
 {
-    return rows_of(sentence) + (size_t)sentence->decoding.beam_size;
+    return turns_rows(sentence) + (size_t)sentence->decoding.beam_size;
 }
 
 static bool is_before(const struct sentence *a, const struct sentence *b)
@@ -150,17 +136,9 @@ static struct batch_count count_batch(const struct world *w, size_t worker, size
     return count;
 }
 
-static const struct sentence *earliest(const struct world *w, size_t model)
-{
-    const struct sentence *first = NULL;
-    for (size_t i = 0; i < w->n_sentences; i++)
-        if (waits_in(w, i, model) && (!first || is_before(&w->sentences[i], first)))
-            first = &w->sentences[i];
-    return first;
-}
-
 static void end_waiting(struct world *w, size_t i, int status)
 {
+    turns_remove(&w->turns[w->fates[i].model], &w->sentences[i]);
     w->fates[i].place = ENDED;
     w->fates[i].status = status;
 }
@@ -205,13 +183,16 @@ static size_t make_text(struct world *w, size_t model)
     size_t n = random_pick(0, 3) == 0 ? random_pick(1, 25) : 1, first = w->n_sentences;
     bool has_deadline = random_pick(0, 2) == 0, is_stream = random_pick(0, 2) == 0;
     uint64_t deadline = w->now + random_pick(0, 3000);
+    uint64_t caller = random_pick(0, random_pick(0, TURNS_CALLERS - 1));
     if (n > N_SENTENCES - first)
         n = N_SENTENCES - first;
     for (size_t i = first; i < first + n; i++) {
         struct sentence *sentence = &w->sentences[i];
         sentence->n_source = random_pick(0, random_pick(0, 9) == 0 ? 700 : 60);
         sentence->n_behind = is_stream && i == first ? n - 1 : 0;
+        sentence->caller = caller;
         sentence->decoding.beam_size = (int)random_pick(1, 8);
+        sentence->decoding.max_length = 1000;
         sentence->deadline_ns = has_deadline ? deadline : 0;
         w->fates[i] = (struct fate){.model = model, .first = first, .n = n};
         w->fates[i].steps_left = (int)random_pick(1, 30);
@@ -220,26 +201,51 @@ static size_t make_text(struct world *w, size_t model)
     return n;
 }
 
-/* How often later turns may pass a newcomer: once for every other class that now has earlier ones.
- * A newcomer with an earlier turn than one that waits gives that one's passers another chance; it
- * stands at an earlier row of its text. */
+/* How often later turns of a caller may pass his newcomer: once for every other class that now has
+ * earlier ones. A newcomer with an earlier turn than one that waits gives that one's passers
+ * another chance; it stands at an earlier row of its text. */
 static void allow_passes(struct world *w, size_t y, size_t newcomers)
 {
     const struct sentence *sentence = &w->sentences[y];
     bool has_earlier[QUEUE_CLASSES] = {false};
     for (size_t i = 0; i < w->n_sentences; i++) {
         const struct sentence *other = &w->sentences[i];
-        if (!waits_in(w, i, w->fates[y].model) || !is_before(other, sentence))
+        if (!waits_in(w, i, w->fates[y].model) || other->caller != sentence->caller ||
+            !is_before(other, sentence))
             continue;
-        has_earlier[class_of(other)] = true;
+        has_earlier[turns_class(other)] = true;
         if (y >= newcomers || i < newcomers)
             continue;
-        w->fates[y].max_passes += class_of(other) != class_of(sentence);
+        w->fates[y].max_passes += turns_class(other) != turns_class(sentence);
         assert_true(other->turn - w->sentences[newcomers].turn <
                     sentence->turn - w->sentences[w->fates[y].first].turn);
     }
     for (size_t class = 0; y >= newcomers && class < QUEUE_CLASSES; class ++)
-        w->fates[y].max_passes += has_earlier[class] && class != class_of(sentence);
+        w->fates[y].max_passes += has_earlier[class] && class != turns_class(sentence);
+}
+
+/* An eighth more than the limit is for those of whom nothing waits. */
+static bool is_full(const struct world *w, uint64_t caller, size_t n_tokens)
+{
+    size_t queued = waiting_tokens(w), room = w->plan.max_queued_tokens;
+    bool is_waiting = false;
+    for (size_t i = 0; i < w->n_sentences; i++)
+        is_waiting |= w->fates[i].place == WAITS && w->sentences[i].caller == caller;
+    if (queued == 0 || queued + n_tokens <= room)
+        return false;
+    if (!is_waiting && queued + n_tokens <= room + room / 8) {
+        seen.reserve++;
+        return false;
+    }
+    return true;
+}
+
+/* Only where something waits and the time that is said is more than is left. */
+static void check_late(const struct world *w, size_t i, const struct plan_actions *actions)
+{
+    uint64_t deadline = w->sentences[i].deadline_ns;
+    assert_true(deadline != 0 && actions->time_ns > deadline - w->now);
+    seen.late++;
 }
 
 static void submit(struct world *w)
@@ -252,12 +258,18 @@ static void submit(struct world *w)
     struct plan_event event = {
         .kind = PLAN_SUBMIT, .model = &w->models[model], .texts = &text, .n = 1};
     struct plan_actions actions = tell(w, &event);
-    size_t queued = waiting_tokens(w);
-    bool is_full = queued > 0 && queued + n_tokens > w->plan.max_queued_tokens;
-    assert_int_equal(actions.status, w->is_closing ? ACRE_ECLOSED : is_full ? ACRE_EBUSY : 0);
-    seen.refused += is_full;
-    for (size_t i = first; actions.status == 0 && i < first + n; i++)
+    int expected = w->is_closing                                      ? ACRE_ECLOSED
+                   : is_full(w, w->sentences[first].caller, n_tokens) ? ACRE_EBUSY
+                                                                      : 0;
+    if (expected == 0 && actions.status == ACRE_ELATE)
+        check_late(w, first, &actions);
+    else
+        assert_int_equal(actions.status, expected);
+    seen.refused += expected == ACRE_EBUSY;
+    for (size_t i = first; actions.status == 0 && i < first + n; i++) {
         w->fates[i].place = WAITS;
+        turns_put(&w->turns[model], &w->sentences[i]);
+    }
     for (size_t i = 0; actions.status == 0 && i < w->n_sentences; i++)
         if (waits_in(w, i, model))
             allow_passes(w, i, first);
@@ -357,38 +369,32 @@ static void check_leaving(struct world *w, size_t worker, size_t model, const st
             assert_int_equal(why_leave(w, i), 0);
 }
 
-/* Of those that stay none is of a length more like the first one's than one that was taken, and
- * those whom a later turn has passed were passed before no more often than allowed. */
+/* Those whom a later turn of theirs has passed were passed before no more often than allowed. */
 static void check_passes(struct world *w, size_t model, const struct plan_actions *a)
 {
     for (size_t i = 0; i < w->n_sentences; i++) {
         bool is_passed = false;
-        for (size_t k = 0; waits_in(w, i, model) && k < a->n_newcomers; k++) {
-            is_passed |= is_before(&w->sentences[i], a->newcomers[k]);
-            assert_true(distance(&w->sentences[i], a->newcomers[0]) >=
-                        distance(a->newcomers[k], a->newcomers[0]));
-        }
+        for (size_t k = 0; waits_in(w, i, model) && k < a->n_newcomers; k++)
+            is_passed |= w->sentences[i].caller == a->newcomers[k]->caller &&
+                         is_before(&w->sentences[i], a->newcomers[k]);
         w->fates[i].n_passes += is_passed;
         seen.passed += is_passed;
         assert_true(w->fates[i].n_passes <= w->fates[i].max_passes);
     }
 }
 
-/* Whom the queue would take next: of most like length, the shorter of two alike, the earliest. */
-static const struct sentence *next_alike(const struct world *w, size_t model,
-                                         const struct sentence *first)
+/* Nobody of his caller waits who came before, and nobody of another one. */
+static bool is_alone(const struct world *w, size_t model, const struct sentence *sentence)
 {
-    const struct sentence *best = NULL;
-    for (size_t i = 0; i < w->n_sentences; i++) {
-        const struct sentence *each = &w->sentences[i];
-        if (!waits_in(w, i, model))
-            continue;
-        size_t new = 2 * distance(each, first) + (class_of(each) > class_of(first));
-        size_t old = best ? 2 * distance(best, first) + (class_of(best) > class_of(first)) : 0;
-        if (!best || new < old || (new == old &&is_before(each, best)))
-            best = each;
+    const struct turns *turns = &w->turns[model];
+    const struct sentence *first = NULL;
+    for (size_t i = 0; i < turns->n; i++) {
+        const struct sentence *each = turns->waiting[i];
+        if (each->caller != sentence->caller)
+            return false;
+        first = !first || is_before(each, first) ? each : first;
     }
-    return best;
+    return !first || first >= sentence;
 }
 
 /* Whether the worker decodes the first sentence of a text that is read as it is translated, and no
@@ -396,12 +402,11 @@ static const struct sentence *next_alike(const struct world *w, size_t model,
  */
 static bool has_leader(const struct world *w, size_t worker, size_t model, bool has_entered)
 {
-    const struct sentence *waiting = earliest(w, model);
     for (size_t i = 0; i < w->n_sentences; i++) {
         bool is_last = runs_at(w, i, worker, model) && w->sentences[i].n_behind > 0;
         for (size_t j = i + w->sentences[i].n_behind + 1; is_last && j < w->n_sentences; j++)
             is_last = w->fates[j].model != model || w->fates[j].place == NOWHERE;
-        if (is_last && (has_entered || !waiting || waiting >= &w->sentences[i]))
+        if (is_last && (has_entered || is_alone(w, model, &w->sentences[i])))
             return true;
     }
     return false;
@@ -409,20 +414,20 @@ static bool has_leader(const struct world *w, size_t worker, size_t model, bool 
 
 /* Nobody who could have been admitted was left to wait. `batch` was before, `share` is the limit
  * for the sake of idle workers. */
-static void check_room(const struct world *w, size_t worker, size_t model, struct batch_count batch,
+static void check_room(struct world *w, size_t worker, size_t model, struct batch_count batch,
                        size_t share, const struct plan_actions *a)
 {
     const struct plan_limits *limits = &w->models[model].limits;
-    const struct sentence *first = earliest(w, model);
+    const struct sentence *next = turns_next(&w->turns[model]);
     size_t rows = 0, load = batch.load, n = batch.n + a->n_newcomers;
-    if (n == limits->max_sentences || !first)
+    if (n == limits->max_sentences || !next)
         return;
     if (n == 1 && has_leader(w, worker, model, a->n_newcomers == 1)) {
         seen.led++;
         return;
     }
     if (a->n_newcomers == 0) {
-        assert_true(batch.n > 0 && batch.load + load_of(first) > limits->max_load);
+        assert_true(batch.n > 0 && batch.load + load_of(next) > limits->max_load);
         seen.held_back++;
         return;
     }
@@ -430,11 +435,10 @@ static void check_room(const struct world *w, size_t worker, size_t model, struc
     if (a->n_newcomers == share)
         return;
     for (size_t i = 0; i < a->n_newcomers; i++) {
-        rows += rows_of(a->newcomers[i]);
+        rows += turns_rows(a->newcomers[i]);
         load += load_of(a->newcomers[i]);
     }
-    const struct sentence *next = next_alike(w, model, a->newcomers[0]);
-    assert_true(rows + rows_of(next) > limits->max_admit_rows ||
+    assert_true(rows + turns_rows(next) > limits->max_admit_rows ||
                 load + load_of(next) > limits->max_load);
 }
 
@@ -442,19 +446,20 @@ static void check_newcomers(struct world *w, size_t worker, size_t model,
                             const struct plan_actions *a)
 {
     const struct plan_limits *limits = &w->models[model].limits;
-    const struct sentence *first = earliest(w, model);
     struct batch_count before = count_batch(w, worker, model);
     size_t n_takers = count_doing(w, SLEEPING) + count_doing(w, COMING) + 1, rows = 0;
     size_t share = (count_waiting(w, model) + n_takers - 1) / n_takers;
     assert_true(a->n_newcomers <= share);
+    turns_begin(&w->turns[model]);
     for (size_t i = 0; i < a->n_newcomers; i++) {
         struct fate *fate = fate_of(w, a->newcomers[i]);
+        assert_ptr_equal(a->newcomers[i], turns_next(&w->turns[model]));
+        turns_take(&w->turns[model], a->newcomers[i]);
         assert_true(fate->place == WAITS && fate->model == model);
         fate->place = RUNS;
         fate->worker = worker;
-        rows += rows_of(a->newcomers[i]);
+        rows += turns_rows(a->newcomers[i]);
     }
-    assert_true(a->n_newcomers == 0 || a->newcomers[0] == first);
     check_passes(w, model, a);
     check_room(w, worker, model, before, share, a);
     struct batch_count after = count_batch(w, worker, model);
@@ -496,7 +501,9 @@ static void be_ready(struct world *w, size_t worker)
     struct hand *hand = &w->hands[worker];
     struct sentence *finished[MAX_SEAT];
     struct plan_event event = {.kind = PLAN_READY, .worker = worker, .finished = finished};
-    event.n = hand->doing == STEPPING ? finish_step(w, worker, finished) : 0;
+    event.n_steps = hand->doing == STEPPING;
+    event.n_rows = event.n_steps ? 4 * count_batch(w, worker, hand->model).n : 0;
+    event.n = event.n_steps ? finish_step(w, worker, finished) : 0;
     hand->doing = STEPPING;
     struct plan_actions actions = tell(w, &event);
     take_back(w, actions.ended);
@@ -588,6 +595,7 @@ static void random_worlds_keep_every_promise(void **state)
     assert_true(seen.cancelled_waiting && seen.cancelled_running);
     assert_true(seen.closed_waiting && seen.closed_running && seen.finished);
     assert_true(seen.passed && seen.held_back && seen.too_large && seen.shared && seen.led);
+    assert_true(seen.late && seen.reserve);
 }
 
 /* ---- Case by case ---------------------------------------------------------------------------- */

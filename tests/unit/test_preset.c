@@ -250,7 +250,7 @@ static void bench_options_out_of_range(void **state)
     };
     struct acre_bench bench;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct acre_err err = {0, ""};
+        struct acre_err err = {.code = 0};
         assert_int_equal(acre_bench_preset(&cases[i].options, &bench, &err), cases[i].code);
         assert_string_equal(err.text, cases[i].text);
     }
@@ -263,7 +263,7 @@ static void bench_survives_no_memory(void **state)
     struct acre_bench bench;
     options.n_rounds = 1;
     for (long n = 0;; n = n < 50 ? n + 1 : n + 23) { /* then come many weights */
-        struct acre_err err = {0, ""};
+        struct acre_err err = {.code = 0};
         mem_fail_after(n);
         int status = acre_bench_preset(&options, &bench, &err);
         mem_fail_after(-1);

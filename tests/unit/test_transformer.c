@@ -306,7 +306,7 @@ static void assert_refused(const char *model, const char *name, const char *from
     copy_changed(model, name, from, to, directory);
     copy_changed(model, in_weights ? "config.json" : WEIGHTS, "", "", directory);
     struct rig rig;
-    struct acre_err err = {0, ""};
+    struct acre_err err = {.code = 0};
     assert_int_equal(rig_open(&rig, directory, tested_type, &err), ACRE_EMODEL);
     assert_int_equal(err.code, ACRE_EMODEL);
     assert_string_equal(err.text, text);

@@ -30,7 +30,7 @@ class Error(Exception):
 
 
 class Err(Structure):
-    _fields_ = [("code", c_int), ("text", c_char * 512)]
+    _fields_ = [("code", c_int), ("text", c_char * 512), ("retry_after_s", c_int)]
 
 
 class Options(Structure):
@@ -57,8 +57,8 @@ class ModelInfo(Structure):
 class Request(Structure):
     _fields_ = [("model", c_void_p), ("text", c_char_p), ("text_bytes", c_size_t),
                 ("is_tokens", c_bool), ("split", c_int), ("decoding", Decoding),
-                ("is_aligned", c_bool), ("timeout_ms", c_int), ("done", c_void_p),
-                ("next", c_void_p), ("user", c_void_p)]
+                ("is_aligned", c_bool), ("caller", c_uint64), ("timeout_ms", c_int),
+                ("done", c_void_p), ("next", c_void_p), ("user", c_void_p)]
 
 
 class Range(Structure):

@@ -1,0 +1,53 @@
+/* Sums that shrink a little with each step or sentence, so that their quotients follow the model as
+ * it is now. */
+#include "sched/pace.h"
+
+/* How much of a sum the next one leaves: 128 steps are a second of a small model. */
+static const double keep_steps = 1 - 1.0 / 128, keep_sentences = 1 - 1.0 / 256;
+
+enum { ENOUGH_STEPS = 16, ENOUGH_ROWS = 64 }; /* of full batches; of sentences that have ended */
+
+void pace_count_full(struct pace *pace, size_t n_steps, size_t n_rows, uint64_t ns)
+{
+    pace->n_full = keep_steps * pace->n_full + 1;
+    pace->rows = keep_steps * pace->rows + (double)n_rows;
+    pace->steps = keep_steps * pace->steps + (double)n_steps;
+    pace->ns = keep_steps * pace->ns + (double)ns;
+}
+
+void pace_count_ended(struct pace *pace, const struct sentence *sentence, uint64_t n_steps)
+{
+    pace->ended_steps = keep_sentences * pace->ended_steps + (double)n_steps;
+    pace->ended_rows = keep_sentences * pace->ended_rows + (double)sentence_source_rows(sentence);
+}
+
+bool pace_is_known(const struct pace *pace)
+{
+    return pace->n_full >= ENOUGH_STEPS && pace->rows > 0 && pace->steps > 0 && pace->ns > 0 &&
+           pace->ended_rows >= ENOUGH_ROWS;
+}
+
+double pace_steps(const struct pace *pace, const struct sentence *sentence)
+{
+    double least = sentence->decoding.min_length + 1, most = sentence->decoding.max_length + 1;
+    double n = (double)sentence_source_rows(sentence);
+    if (pace->ended_rows > 0)
+        n *= pace->ended_steps / pace->ended_rows;
+    n = n < least ? least : n;
+    return n > most ? most : n;
+}
+
+uint64_t pace_work(const struct pace *pace, const struct sentence *sentence)
+{
+    return (uint64_t)(pace_steps(pace, sentence) * sentence->decoding.beam_size + 0.5);
+}
+
+double pace_work_ns(const struct pace *pace, double work)
+{
+    return work * pace->ns / pace->rows;
+}
+
+double pace_steps_ns(const struct pace *pace, double n_steps)
+{
+    return n_steps * pace->ns / pace->steps;
+}

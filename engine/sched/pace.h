@@ -1,0 +1,39 @@
+/* pace.h - how fast a model decodes, measured while it does.
+ *
+ * Two figures, in which what is longer ago counts less: rows a second, of one worker whose batch is
+ * as full as it gets, encoder passes included; and steps per source row of sentences that have
+ * ended. Of a batch that is not full nobody waits for a place, so it tells nothing of how long
+ * waiting takes. Plain numbers: the caller holds the scheduler's lock. Start from zeros.
+ */
+#ifndef SCHED_PACE_H
+#define SCHED_PACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "decode/sentence.h"
+
+struct pace {
+    double n_full, rows, steps, ns; /* of steps of full batches */
+    double ended_steps, ended_rows; /* of sentences: the steps they took, their source rows */
+};
+
+/* A worker was busy for `ns` with a full batch. */
+void pace_count_full(struct pace *pace, size_t n_steps, size_t n_rows, uint64_t ns);
+
+/* A sentence took so many steps until it was translated. */
+void pace_count_ended(struct pace *pace, const struct sentence *sentence, uint64_t n_steps);
+
+/* Whether enough was seen to say how long things take. */
+bool pace_is_known(const struct pace *pace);
+
+/* The steps that decoding the sentence is expected to take, and its rows in them. */
+double pace_steps(const struct pace *pace, const struct sentence *sentence);
+uint64_t pace_work(const struct pace *pace, const struct sentence *sentence);
+
+/* Once it is known: how long one worker is busy with so much work, and so many steps. */
+double pace_work_ns(const struct pace *pace, double work);
+double pace_steps_ns(const struct pace *pace, double n_steps);
+
+#endif
