@@ -222,9 +222,7 @@ static void give_up(struct call *call, enum http_give_up why)
         return;
     }
     if (why == HTTP_DEADLINE)
-        error_reply(&error, 504, "deadline_exceeded",
-                    "The translation was not finished within %llu ms",
-                    (unsigned long long)call->request.timeout_ms);
+        error_deadline(&error, call->request.timeout_ms);
     else if (why == HTTP_SHUTDOWN)
         error_from_engine(&error, ACRE_ECLOSED, NULL);
     else
@@ -443,6 +441,7 @@ void call_start(struct server *server, struct http_request *request, const char 
     decoding_init(&call->request.decoding);
     call->name = name;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
+    call->request.caller = http_caller(request);
     if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
         error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");
         call->error.retry_after_s = 1;

@@ -97,6 +97,8 @@ static const struct {
      offsetof(struct acre_statistics, failed_sentences)},
     {"acre_refused_texts_total", "counter", "Texts refused because too much was waiting.",
      offsetof(struct acre_statistics, refused_texts)},
+    {"acre_late_texts_total", "counter", "Texts refused because they would have been late.",
+     offsetof(struct acre_statistics, late_texts)},
     {"acre_decoder_steps_total", "counter", "Steps of the decoder.",
      offsetof(struct acre_statistics, steps)},
     {"acre_decoder_rows_total", "counter", "Hypotheses those steps took a token on.",

@@ -12,6 +12,7 @@ int error_set(struct acre_err *err, int code, const char *format, ...)
     if (!err)
         return code;
     err->code = code;
+    err->retry_after_s = 0;
     va_start(args, format);
     vsnprintf(err->text, sizeof(err->text), format, args);
     va_end(args);
@@ -84,5 +85,14 @@ int error_from_engine(struct srv_error *error, int status, const struct acre_err
     error_reply(error, acre_status_http(status), acre_status_name(status), "%s", text);
     if (error->status == 429 || error->status == 503)
         error->retry_after_s = spread_retry();
+    if (err && err->retry_after_s > 0 && status == ACRE_ELATE)
+        error->retry_after_s += err->retry_after_s - 1;
     return -1;
+}
+
+int error_deadline(struct srv_error *error, uint64_t timeout_ms)
+{
+    return error_reply(error, 504, acre_status_name(ACRE_ETIMEOUT),
+                       "The translation was not finished within %llu ms",
+                       (unsigned long long)timeout_ms);
 }

@@ -10,7 +10,7 @@
 enum { N_BUCKETS = 4096 };
 
 struct address {
-    uint64_t key;
+    uint64_t key, number;
     size_t n_connections;
     struct address *next; /* in its bucket */
 };
@@ -52,11 +52,18 @@ static int key_of(const struct sockaddr *peer, uint64_t *key)
     return 0;
 }
 
-static struct address **bucket_of(struct addresses *addresses, uint64_t key)
+/* Another one for each key, and in each process. */
+static uint64_t number_of(const struct addresses *addresses, uint64_t key)
 {
     uint64_t mixed = (key ^ addresses->seed) * 0x9e3779b97f4a7c15u;
 
-    return &addresses->buckets[(mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u >> 52];
+    mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
+    return mixed ^ mixed >> 32;
+}
+
+static struct address **bucket_of(struct addresses *addresses, uint64_t key)
+{
+    return &addresses->buckets[number_of(addresses, key) % N_BUCKETS];
 }
 
 struct address *addresses_enter(struct addresses *addresses, const struct sockaddr *peer)
@@ -75,6 +82,7 @@ struct address *addresses_enter(struct addresses *addresses, const struct sockad
         if (!address)
             return NULL;
         address->key = key;
+        address->number = number_of(addresses, key);
         address->next = *bucket;
         *bucket = address;
     }
@@ -108,6 +116,11 @@ void address_text(const struct sockaddr *peer, char text[ADDRESS_TEXT_BYTES])
         inet_ntop(AF_INET6, &v6->sin6_addr, text, ADDRESS_TEXT_BYTES);
     else
         strcpy(text, "local");
+}
+
+uint64_t address_number(const struct address *address)
+{
+    return address ? address->number : 0;
 }
 
 size_t address_connections(const struct address *address)

@@ -6,6 +6,7 @@
 #define SERVER_HTTP_ADDRESSES_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct addresses;
@@ -23,6 +24,8 @@ enum { ADDRESS_TEXT_BYTES = 48 };
 /* As people write it; "local" of a socket in the file system. */
 void address_text(const struct sockaddr *peer, char text[ADDRESS_TEXT_BYTES]);
 
+/* Tells it from others, and tells nothing else: clients cannot choose theirs. 0 of NULL. */
+uint64_t address_number(const struct address *address);
 size_t address_connections(const struct address *address); /* 0 of NULL */
 
 #endif

@@ -233,6 +233,11 @@ void connection_end_request(struct connection *c)
     c->has_line = false;
 }
 
+uint64_t http_caller(const struct http_request *request)
+{
+    return address_number(request->connection->address);
+}
+
 void connection_drop_pending(struct connection *c)
 {
     connection_leave_ready(c);

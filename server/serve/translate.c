@@ -60,8 +60,9 @@ struct translate {
     /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
     uv_work_t work;
     struct acre_request request; /* what all jobs share */
-    char *texts;                 /* owned copy */
-    bool is_submitting;          /* loop thread only */
+    uint64_t timeout_ms, deadline_ns;
+    char *texts;        /* owned copy */
+    bool is_submitting; /* loop thread only */
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
     enum srv_format format;
@@ -317,6 +318,14 @@ static int read_prose(struct item *item, struct acre_err *err)
     return status;
 }
 
+/* At least 1: 0 would be no limit. */
+static int left_ms(const struct translate *translate)
+{
+    const uint64_t now_ns = uv_hrtime(), deadline_ns = translate->deadline_ns;
+
+    return now_ns + 1000000 < deadline_ns ? (int)((deadline_ns - now_ns) / 1000000) : 1;
+}
+
 static int open_job(struct item *item, struct acre_err *err)
 {
     struct acre_request request = item->translate->request;
@@ -333,6 +342,7 @@ static int open_job(struct item *item, struct acre_err *err)
     if (item->prose.is_markup)
         request.split = ACRE_SPLIT_LINES; /* which are its blocks */
     request.user = item;
+    request.timeout_ms = left_ms(item->translate);
     if (item->is_prose && unicode_is_blank(request.text, request.text_bytes))
         return 0;
     return acre_job_open(item->translate->translator->engine, &request, &item->job, err);
@@ -541,11 +551,14 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->is_traced = request->is_aligned && request->format == SRV_TEXT;
     translate->user = user;
     translate->work.data = translate;
+    translate->timeout_ms = request->timeout_ms;
+    translate->deadline_ns = uv_hrtime() + request->timeout_ms * 1000000;
     translate->request = (struct acre_request){.model = model,
                                                .next = request->is_streamed ? on_next : NULL,
                                                .decoding = decoding_of(translator, request, model),
                                                .split = request->split,
                                                .is_aligned = request->is_aligned,
+                                               .caller = request->caller,
                                                .done = on_done};
     if (copy_texts(translate, request) != 0 || copy_markup(translate, request) != 0) {
         free_translate(translate);
@@ -570,6 +583,8 @@ static int explain(const struct translate *translate, size_t index, int status,
 {
     char text[sizeof(error->text)];
 
+    if (status == ACRE_ETIMEOUT)
+        return error_deadline(error, translate->timeout_ms);
     error_from_engine(error, status, err);
     if (translate->n_items > 1 && error->status == 400) {
         memcpy(text, error->text, sizeof(text));

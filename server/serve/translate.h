@@ -41,6 +41,7 @@ struct srv_translate {
     bool is_raw;     /* of SRV_TEXT: placeholders and emoji are words like others */
     enum acre_split split;
     bool is_streamed;
+    uint64_t caller; /* see acre.h */
     uint64_t timeout_ms;
 };
 
@@ -71,7 +72,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
                     struct translate **translate, struct srv_error *error);
 
 /* Once done: 0, or why there is no result: the queue was full (429), or can never take so much
- * (413), or the first text's error. */
+ * (413), or what waits leaves too little time (503), or the first text's error. */
 int translate_error(const struct translate *translate, struct srv_error *error);
 
 /* Once done without error: the result of a text, or NULL if it was blank and stands for itself. Of

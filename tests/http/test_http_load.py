@@ -47,7 +47,7 @@ class Background:
 
 def is_busy(server):
     """Whether the one worker has work: a request with a short deadline does not make it."""
-    return server.translate("Hi.", timeout_ms=50 * PATIENCE).status_code == 504
+    return server.translate("Hi.", timeout_ms=50 * PATIENCE).status_code in (503, 504)
 
 
 def test_32_clients_get_what_a_lone_one_gets(server):
@@ -142,8 +142,8 @@ def test_deadline(serve):
 
 
 def test_deadline_of_the_server(serve):
-    server = serve(**ONE_WORKER, request_timeout_ms=100)
     for fields in ({}, {"timeout_ms": 60000}):
+        server = serve(**ONE_WORKER, request_timeout_ms=100)  # which does not know its speed yet
         reply = server.post(json={**HEAVY, **fields})
         assert reply.status_code == 504
         assert reply.json()["error"].endswith("within 100 ms")
@@ -228,7 +228,8 @@ def test_request_that_never_fits_is_413(serve):
 
 
 def test_request_that_fits_alone_is_never_413(serve):
-    """Whoever else fills the queue: another attempt may succeed, so the answer is 429."""
+    """Whoever else fills the queue: another attempt may succeed, so the answer is 429, or 503 if it
+    would take too long."""
     server = serve(**ONE_WORKER, max_queued_tokens=30000)
     fields = {**HEAVY, "q": LONG[:600], "timeout_ms": 1000}
     assert server.post(json=fields).status_code in (200, 504)
@@ -236,8 +237,8 @@ def test_request_that_fits_alone_is_never_413(serve):
         for _ in range(3):
             replies = clients.map(lambda _: server.post(json=fields).status_code, range(4))
             statuses = list(replies)
-            assert set(statuses) <= {200, 429, 504}
-            assert 429 in statuses
+            assert set(statuses) <= {200, 429, 503, 504}
+            assert {429, 503} & set(statuses)
 
 
 def test_sigterm_finishes_what_was_accepted(serve):

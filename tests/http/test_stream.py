@@ -82,7 +82,8 @@ def test_a_form_may_ask_too(server):
     ({"q": []}, 400),
     ({"timeout_ms": 1, "q": f"{SENTENCE} " * 200}, 504),
 ])
-def test_what_is_refused_before_the_first_sentence_has_its_status(server, fields, status):
+def test_what_is_refused_before_the_first_sentence_has_its_status(serve, fields, status):
+    server = serve()
     reply = server.post(json={"q": SENTENCE, **PAIR, "stream": True, **fields})
     assert reply.status_code == status
     assert reply.json()["message"] and reply.headers["Content-Type"] == "application/json"
@@ -144,10 +145,10 @@ def test_the_first_sentence_does_not_wait_for_its_text(serve):
 
 def test_an_error_in_midstream_is_an_event(serve):
     """The deadline passes when some sentences are out."""
-    server = serve(threads=1, batch_size=1)
     text = f"{SENTENCE} " * 2000
     for accept in ("*/*", "text/event-stream"):
         for timeout_ms in (500, 1000, 2000, 4000, 8000, 16000):
+            server = serve(threads=1, batch_size=1)  # which does not know yet that it will be late
             reply = server.post(json={"q": text, **PAIR, "stream": True,
                                       "timeout_ms": timeout_ms}, headers={"Accept": accept})
             if reply.status_code == 200:
