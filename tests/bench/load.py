@@ -132,16 +132,17 @@ async def wait_until(due):
         await asyncio.sleep(0)
 
 
-async def open_loop(pool, requests, rate, rng):
+async def open_loop(pool, requests, rate, rng, times=None):
+    """At Poisson times, or so many seconds from now each."""
     done, tasks = [], []
 
     async def request(i, payload, due):
         status = await pool.post(payload)
         done.append((i, status, time.perf_counter() - due))
 
-    due = time.perf_counter()
-    for i, payload in requests:
-        due += rng.expovariate(rate)
+    start = due = time.perf_counter()
+    for k, (i, payload) in enumerate(requests):
+        due = start + times[k] if times else due + rng.expovariate(rate)
         await wait_until(due)
         tasks.append(asyncio.create_task(request(i, payload, due)))
     await asyncio.gather(*tasks)
