@@ -40,6 +40,7 @@ static void leave_turns(struct call *call)
 
 static void free_call(struct call *call)
 {
+    limits_settle(&call->server->limits, &call->grant, call->is_charged);
     if (call->dialect->is_heavy)
         leave_turns(call);
     translate_close(call->translate);
@@ -64,9 +65,10 @@ static void end_with_error(struct call *call, struct srv_error *error)
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-static int parse_text(const struct server *server, const json_t *value, const char *name,
+static int parse_text(struct call *call, const json_t *value, const char *name,
                       struct srv_text *text, struct srv_error *error)
 {
+    const struct server *server = call->server;
     size_t n_chars;
 
     if (!json_is_string(value))
@@ -77,6 +79,7 @@ static int parse_text(const struct server *server, const json_t *value, const ch
     if (n_chars > (size_t)server->settings->max_text_chars)
         return error_reply(error, 400, "text_too_long", "request (%zu) exceeds text limit (%lld)",
                            n_chars, (long long)server->settings->max_text_chars);
+    call->n_characters += (int64_t)n_chars;
     return 0;
 }
 
@@ -100,10 +103,10 @@ int call_parse_texts(struct call *call, const char *field, struct srv_error *err
     if (!request->texts)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     if (!call->is_array)
-        return parse_text(call->server, found, field, &request->texts[0], error);
+        return parse_text(call, found, field, &request->texts[0], error);
     for (size_t i = 0; i < request->n_texts; i++) {
         snprintf(name, sizeof(name), "%s[%zu]", field, i);
-        if (parse_text(call->server, json_array_get(found, i), name, &request->texts[i], error))
+        if (parse_text(call, json_array_get(found, i), name, &request->texts[i], error))
             return -1;
     }
     return 0;
@@ -205,6 +208,7 @@ static void stream(void *user)
         end_with_error(call, &error);
         break;
     case STREAM_ENDED:
+        call->is_charged = true;
         free_call(call);
         break;
     case STREAM_WAITS:
@@ -218,6 +222,7 @@ static void give_up(struct call *call, enum http_give_up why)
 
     if (why == HTTP_LEFT && call->has_begun) {
         http_stream_end(call->http, false);
+        call->is_charged = true;
         free_call(call);
         return;
     }
@@ -251,6 +256,7 @@ static void send_reply(struct call *call)
 {
     if (call->body && call->dialect->count)
         call->dialect->count(call);
+    call->is_charged = call->body != NULL;
     reply_text(call->http, call->body, call->body_bytes);
     call->body = NULL;
     free_call(call);
@@ -336,6 +342,7 @@ static void on_translated(void *user)
     }
     if (call->dialect->reply) {
         call->dialect->reply(call);
+        call->is_charged = true;
         free_call(call);
     } else if (call->dialect->is_heavy) {
         wait_for_turn(call);
@@ -363,9 +370,11 @@ static int start(struct call *call, struct srv_error *error)
 {
     struct acre_model *model;
 
-    if (call->dialect->parse(call, error) != 0 || choose(call, &model, error) != 0 ||
-        read_decoding(call, model, error) != 0)
+    if (call->dialect->parse(call, error) != 0 ||
+        limits_admit(&call->server->limits, &call->grant, call->n_characters, error) != 0 ||
+        choose(call, &model, error) != 0 || read_decoding(call, model, error) != 0)
         return -1;
+    call->request.caller = access_caller(call->http, &call->grant);
     http_set_deadline(call->http, call->request.timeout_ms);
     return translate_start(call->server->translator, &call->request, model, on_translated, call,
                            &call->translate, error);
@@ -387,11 +396,15 @@ static void answer(struct call *call)
         return;
     }
     reply_json(call->http, 200, body);
+    call->is_charged = true;
     free_call(call);
 }
 
 static void go_on(struct call *call)
 {
+    if (call->rc == 0)
+        call->rc = access_identify(call->server, call->http, &call->fields,
+                                   call->dialect->key_field, &call->grant, &call->error);
     if (call->rc == 0 && call->dialect->answer) {
         answer(call);
         return;
@@ -441,7 +454,6 @@ void call_start(struct server *server, struct http_request *request, const char 
     decoding_init(&call->request.decoding);
     call->name = name;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
-    call->request.caller = http_caller(request);
     if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
         error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");
         call->error.retry_after_s = 1;

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "api/access.h"
 #include "api/fields.h"
 #include "serve/server.h"
 
@@ -24,6 +25,9 @@ struct call {
     struct fields fields;         /* owns the strings of `request` */
     struct srv_translate request; /* `texts` owned */
     struct translate *translate;  /* owned, once started */
+    struct grant grant;           /* settled when the call ends: */
+    int64_t n_characters;         /* of its texts */
+    bool is_charged;              /* there is a reply to pay for */
 
     /* What a dialect's parse() leaves for its write(). */
     bool is_array; /* the texts came as one, so the reply has arrays */
@@ -54,6 +58,7 @@ struct call {
 
 struct dialect {
     const char *const *fields; /* the names of all, NULL at the end */
+    const char *key_field;     /* one of them, where an API key may stand */
     /* What needs no translation: the reply, NULL is an error. Then the rest but `word` is NULL. */
     json_t *(*answer)(struct call *call, struct srv_error *error);
     const char *repeated; /* the one that a form may have several times; or NULL */

@@ -34,6 +34,7 @@ static const char *const field_names[] = {
     "style_id",
     "translation_memory_id",
     "custom_instructions",
+    "auth_key",
     NULL,
 };
 
@@ -298,7 +299,14 @@ void deepl_word(struct srv_error *error)
         if (strcmp(error->field, names[i].ours) == 0)
             snprintf(error->field, sizeof(error->field), "%s", names[i].theirs);
     memcpy(text, error->text, sizeof(text));
-    if (strcmp(error->code, "missing_parameter") == 0)
+    if (strcmp(error->code, "invalid_key") == 0 || strcmp(error->code, "key_required") == 0)
+        snprintf(error->text, sizeof(error->text), "Authorization failure, check auth_key");
+    else if (strcmp(error->code, "too_many_requests") == 0)
+        snprintf(error->text, sizeof(error->text), "Too many requests: %.400s", text);
+    else if (strcmp(error->code, "quota_exceeded") == 0)
+        snprintf(error->text, sizeof(error->text),
+                 "Quota for this billing period has been exceeded.");
+    else if (strcmp(error->code, "missing_parameter") == 0)
         snprintf(error->text, sizeof(error->text), "Parameter '%s' not specified", error->field);
     else if (strcmp(error->code, "language_not_supported") == 0 && error->field[0])
         snprintf(error->text, sizeof(error->text), "Value for '%s' not supported.", error->field);
@@ -313,6 +321,10 @@ void deepl_word(struct srv_error *error)
                  error->field, text);
     if (strcmp(error->code, "text_too_long") == 0)
         error->status = 413;
+    if (strcmp(error->code, "quota_exceeded") == 0) {
+        error->status = 456;
+        error->retry_after_s = 0; /* as DeepL: nobody is to come again by himself */
+    }
 }
 
 static void word(const struct call *call, struct srv_error *error)
@@ -325,6 +337,7 @@ static void word(const struct call *call, struct srv_error *error)
 
 static const struct dialect dialect = {
     .fields = field_names,
+    .key_field = "auth_key",
     .repeated = "text",
     .parse = parse,
     .render = render,

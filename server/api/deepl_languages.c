@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/access.h"
 #include "api/deepl.h"
-#include "api/fields.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "serve/languages.h"
@@ -117,11 +117,13 @@ static json_t *list_v2(const struct models *models, bool of_targets)
     return list;
 }
 
-/* Of a request whose body is a few parameters, if it has one. */
-static int read_parameter(struct http_request *request, struct fields *fields, const char *name,
-                          const char **value, struct srv_error *error)
+/* Of a request whose body is a few parameters, if it has one; `name` is the one wanted, or NULL.
+ * *key is its API key's, or NULL. */
+static int read_parameter(struct server *server, struct http_request *request,
+                          struct fields *fields, const char *name, const char **value,
+                          struct key **key, struct srv_error *error)
 {
-    const char *const names[] = {name, NULL};
+    const char *const names[] = {"auth_key", name, NULL};
     size_t bytes;
 
     http_body(request, &bytes);
@@ -130,7 +132,11 @@ static int read_parameter(struct http_request *request, struct fields *fields, c
         return error_reply(error, 413, "body_too_large", "expected a body of at most 4096 bytes");
     if (fields_read(fields, request, names, NULL, error) != 0)
         return -1;
-    return fields_text(fields, name, value, error);
+    if (access_check_key(server, request, fields, "auth_key", key, error) != 0) {
+        deepl_word(error);
+        return -1;
+    }
+    return name ? fields_text(fields, name, value, error) : 0;
 }
 
 void api_deepl_languages(struct server *server, struct http_request *request, const char *rest)
@@ -138,7 +144,8 @@ void api_deepl_languages(struct server *server, struct http_request *request, co
     const char *type = "source";
     struct fields fields;
     struct srv_error error;
-    int rc = read_parameter(request, &fields, "type", &type, &error);
+    struct key *key;
+    int rc = read_parameter(server, request, &fields, "type", &type, &key, &error);
 
     (void)rest;
     if (rc == 0 && strcmp(type, "source") != 0 && strcmp(type, "target") != 0)
@@ -202,7 +209,8 @@ void api_deepl_languages_v3(struct server *server, struct http_request *request,
     const char *resource = NULL;
     struct fields fields;
     struct srv_error error;
-    int rc = read_parameter(request, &fields, "resource", &resource, &error);
+    struct key *key;
+    int rc = read_parameter(server, request, &fields, "resource", &resource, &key, &error);
 
     (void)rest;
     if (rc == 0 && (!resource || strcmp(resource, "translate_text") != 0))
@@ -218,18 +226,32 @@ void api_deepl_languages_v3(struct server *server, struct http_request *request,
 
 /* ---- Glossaries: there are none -------------------------------------------------------------- */
 
+/* Takes `body`, the reply to whoever has a key or needs none. */
+static void reply_to_key(struct server *server, struct http_request *request, json_t *body)
+{
+    struct fields fields;
+    struct srv_error error;
+    struct key *key;
+
+    if (read_parameter(server, request, &fields, NULL, NULL, &key, &error) == 0) {
+        reply_json(request, 200, body);
+    } else {
+        json_decref(body);
+        reply_error(request, &error);
+    }
+    fields_fini(&fields);
+}
+
 void api_deepl_glossary_pairs(struct server *server, struct http_request *request, const char *rest)
 {
-    (void)server;
     (void)rest;
-    reply_json(request, 200, json_pack("{s:[]}", "supported_languages"));
+    reply_to_key(server, request, json_pack("{s:[]}", "supported_languages"));
 }
 
 void api_deepl_glossaries(struct server *server, struct http_request *request, const char *rest)
 {
-    (void)server;
     (void)rest;
-    reply_json(request, 200, json_pack("{s:[]}", "glossaries"));
+    reply_to_key(server, request, json_pack("{s:[]}", "glossaries"));
 }
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
@@ -237,10 +259,25 @@ void api_deepl_glossaries(struct server *server, struct http_request *request, c
 /* What DeepL states where there is no limit. */
 #define NO_LIMIT 1000000000000
 
+static json_t *usage(const struct server *server, struct key *key)
+{
+    const int64_t limit = key ? key->characters_per_month : 0;
+    const int64_t n = key ? key_used(key) : (int64_t)server->n_characters;
+
+    return json_pack("{s:I, s:I}", "character_count", (json_int_t)n, "character_limit",
+                     (json_int_t)(limit ? limit : NO_LIMIT));
+}
+
 void api_deepl_usage(struct server *server, struct http_request *request, const char *rest)
 {
+    struct fields fields;
+    struct srv_error error;
+    struct key *key;
+
     (void)rest;
-    reply_json(request, 200,
-               json_pack("{s:I, s:I}", "character_count", (json_int_t)server->n_characters,
-                         "character_limit", (json_int_t)NO_LIMIT));
+    if (read_parameter(server, request, &fields, NULL, NULL, &key, &error) == 0)
+        reply_json(request, 200, usage(server, key));
+    else
+        reply_error(request, &error);
+    fields_fini(&fields);
 }

@@ -31,6 +31,7 @@ static const char *const field_names[] = {
     "alignments",
     "stream",
     "translate_attributes",
+    "api_key",
     NULL,
 };
 
@@ -388,10 +389,31 @@ static void say_invalid(struct srv_error *error)
              text);
 }
 
+/* Whether it is one of them. */
+static bool word_of_limits(struct srv_error *error)
+{
+    char text[sizeof(error->text)];
+
+    memcpy(text, error->text, sizeof(text));
+    if (strcmp(error->code, "key_required") == 0) {
+        error->status = 400;
+        snprintf(error->text, sizeof(error->text),
+                 "Please contact the server operator to get an API key");
+    } else if (strcmp(error->code, "too_many_requests") == 0) {
+        snprintf(error->text, sizeof(error->text), "Slowdown: %.400s", text);
+    } else {
+        return strcmp(error->code, "invalid_key") == 0 ||
+               strcmp(error->code, "quota_exceeded") == 0;
+    }
+    return true;
+}
+
 void libre_word(const struct call *call, struct srv_error *error)
 {
     const struct srv_translate *request = &call->request;
 
+    if (word_of_limits(error))
+        return;
     if (strcmp(error->code, "missing_parameter") == 0)
         snprintf(error->text, sizeof(error->text), "Invalid request: missing %s parameter",
                  error->field);
@@ -411,6 +433,7 @@ void libre_word(const struct call *call, struct srv_error *error)
 
 static const struct dialect dialect = {
     .fields = field_names,
+    .key_field = "api_key",
     .parse = libre_parse,
     .write = write_reply,
     .write_sentence = write_sentence,

@@ -17,7 +17,7 @@
 
 /* ---- /detect --------------------------------------------------------------------------------- */
 
-static const char *const detect_fields[] = {"q", NULL};
+static const char *const detect_fields[] = {"q", "api_key", NULL};
 
 /* What is not known is said to be the first language, with confidence 0, as LibreTranslate does. */
 static json_t *detect(struct call *call, struct srv_error *error)
@@ -45,6 +45,7 @@ static json_t *detect(struct call *call, struct srv_error *error)
 
 static const struct dialect detect_dialect = {
     .fields = detect_fields,
+    .key_field = "api_key",
     .answer = detect,
     .word = libre_word,
 };
@@ -69,16 +70,17 @@ void api_libre_settings(struct server *server, struct http_request *request, con
 
     (void)rest;
     reply_json(request, 200,
-               json_pack("{s:b, s:I, s:b, s:i, s:b, s:{s:o, s:o}, s:b, s:[]}", "apiKeys", 0,
-                         "charLimit", (json_int_t)settings->max_text_chars, "filesTranslation", 0,
-                         "frontendTimeout", 500, "keyRequired", 0, "language", "source",
+               json_pack("{s:b, s:I, s:b, s:i, s:b, s:{s:o, s:o}, s:b, s:[]}", "apiKeys",
+                         server->store != NULL, "charLimit", (json_int_t)settings->max_text_chars,
+                         "filesTranslation", 0, "frontendTimeout", 500, "keyRequired",
+                         (int)settings->keys_required, "language", "source",
                          language(first->source), "target", language(first->target), "suggestions",
                          settings->suggestions[0] != '\0', "supportedFilesFormat"));
 }
 
 /* ---- /suggest -------------------------------------------------------------------------------- */
 
-static const char *const suggest_fields[] = {"q", "s", "source", "target", NULL};
+static const char *const suggest_fields[] = {"q", "s", "source", "target", "api_key", NULL};
 
 struct suggestion {
     uv_work_t work;
@@ -158,6 +160,7 @@ static json_t *suggest(struct call *call, struct srv_error *error)
 
 static const struct dialect suggest_dialect = {
     .fields = suggest_fields,
+    .key_field = "api_key",
     .answer = suggest,
     .word = libre_word,
 };

@@ -230,6 +230,19 @@ static void print_connections(FILE *out, const struct http *http)
                 1e-3 * (double)http_lag_ms(http));
 }
 
+static void print_limits(FILE *out, const struct limits *limits)
+{
+    static const char name[] = "acre_refused_total";
+
+    head(out, name, "counter", "Requests refused for their key, their rate or their quota.");
+    for (size_t i = 0; i < LIMITS_REFUSALS; i++)
+        fprintf(out, "%s{reason=\"%s\"} %llu\n", name, limits_refusal_names[i],
+                (unsigned long long)limits->n_refused[i]);
+    if (limits->keyring)
+        print_gauge(out, "acre_keys", "API keys that are not revoked.",
+                    (double)keyring_count(limits->keyring));
+}
+
 static void print_reloads(FILE *out, const struct server *server)
 {
     static const char name[] = "acre_reloads_total";
@@ -263,6 +276,7 @@ static void print_all(FILE *out, const struct server *server)
     print_replies(out, server);
     print_times(out, server);
     print_connections(out, server->http);
+    print_limits(out, &server->limits);
     print_reloads(out, server);
     print_process(out);
     print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",

@@ -433,10 +433,12 @@ static int parse(struct call *call, struct srv_error *error)
     return libre_parse(call, error);
 }
 
-static const char *const page_fields[] = {"q", "source", "target", "level", "alternatives", NULL};
+static const char *const page_fields[] = {"q",       "source", "target", "level", "alternatives",
+                                          "api_key", NULL};
 
 static const struct dialect dialect = {
     .fields = page_fields,
+    .key_field = "api_key",
     .parse = parse,
     .word = libre_word,
     .reply = reply_translated,

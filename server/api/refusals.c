@@ -14,10 +14,12 @@ static struct kind {
 } kinds[N_KINDS];     /* the last one takes what has no place */
 static uint64_t window_end_ns;
 
-static bool is_of_room_or_time(int status)
+/* Or for want of a key. */
+static bool is_told(int status, const char *code)
 {
-    return status == 408 || status == 413 || status == 414 || status == 429 || status == 431 ||
-           status == 503 || status == 504;
+    return strcmp(code, "key_required") == 0 || status == 403 || status == 456 || status == 408 ||
+           status == 413 || status == 414 || status == 429 || status == 431 || status == 503 ||
+           status == 504;
 }
 
 static struct kind *kind_of(int status, const char *code)
@@ -51,7 +53,7 @@ void refusals_note(const struct http_record *record, const char *route)
         refusals_flush();
         window_end_ns = now_ns + WINDOW_NS_E9 * UINT64_C(1000000000);
     }
-    if (!is_of_room_or_time(record->status))
+    if (!is_told(record->status, record->code))
         return;
     kind = kind_of(record->status, record->code);
     if (++kind->n <= MOST_LINES)

@@ -308,6 +308,7 @@ static void run_and_close(struct serve *serve)
     while (server->n_working > 0) /* they reply when that is done */
         uv_run(&serve->loop, UV_RUN_ONCE);
     http_close(server->http);
+    limits_stop(&server->limits);
     store_stop(server->store);
     reload_settle(&serve->reload);
     translator_settle(server->translator);
@@ -348,6 +349,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
         tls_context_open(serve->settings->tls_certificate, serve->settings->tls_key, &serve->tls,
                          err) != 0 ||
         open_store(server, err) != 0 ||
+        limits_open(&server->limits, server->settings, server->store, err) != 0 ||
         (server->store && store_start(server->store, &serve->loop, err) != 0) ||
         routes_open(server, err) != 0 || pages_open(server, err) != 0 ||
         open_engine(server, log_engine, err) != 0 ||
@@ -364,6 +366,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
         return err->code;
     }
     start_handles(serve);
+    limits_start(&server->limits, &serve->loop);
     say_ready(serve, start_ns);
     notify_ready();
     run_and_close(serve);
@@ -394,6 +397,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     rc = serve_on(&serve, start_ns, &err);
     store_stop(serve.server.store);
     uv_run(&serve.loop, UV_RUN_DEFAULT);
+    limits_close(&serve.server.limits);
     store_close(serve.server.store);
     listener_close(&serve.listener);
     pages_close(&serve.server);

@@ -10,7 +10,7 @@
 enum { N_BUCKETS = 4096 };
 
 struct address {
-    uint64_t key, number;
+    uint64_t key;
     size_t n_connections;
     struct address *next; /* in its bucket */
 };
@@ -35,21 +35,22 @@ void addresses_close(struct addresses *addresses)
 }
 
 /* An IPv4 address stands in the low half, also one that came mapped into IPv6. */
-static int key_of(const struct sockaddr *peer, uint64_t *key)
+uint64_t address_id(const struct sockaddr *peer)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)peer;
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)peer;
 
-    *key = 0;
+    uint64_t id = 0;
+
     if (peer->sa_family == AF_INET)
-        memcpy(key, &v4->sin_addr, 4);
+        memcpy(&id, &v4->sin_addr, 4);
     else if (peer->sa_family != AF_INET6)
-        return -1;
+        return 0;
     else if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-        memcpy(key, v6->sin6_addr.s6_addr + 12, 4);
+        memcpy(&id, v6->sin6_addr.s6_addr + 12, 4);
     else
-        memcpy(key, v6->sin6_addr.s6_addr, 8);
-    return 0;
+        memcpy(&id, v6->sin6_addr.s6_addr, 8);
+    return id;
 }
 
 /* Another one for each key, and in each process. */
@@ -68,10 +69,10 @@ static struct address **bucket_of(struct addresses *addresses, uint64_t key)
 
 struct address *addresses_enter(struct addresses *addresses, const struct sockaddr *peer)
 {
+    const uint64_t key = address_id(peer);
     struct address **bucket, *address;
-    uint64_t key;
 
-    if (key_of(peer, &key) != 0)
+    if (key == 0)
         return NULL;
     bucket = bucket_of(addresses, key);
     for (address = *bucket; address; address = address->next)
@@ -82,7 +83,6 @@ struct address *addresses_enter(struct addresses *addresses, const struct sockad
         if (!address)
             return NULL;
         address->key = key;
-        address->number = number_of(addresses, key);
         address->next = *bucket;
         *bucket = address;
     }
@@ -118,9 +118,9 @@ void address_text(const struct sockaddr *peer, char text[ADDRESS_TEXT_BYTES])
         strcpy(text, "local");
 }
 
-uint64_t address_number(const struct address *address)
+uint64_t addresses_number(const struct addresses *addresses, uint64_t id)
 {
-    return address ? address->number : 0;
+    return id ? number_of(addresses, id) : 0;
 }
 
 size_t address_connections(const struct address *address)

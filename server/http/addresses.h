@@ -12,6 +12,9 @@
 struct addresses;
 struct address;
 
+/* Tells clients apart; 0: it is no internet address. */
+uint64_t address_id(const struct sockaddr *peer);
+
 struct addresses *addresses_open(void); /* NULL: no memory */
 void addresses_close(struct addresses *addresses);
 
@@ -24,8 +27,9 @@ enum { ADDRESS_TEXT_BYTES = 48 };
 /* As people write it; "local" of a socket in the file system. */
 void address_text(const struct sockaddr *peer, char text[ADDRESS_TEXT_BYTES]);
 
-/* Tells it from others, and tells nothing else: clients cannot choose theirs. 0 of NULL. */
-uint64_t address_number(const struct address *address);
+/* Of an address_id(): tells it from others, and tells nothing else. Clients cannot choose theirs.
+ */
+uint64_t addresses_number(const struct addresses *addresses, uint64_t id);
 size_t address_connections(const struct address *address); /* 0 of NULL */
 
 #endif

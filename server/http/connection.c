@@ -203,6 +203,7 @@ struct connection *connection_open(struct http *http, int fd, const struct socka
     c->poll.data = c->deadline.data = c;
     c->address = addresses_enter(http->addresses, peer);
     address_text(peer, c->client);
+    c->client_id = address_id(peer);
     link_connection(c);
     connection_enter(c, PHASE_IDLE);
     connection_watch(c);
@@ -231,11 +232,6 @@ void connection_end_request(struct connection *c)
     c->wire_bytes = c->line_bytes = c->body_bytes = 0;
     c->head_bytes = c->sent_bytes = c->swept_bytes = 0;
     c->has_line = false;
-}
-
-uint64_t http_caller(const struct http_request *request)
-{
-    return address_number(request->connection->address);
 }
 
 void connection_drop_pending(struct connection *c)

@@ -38,6 +38,7 @@ struct connection {
     struct connection *next_ready, **previous_ready; /* in http->ready; previous NULL: not there */
     struct address *address;                         /* NULL: not counted */
     char client[ADDRESS_TEXT_BYTES];                 /* for logs */
+    uint64_t client_id;                              /* see http_client() */
     int fd;
     struct tls *tls; /* owned; NULL: the connection is plain */
     uv_poll_t poll;

@@ -25,6 +25,7 @@ static const char *reason_of(int status)
         {415, "Unsupported Media Type"},
         {417, "Expectation Failed"},
         {429, "Too Many Requests"},
+        {456, "Quota Exceeded"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
         {501, "Not Implemented"},

@@ -101,8 +101,10 @@ const char *http_query(const struct http_request *request); /* as it came; "" if
 const char *http_header(const struct http_request *request, const char *name); /* or NULL */
 const char *http_body(const struct http_request *request, size_t *bytes);      /* not terminated */
 
-/* A number for where it comes from: the address of the connection; 0 of a socket in the file system
- * and where memory was short. */
+/* Tells clients apart: where the client is, of IPv6 the first 64 bits; 0: on this machine, or
+ * nobody knows. */
+uint64_t http_client(const struct http_request *request);
+/* A number for that, which no client can choose; 0 likewise. */
 uint64_t http_caller(const struct http_request *request);
 
 /* What the reply is counted under. */

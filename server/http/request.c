@@ -2,7 +2,7 @@
  * and checks version, host, framing, target and what the body is coded in, in this order.
  *
  * Failure modes: every check that fails fills `refusal`; the first one stands. */
-#include "http/request.h"
+#include "http/connection.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -165,6 +165,18 @@ const char *http_header(const struct http_request *request, const char *name)
         if (strcasecmp(name_of(request, i), name) == 0)
             return value_of(request, i);
     return NULL;
+}
+
+uint64_t http_client(const struct http_request *request)
+{
+    return request->connection->client_id;
+}
+
+uint64_t http_caller(const struct http_request *request)
+{
+    const struct connection *c = request->connection;
+
+    return addresses_number(c->http->addresses, c->client_id);
 }
 
 static size_t count(const struct http_request *request, const char *name)

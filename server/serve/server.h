@@ -8,6 +8,7 @@
 
 #include "acre.h"
 #include "http/http.h"
+#include "serve/limits.h"
 #include "serve/models.h"
 #include "serve/settings.h"
 #include "serve/stats.h"
@@ -24,6 +25,7 @@ struct server {
     struct models models;
     struct translator *translator;
     struct store *store; /* NULL: none is configured */
+    struct limits limits;
     struct http *http;
     struct pages *pages;        /* what they show that settings and models decide */
     struct stats_route *routes; /* as in the table of routes; the last counts what has no route */

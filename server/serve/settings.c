@@ -128,6 +128,16 @@ const struct option settings_table[] = {
     FIXED_TEXT(store, "", NULL, NULL,
                "file that keeps API keys and what they have used; made if there is none; empty = "
                "none is kept"),
+    {.key = "keys_required",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct settings, keys_required),
+     .initial = "false",
+     .help =
+         "whether translating takes an API key (acre keys add); a key that is sent is looked at "
+         "in any case, if there is a store"},
+    INT(rate_limit, 0, 1000000, "0",
+        "requests a minute, and at once, of a key that has no rate of its own, and of an address "
+        "(of IPv6, one /64) without a key; beyond it 429. 0 = no such limit"),
     {.key = "page",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, page),
@@ -176,6 +186,9 @@ static int check_access_log(const char *path, struct acre_err *err)
 
 int settings_check(const struct settings *settings, struct acre_err *err)
 {
+    if (settings->keys_required && !settings->store[0])
+        return error_set(err, ACRE_EOPTION,
+                         "keys_required: expected false where there is no store, found true");
     return check_access_log(settings->access_log, err);
 }
 

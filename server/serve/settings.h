@@ -39,6 +39,8 @@ struct settings {
     char access_log[OPTION_TEXT_BYTES];
     char suggestions[OPTION_TEXT_BYTES];
     char store[OPTION_TEXT_BYTES];
+    bool keys_required;
+    int64_t rate_limit;
     bool page;
     char cors_origin[OPTION_TEXT_BYTES];
 };

@@ -1,0 +1,56 @@
+#include "api/access.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* What follows the scheme's name, or NULL. */
+static const char *credentials(const struct http_request *request, const char *scheme)
+{
+    const char *value = http_header(request, "Authorization");
+    const size_t n = strlen(scheme);
+
+    if (!value || strncasecmp(value, scheme, n) != 0 || value[n] != ' ')
+        return NULL;
+    value += n + strspn(value + n, " ");
+    return *value ? value : NULL;
+}
+
+/* A bearer's token may be meant for a proxy that lets it pass: what is surely for us comes first.
+ * *text stays NULL if there is none. */
+static int find_key(const struct http_request *request, const struct fields *fields,
+                    const char *field, const char **text, struct srv_error *error)
+{
+    *text = credentials(request, "DeepL-Auth-Key");
+    if (!*text && fields && field && fields_text(fields, field, text, error) != 0)
+        return -1;
+    if (!*text)
+        *text = credentials(request, "Bearer");
+    return 0;
+}
+
+int access_identify(struct server *server, const struct http_request *request,
+                    const struct fields *fields, const char *field, struct grant *grant,
+                    struct srv_error *error)
+{
+    const char *text;
+
+    if (find_key(request, fields, field, &text, error) != 0)
+        return -1;
+    return limits_identify(&server->limits, text, http_client(request), grant, error);
+}
+
+uint64_t access_caller(const struct http_request *request, const struct grant *grant)
+{
+    return grant->key ? ~(uint64_t)grant->key->id : http_caller(request);
+}
+
+int access_check_key(struct server *server, const struct http_request *request,
+                     const struct fields *fields, const char *field, struct key **key,
+                     struct srv_error *error)
+{
+    const char *text;
+
+    if (find_key(request, fields, field, &text, error) != 0)
+        return -1;
+    return limits_check_key(&server->limits, text, key, error);
+}

@@ -1,0 +1,28 @@
+/* access.h - where clients put their API keys, and what a request may do with the one it has.
+ *
+ * DeepL's send `Authorization: DeepL-Auth-Key KEY`, LibreTranslate's the field `api_key`, others
+ * `Authorization: Bearer KEY`; DeepL knows the field `auth_key`, too. Each is taken in any dialect
+ * but for the field, whose name is the dialect's. Without a store keys mean nothing, and any is
+ * taken. Loop thread.
+ */
+#ifndef SERVER_API_ACCESS_H
+#define SERVER_API_ACCESS_H
+
+#include "api/fields.h"
+#include "serve/server.h"
+
+/* Whether the request may go on: its key is good, or not needed, and its turn has come. `field` is
+ * where its key may stand, or NULL. The grant is settled when the request ends. */
+int access_identify(struct server *server, const struct http_request *request,
+                    const struct fields *fields, const char *field, struct grant *grant,
+                    struct srv_error *error);
+
+/* A number for whoever has the grant: its key's, or that of where the client is. */
+uint64_t access_caller(const struct http_request *request, const struct grant *grant);
+
+/* Of requests that cost nothing: only its key. *key is NULL if it has none. */
+int access_check_key(struct server *server, const struct http_request *request,
+                     const struct fields *fields, const char *field, struct key **key,
+                     struct srv_error *error);
+
+#endif
