@@ -89,6 +89,8 @@ ALWAYS_INLINE vf multiply_add(enum compute_type type, vf sum, struct operand x, 
         if (HAS_DOT)
             return (vf)dot_bytes((vi)sum, (vi)x.even, (vi)w.even);
         return (vf)dot_words(dot_words((vi)sum, (vi)x.even, (vi)w.even), (vi)x.odd, (vi)w.odd);
+    case COMPUTE_F16: /* not of this device */
+        break;
     }
     return sum;
 }
