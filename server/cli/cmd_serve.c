@@ -223,8 +223,7 @@ static int check_config(const struct settings *settings)
 static struct http_options http_options(struct serve *serve)
 {
     const struct settings *s = serve->settings;
-
-    return (struct http_options){
+    struct http_options chosen = {
         .listener = &serve->listener,
         .max_body_bytes = (size_t)s->max_body_bytes,
         .max_bodies_bytes = (size_t)(s->max_bodies_bytes < s->max_body_bytes ? s->max_body_bytes
@@ -239,7 +238,11 @@ static struct http_options http_options(struct serve *serve)
         .handler = routes_handle,
         .replied = routes_count,
         .user = &serve->server,
+        .proxy_protocol = s->proxy_protocol,
     };
+
+    networks_parse(s->trusted_proxies, &chosen.trusted);
+    return chosen;
 }
 
 static int configure_log(const struct settings *settings, struct acre_err *err)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "http/body.h"
+#include "http/client.h"
 
 enum {
     READY_NS = 100000,       /* what those in http->ready may take of a turn */
@@ -190,9 +191,12 @@ struct connection *connection_open(struct http *http, int fd, const struct socka
         c->http = http;
         c->fd = fd;
     }
-    if (!c || start_tls(c, peer) != 0 || uv_poll_init(http->loop, &c->poll, fd) != 0) {
-        if (c)
+    if (!c || start_tls(c, peer) != 0 || client_begin(c, peer) != 0 ||
+        uv_poll_init(http->loop, &c->poll, fd) != 0) {
+        if (c) {
             tls_close(c->tls);
+            client_end(c);
+        }
         free(c);
         close(fd);
         return NULL;
@@ -201,9 +205,6 @@ struct connection *connection_open(struct http *http, int fd, const struct socka
     uv_timer_init(http->loop, &c->deadline);
     c->n_handles = 2;
     c->poll.data = c->deadline.data = c;
-    c->address = addresses_enter(http->addresses, peer);
-    address_text(peer, c->client);
-    c->client_id = address_id(peer);
     link_connection(c);
     connection_enter(c, PHASE_IDLE);
     connection_watch(c);
@@ -218,6 +219,7 @@ void connection_end_request(struct connection *c)
         request_close(c->request);
         c->request = NULL;
     }
+    client_end_request(c);
     if (c->is_active)
         c->http->n_active--;
     c->is_active = false;
@@ -252,7 +254,7 @@ void connection_close(struct connection *c)
     connection_drop_pending(c);
     unlink_connection(c);
     tls_close(c->tls);
-    addresses_leave(http->addresses, c->address);
+    client_end(c);
     c->is_closed = true;
     uv_close((uv_handle_t *)&c->poll, on_handle_closed);
     uv_close((uv_handle_t *)&c->deadline, on_handle_closed);

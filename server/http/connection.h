@@ -11,6 +11,7 @@
 #define SERVER_HTTP_CONNECTION_H
 
 #include "http/addresses.h"
+#include "http/proxy.h"
 #include "http/request.h"
 #include "http/tls.h"
 
@@ -36,9 +37,12 @@ struct connection {
     struct http *http;
     struct connection *next, **previous_link;        /* of all connections */
     struct connection *next_ready, **previous_ready; /* in http->ready; previous NULL: not there */
-    struct address *address;                         /* NULL: not counted */
-    char client[ADDRESS_TEXT_BYTES];                 /* for logs */
-    uint64_t client_id;                              /* see http_client() */
+    struct sockaddr_storage peer;
+    struct proxy *proxy;     /* owned: a PROXY header comes first, and is not whole; or NULL */
+    bool is_forwarded;       /* the request's client is another than the peer */
+    struct address *address; /* NULL: not counted */
+    char client[ADDRESS_TEXT_BYTES]; /* for logs */
+    uint64_t client_id;              /* see http_client() */
     int fd;
     struct tls *tls; /* owned; NULL: the connection is plain */
     uv_poll_t poll;
@@ -97,6 +101,8 @@ struct http {
     size_t n_evicted;                       /* since the last line in the log about them */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
     uint64_t n_evicted_ever;
+    size_t n_bad_proxy; /* likewise, about PROXY headers */
+    uint64_t told_proxy_ms;
     uint64_t told_ms;       /* when the log last told of them */
     uint64_t complained_ms; /* when the log last said that descriptors are short */
     bool is_accepting;
@@ -177,6 +183,9 @@ bool http_is_full(const struct http *http);
 /* How many may wait for a translation: max_connections, and as many more as the kernel would hold
  * in its queue, where nobody could tell a probe from them. */
 size_t http_places(const struct http *http);
+
+/* A connection beyond its address's share is refused, if none of the others can leave. */
+void http_check_share(struct connection *connection);
 
 /* A place is free. */
 void http_on_closed(struct http *http);

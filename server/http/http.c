@@ -192,12 +192,11 @@ static void complain(struct http *http)
                 strerror(errno));
 }
 
-/* A connection beyond its address's share, if none of the others of that address can leave. */
-static void check_share(struct http *http, struct connection *c)
+void http_check_share(struct connection *c)
 {
-    const unsigned most = http->options.max_connections_per_address;
+    const unsigned most = c->http->options.max_connections_per_address;
 
-    if (most && address_connections(c->address) > most && !make_place(http, c->address))
+    if (most && address_connections(c->address) > most && !make_place(c->http, c->address))
         connection_refuse(c, 503, "too_many_connections",
                           "Too many connections from this address are open");
 }
@@ -225,7 +224,7 @@ static bool accept_one(struct http *http, int listening_fd)
     }
     c = connection_open(http, fd, (struct sockaddr *)&peer);
     if (c)
-        check_share(http, c);
+        http_check_share(c);
     if (http_is_full(http) && !http->is_draining)
         make_place(http, NULL);
     return true;

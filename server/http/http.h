@@ -18,6 +18,7 @@
 #include "acre.h"
 #include "http/identity.h"
 #include "http/listener.h"
+#include "http/networks.h"
 
 struct http;
 struct http_request;
@@ -46,7 +47,9 @@ struct http_options {
     unsigned idle_timeout_s;              /* until the headers of a request are complete */
     unsigned read_timeout_s;              /* from there until its body is */
     unsigned send_timeout_s;              /* for a client to take its reply */
-    struct tls_context *tls;              /* borrowed; NULL: connections are plain */
+    struct networks trusted;              /* proxies, whose word for clients counts */
+    bool proxy_protocol; /* connections from there, or all if none is, begin with a PROXY header */
+    struct tls_context *tls; /* borrowed; NULL: connections are plain */
     const char *cors_origin; /* "" for no CORS headers; borrowed for the server's life */
     http_handler_fn *handler;
     http_replied_fn *replied;

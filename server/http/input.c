@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "http/body.h"
+#include "http/client.h"
 
 enum {
     FRAMING_BYTES = 2 * MAX_HEAD_BYTES, /* head and chunk heads, for a body of nothing */
@@ -61,7 +62,8 @@ static int on_head_end(llhttp_t *parser)
     struct connection *c = parser->data;
 
     parser->upgrade = 0; /* nothing here upgrades: RFC 9110, 7.8 lets a server ignore it */
-    if (request_end_head(c->request, parser) != 0 || body_announce(c) != 0)
+    if (request_end_head(c->request, parser) != 0 || client_begin_request(c) != 0 ||
+        body_announce(c) != 0)
         return -1;
     connection_enter(c, PHASE_BODY);
     c->request->begun_ns = uv_hrtime();
@@ -307,6 +309,10 @@ void connection_receive(struct connection *c)
     if (c->phase == PHASE_REPLYING || c->phase == PHASE_STREAMING || c->phase == PHASE_SENDING ||
         c->previous_ready) {
         c->has_unread = true;
+        return;
+    }
+    if (c->proxy) {
+        client_read_proxy(c);
         return;
     }
     n = read_piece(c);

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "http/networks.h"
 #include "http/listener.h" /* listener_valid(): what an address looks like */
 
 #define INT(field, low, high, standard, text)                                                      \
@@ -138,6 +139,21 @@ const struct option settings_table[] = {
     INT(rate_limit, 0, 1000000, "0",
         "requests a minute, and at once, of a key that has no rate of its own, and of an address "
         "(of IPv6, one /64) without a key; beyond it 429. 0 = no such limit"),
+    {.key = "trusted_proxies",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct settings, trusted_proxies),
+     .initial = "",
+     .valid = networks_valid,
+     .expected = NETWORKS_EXPECTED,
+     .is_list = true,
+     .help = "networks whose X-Forwarded-For, or else Forwarded, tells where clients are; those "
+             "count for limits and logs; must overwrite or add to what clients send"},
+    {.key = "proxy_protocol",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct settings, proxy_protocol),
+     .initial = "false",
+     .help = "whether connections from trusted_proxies, or all if there are none, begin with a "
+             "header of the PROXY protocol, version 1 or 2"},
     {.key = "page",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, page),

@@ -41,6 +41,8 @@ struct settings {
     char store[OPTION_TEXT_BYTES];
     bool keys_required;
     int64_t rate_limit;
+    char trusted_proxies[OPTION_TEXT_BYTES];
+    bool proxy_protocol;
     bool page;
     char cors_origin[OPTION_TEXT_BYTES];
 };

@@ -142,8 +142,8 @@ def test_a_revoked_key_ends_within_seconds_and_a_new_one_begins(serve, store):
     assert server.post(json={**HELLO, "api_key": old}).status_code == 200
     store.keys("revoke", "web")
     new = store.add("web")
-    eventually(lambda: server.post(json={**HELLO, "api_key": old}).status_code == 403)
-    eventually(lambda: server.post(json={**HELLO, "api_key": new}).status_code == 200)
+    assert eventually(lambda: server.post(json={**HELLO, "api_key": old}).status_code == 403)
+    assert eventually(lambda: server.post(json={**HELLO, "api_key": new}).status_code == 200)
     assert metric(server, "acre_keys") == 1
 
 
@@ -242,7 +242,7 @@ def test_usage_survives_restarts_and_being_killed(models, serve, store):
     killed = Server(models, store=store.path)
     assert used(killed, key) == 5
     assert killed.post(json={**HELLO, "api_key": key}).status_code == 200
-    eventually(lambda: store.row("app")["characters"] == 10)
+    assert eventually(lambda: store.row("app")["characters"] == 10)
     killed.signal(signal.SIGKILL)
     killed.process.wait()
     assert used(serve(store=store.path), key) == 10
@@ -265,9 +265,9 @@ def test_two_servers_on_one_store(serve, store):
     first, second = serve(store=store.path), serve(store=store.path)
     for server in (first, second):
         assert server.post(json={**HELLO, "api_key": key}).status_code == 200
-    eventually(lambda: store.row("app")["characters"] == 10)
+    assert eventually(lambda: store.row("app")["characters"] == 10)
     for server in (first, second):
-        eventually(lambda: server.post(json={**HELLO, "api_key": key}).status_code == 429)
+        assert eventually(lambda: server.post(json={**HELLO, "api_key": key}).status_code == 429)
 
 
 # ---- Rates ---------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_reload_with_other_limits(serve, store, tmp_path):
         config.write_text(json.dumps(settings))
         done = sum("reloaded" in line for line in server.log)
         server.signal(signal.SIGHUP)
-        eventually(lambda: sum("reloaded" in line for line in server.log) > done)
+        assert eventually(lambda: sum("reloaded" in line for line in server.log) > done)
 
     reload(store=str(store.path), keys_required=True, rate_limit=2)
     assert server.post(json=HELLO).status_code == 400
