@@ -247,8 +247,8 @@ def test_what_is_no_header_ends_the_connection(proxied):
         with server.connect() as client:
             client.sendall(header + REQUEST)
             assert read_all(client) == b"", header
-    assert "closed 1 connections, the last from 127.0.0.1: expected a PROXY header" in \
-        "".join(server.log)
+    told = "closed 1 connections, the last from 127.0.0.1: expected a PROXY header"
+    assert eventually(lambda: told in "".join(server.log))
     assert server.clients() == []
 
 
