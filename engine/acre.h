@@ -95,11 +95,18 @@ struct acre_decoding {
     float length_penalty;
 };
 
-/* Strings live as long as the model. */
+struct acre_language {
+    const char *code; /* as the model calls it: "deu_Latn" */
+    const char *tag;  /* as others do, by BCP 47: "de", "zh-Hant"; no other of the model has it */
+};
+
+/* Strings and lists live as long as the model. */
 struct acre_model_info {
     const char *name;   /* last part of the directory's path, e.g. "en-de-token" */
-    const char *source; /* language code, "" if the directory does not tell */
-    const char *target;
+    const char *source; /* tag of the language of texts whose request does not say; "": none */
+    const char *target; /* likewise, which they are translated to */
+    const struct acre_language *sources, *targets; /* from each to each */
+    size_t n_sources, n_targets;
     const char *level; /* "token" or "char" */
     const char *model_type;
     const char *compute_type; /* what products with its weights are computed in */
@@ -121,6 +128,11 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
 void acre_model_close(struct acre_model *model);
 
 const struct acre_model_info *acre_model_info(const struct acre_model *model);
+
+/* The one of info->sources, or targets, that is called so, without case; also "zh-CN" and "zho" are
+ * Chinese. NULL: none. */
+const struct acre_language *acre_model_source(const struct acre_model *model, const char *name);
+const struct acre_language *acre_model_target(const struct acre_model *model, const char *name);
 
 /* Sentences of one model on all workers: how many wait and run now, and what became of others.
  * Tokens are without end tokens. Bucket i of a histogram goes up to 2^i, the last one to all. */
@@ -152,7 +164,11 @@ struct acre_request {
     struct acre_model *model;
     const char *text; /* UTF-8, [text_bytes], no terminator needed */
     size_t text_bytes;
+    const char *source, *target; /* languages by any name; NULL: those of the model's info */
     bool is_tokens; /* text is the vocabulary's own tokens separated by spaces, one sentence */
+    const char *translation; /* UTF-8, [translation_bytes], or NULL. It is scored then, and the only
+                              * hypothesis; text and translation are one sentence each */
+    size_t translation_bytes;
     enum acre_split split;
     struct acre_decoding decoding; /* start from acre_model_info()->decoding */
     bool is_aligned;    /* hypotheses shall say where in the text each of their tokens comes from */

@@ -32,9 +32,12 @@ static int place_target(const struct tokenizer *tokenizer, const struct aligned_
 int align_ranges(const struct tokenizer *tokenizer, const struct aligned_sentence *sentence,
                  struct acre_range *source, struct acre_range *target, struct acre_err *err)
 {
+    size_t first = sentence->first_item;
     int status = tokenizer_source_ranges(tokenizer, sentence->source + sentence->in_source.first,
                                          sentence->in_source.n_bytes, sentence->is_tokens,
-                                         sentence->n_source, source, err);
+                                         sentence->n_source - first, source + first, err);
+    for (size_t i = 0; i < first; i++)
+        source[i] = (struct acre_range){0, 0};
     if (status == 0)
         status = place_target(tokenizer, sentence, target, err);
     for (size_t i = 0; i < sentence->n_source && status == 0; i++)

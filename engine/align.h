@@ -10,8 +10,8 @@
 struct aligned_sentence {
     const char *source, *target; /* the whole texts */
     struct acre_range in_source, in_target;
-    bool is_tokens; /* they are tokens separated by spaces */
-    size_t n_source;
+    bool is_tokens;              /* they are tokens separated by spaces */
+    size_t n_source, first_item; /* source tokens, and those of them in front of the text's */
     const struct sentence_hypothesis *hypothesis; /* with its alignment */
 };
 

@@ -148,7 +148,8 @@ static void run(struct replay *replay, size_t n_source, size_t n_target,
     struct workspace *workspace = &replay->workspace;
     const struct device_ops *ops = workspace->network->device->ops;
     struct attention_listener listener = {listen, listening, replay->weights};
-    struct entry entry = {.n_source = n_source - 1, .source = replay->source};
+    struct entry entry = {
+        .n_source = n_source - 1, .source = replay->source, .last = replay->source[n_source - 1]};
     entry.decoding = (struct acre_decoding){
         .beam_size = 1, .num_hypotheses = 1, .max_length = (int)n_target - 1, .length_penalty = 1};
     workspace_enter(workspace, 1, &entry);
@@ -201,7 +202,7 @@ static void put_ids(struct replay *replay, const struct acre_model *model,
 {
     const struct sentence_hypothesis *best = &sentence->hypotheses[0];
     memcpy(replay->source, sentence->source, sentence->n_source * sizeof(*replay->source));
-    replay->source[sentence->n_source] = model->config.end_token;
+    replay->source[sentence->n_source] = sentence->last ? sentence->last : model->config.end_token;
     replay->target[0] = model->config.start_token;
     memcpy(replay->target + 1, best->tokens, best->n_tokens * sizeof(*best->tokens));
 }

@@ -24,6 +24,7 @@ struct entry {
     uint64_t hash, model;
     struct acre_decoding decoding;
     bool is_aligned;
+    int32_t last, first_token; /* of the source; of the translation, if it is known */
     size_t n_source, n_hypotheses, n_tokens;
     int32_t *source, *tokens; /* in this block */
     struct kept_hypothesis hypotheses[];
@@ -45,9 +46,15 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 32);
 }
 
+static int32_t first_token(const struct sentence *sentence)
+{
+    return sentence->known.n_known > 0 ? sentence->translation[0] : -1;
+}
+
 static uint64_t hash_of(uint64_t model, const struct sentence *sentence)
 {
     uint64_t hash = mix(model, (uint64_t)sentence->decoding.beam_size);
+    hash = mix(hash, (uint32_t)first_token(sentence));
     for (size_t i = 0; i < sentence->n_source; i++)
         hash = mix(hash, (uint32_t)sentence->source[i]);
     return hash;
@@ -63,7 +70,8 @@ static bool is_same_decoding(const struct acre_decoding *a, const struct acre_de
 static bool is_for(const struct entry *entry, uint64_t model, const struct sentence *sentence)
 {
     return entry->model == model && entry->is_aligned == sentence->is_aligned &&
-           entry->n_source == sentence->n_source &&
+           entry->n_source == sentence->n_source && entry->last == sentence->last &&
+           entry->first_token == first_token(sentence) &&
            is_same_decoding(&entry->decoding, &sentence->decoding) &&
            memcmp(entry->source, sentence->source, entry->n_source * sizeof(*entry->source)) == 0;
 }
@@ -152,6 +160,8 @@ static struct entry *make(uint64_t hash, uint64_t model, const struct sentence *
         .model = model,
         .decoding = sentence->decoding,
         .is_aligned = sentence->is_aligned,
+        .last = sentence->last,
+        .first_token = first_token(sentence),
         .n_source = sentence->n_source,
         .n_hypotheses = n_hypotheses,
         .n_tokens = n_tokens,

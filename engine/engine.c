@@ -183,6 +183,8 @@ static void model_close(struct acre_model *model)
     constraint_close(model->constraint);
     network_close(model->network);
     tokenizer_close(model->tokenizer);
+    language_names_fini(&model->sources);
+    language_names_fini(&model->targets);
     config_fini(&model->config);
     mem_free(model->name);
     mem_free(model);
@@ -227,13 +229,54 @@ int acre_engine_health(struct acre_engine *engine, struct acre_err *err)
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
+/* The language whose token every translation begins with, if config.json says so. */
+static const struct acre_language *forced_language(const struct acre_model *model)
+{
+    const struct language_tokens *tokens = tokenizer_languages(model->tokenizer);
+    for (size_t i = 0; i < tokens->n; i++)
+        if (tokens->items[i].id == model->config.first_token)
+            return &model->targets.list[i];
+    return NULL;
+}
+
+/* A model has tokens for its languages, or is for one pair. */
+static int name_languages(struct acre_model *model)
+{
+    const struct config *config = &model->config;
+    const struct language_tokens *tokens = tokenizer_languages(model->tokenizer);
+    const char *source = config->source, *target = config->target;
+    bool is_pair = tokens->n == 0;
+    size_t n = is_pair ? 1 : tokens->n;
+    const char **codes = mem_alloc(n * sizeof(*codes));
+    if (!codes)
+        return ACRE_ENOMEM;
+    for (size_t i = 0; i < tokens->n; i++)
+        codes[i] = tokens->items[i].code;
+    int status = language_names_init(&model->sources, is_pair ? &source : codes, n, is_pair);
+    if (status == 0)
+        status = language_names_init(&model->targets, is_pair ? &target : codes, n, is_pair);
+    mem_free(codes);
+    if (status != 0)
+        return status;
+    model->source = language_names_find(&model->sources, source);
+    model->target = language_names_find(&model->targets, target);
+    if (!is_pair && !model->target)
+        model->target = forced_language(model);
+    return 0;
+}
+
 static void fill_info(struct acre_model *model)
 {
     const struct config *config = &model->config;
+    bool has_languages = tokenizer_languages(model->tokenizer)->n > 0;
     model->info = (struct acre_model_info){
         .name = model->name,
-        .source = config->source,
-        .target = config->target,
+        .source = model->source ? model->source->tag : "",
+        .target = model->target ? model->target->tag : "",
+        .sources = model->sources.list,
+        .targets = model->targets.list,
+        .n_sources = model->sources.n,
+        .n_targets = model->targets.n,
         .level = tokenizer_is_bytes(model->tokenizer) ? "char" : "token",
         .model_type = config->kind->model_type,
         .compute_type = compute_type_name(config->compute_type),
@@ -244,12 +287,12 @@ static void fill_info(struct acre_model *model)
         .attention_heads = config->decoder_heads,
         .vocab_size = config->decoder_vocab_size,
         .max_area_width = config_max_area_width(config),
-        .max_source_tokens = config->max_positions - 1, /* and the end token */
+        .max_source_tokens = config->max_positions - 1 - has_languages, /* and the end token */
         .decoding = config->decoding,
     };
     struct acre_decoding *decoding = &model->info.decoding;
-    if (decoding->max_length > config->max_positions - 1)
-        decoding->max_length = config->max_positions - 1;
+    if (decoding->max_length > model->info.max_source_tokens)
+        decoding->max_length = model->info.max_source_tokens;
     if (decoding->min_length > decoding->max_length)
         decoding->min_length = decoding->max_length;
 }
@@ -352,6 +395,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     };
     if (constraint_open(&constraint, &model->constraint) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the constraints");
+    if (name_languages(model) != 0)
+        return err_set(err, ACRE_ENOMEM, "no memory for the names of languages");
     fill_info(model);
     model->info.packed_bytes = packed_bytes;
     before = mem_held();
@@ -451,6 +496,16 @@ void acre_model_close(struct acre_model *model)
 const struct acre_model_info *acre_model_info(const struct acre_model *model)
 {
     return &model->info;
+}
+
+const struct acre_language *acre_model_source(const struct acre_model *model, const char *name)
+{
+    return language_names_find(&model->sources, name);
+}
+
+const struct acre_language *acre_model_target(const struct acre_model *model, const char *name)
+{
+    return language_names_find(&model->targets, name);
 }
 
 /* A sentence that was decoded again counts as failed there, and once more as what became of it. */

@@ -13,6 +13,7 @@
 #include "cache.h"
 #include "device/device.h"
 #include "model/config.h"
+#include "model/language_names.h"
 #include "model/safetensors.h"
 #include "nn/network.h"
 #include "sched/scheduler.h"
@@ -41,6 +42,8 @@ struct acre_model {
     struct config config;
     uint64_t parameters;
     struct tokenizer *tokenizer;
+    struct language_names sources, targets; /* in the order of the tokenizer's, if it has them */
+    const struct acre_language *source, *target; /* where a request does not say; NULL: none */
     struct network *network;
     struct constraint *constraint;
     struct served_model *served;

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "engine.h"
 #include "fallback.h"
+#include "frame.h"
 #include "text/document.h"
 #include "waiter.h"
 
@@ -26,6 +27,7 @@ struct acre_job {
     bool is_tokens, is_aligned;
     struct acre_decoding decoding;
     uint64_t deadline_ns, caller;
+    struct frame frame;
     struct splitter *splitter; /* until the text is split; NULL for a line of tokens */
     struct document document;
     struct sentence *sentences; /* owned, [document.n_sentences] */
@@ -165,6 +167,7 @@ static struct aligned_sentence aligned_with(const struct acre_job *job, size_t n
         .in_target = in_target,
         .is_tokens = job->is_tokens,
         .n_source = job->sentences[number].n_source,
+        .first_item = job->sentences[number].first_item,
         .hypothesis = pick(&job->sentences[number], i),
     };
 }
@@ -250,7 +253,7 @@ static void finish(struct acre_job *job)
     result->n_sentences = job->document.n_sentences;
     result->sentences = job->ranges;
     for (size_t s = 0; s < job->document.n_sentences; s++)
-        result->n_source_tokens += job->sentences[s].n_source;
+        result->n_source_tokens += job->document.sentences[s].source.n;
     result->status = fill_result(job, &result->err);
     if (job->done)
         job->done(job->user);
@@ -276,7 +279,7 @@ void job_sentence_finished(struct sentence *sentence)
     if (fallback_takes(job->model, sentence))
         return;
     struct cache *cache = job->model->engine->cache;
-    if (cache && sentence->status == 0)
+    if (cache && sentence->status == 0 && !sentence->known.is_whole)
         cache_put(cache, job->model->serial, sentence);
     tell_ended(job, sentence);
     if (atomic_fetch_sub(&job->n_left, 1) == 1)
@@ -379,11 +382,14 @@ static int open_text(struct acre_job *job, const struct acre_request *request, s
 {
     const struct acre_model *model = job->model;
     size_t max_tokens = (size_t)model->info.max_source_tokens;
+    if (request->translation)
+        return document_init_whole(&job->document, request->text, request->text_bytes,
+                                   model->tokenizer, request->is_tokens, max_tokens, err);
     if (request->is_tokens)
         return document_init_tokens(&job->document, request->text, request->text_bytes,
                                     model->tokenizer, max_tokens, err);
     return splitter_open(&job->document, request->text, request->text_bytes, model->tokenizer,
-                         model->config.source, max_tokens, request->split, &job->splitter, err);
+                         job->frame.language, max_tokens, request->split, &job->splitter, err);
 }
 
 /* A memory that is a grid has whole rows. */
@@ -418,22 +424,21 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
         struct sentence *sentence = &job->sentences[s];
         const struct document_sentence *span = &job->document.sentences[s];
         job->ranges[s] = (struct acre_range){span->first, span->n_bytes};
-        sentence->source = span->source.ids;
-        sentence->n_source = span->source.n;
         sentence->decoding = job->decoding;
         sentence->is_aligned = job->is_aligned;
         sentence->deadline_ns = job->deadline_ns;
         sentence->caller = job->caller;
         sentence->job = job;
     }
+    int status =
+        frame_fill(&job->frame, &job->document, job->model->config.end_token, job->sentences, err);
+    if (status != 0)
+        return status;
     atomic_init(&job->n_left, n);
     atomic_init(&job->awaited, SIZE_MAX);
-    for (size_t s = 0; s < n; s++) {
-        int status = check_grid(&job->model->config, job->sentences[s].n_source, err);
-        if (status != 0)
-            return status;
-    }
-    return 0;
+    for (size_t s = 0; s < n && status == 0; s++)
+        status = check_grid(&job->model->config, job->sentences[s].n_source, err);
+    return status;
 }
 
 /* From now on: splitting takes its part of the time too. */
@@ -466,7 +471,11 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     job->decoding = request->decoding;
     job->deadline_ns = deadline_ns;
     job->caller = request->caller;
-    status = open_text(job, request, err);
+    if (request->translation)
+        job->decoding.beam_size = job->decoding.num_hypotheses = 1;
+    status = frame_init(&job->frame, job->model, request, err);
+    if (status == 0)
+        status = open_text(job, request, err);
     if (status != 0) {
         acre_job_close(job);
         return status;
@@ -491,7 +500,7 @@ int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struc
 /* Looks up each sentence, and counts those that are left to be translated. */
 static size_t find_known(struct acre_job *job)
 {
-    struct cache *cache = job->model->engine->cache;
+    struct cache *cache = job->frame.known.is_whole ? NULL : job->model->engine->cache;
     size_t n = job->document.n_sentences;
     for (size_t s = 0; cache && s < job->document.n_sentences; s++) {
         struct sentence *sentence = &job->sentences[s];
@@ -595,6 +604,7 @@ void acre_job_close(struct acre_job *job)
     mem_free(job->has_ended);
     drop_taken(job);
     splitter_close(job->splitter);
+    frame_fini(&job->frame);
     document_fini(&job->document);
     waiter_fini(&job->waiter);
     mem_free(job);

@@ -7,14 +7,67 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 
-enum { FOUND_BYTES = 64, EXPECTED_BYTES = 96 };
+enum {
+    FOUND_BYTES = 64,
+    EXPECTED_BYTES = 96,
+    HUGE_DIGITS = 19, /* 2^63 has so many */
+};
+
+/* Behind digits at `at`: whether they are an integer that 64 bits may not hold. */
+static bool is_huge(const char *text, size_t bytes, size_t *at)
+{
+    size_t first = *at;
+    while (*at < bytes && text[*at] >= '0' && text[*at] <= '9')
+        ++*at;
+    char next = *at < bytes ? text[*at] : '\0';
+    bool is_fraction = first > 0 && text[first - 1] == '.';
+    return *at - first >= HUGE_DIGITS && !is_fraction && next != '.' && next != 'e' && next != 'E';
+}
+
+/* Copies JSON, with ".0" behind such integers. Returns the bytes of the copy. */
+static size_t copy_with_reals(const char *text, size_t bytes, char *copy)
+{
+    size_t used = 0;
+    bool is_string = false;
+    for (size_t at = 0; at < bytes;) {
+        size_t first = at;
+        bool is_real =
+            !is_string && text[at] >= '0' && text[at] <= '9' && is_huge(text, bytes, &at);
+        if (at == first)
+            at += is_string && text[at] == '\\' && at + 1 < bytes ? 2 : 1;
+        if (text[first] == '"')
+            is_string = !is_string;
+        memcpy(copy + used, text + first, at - first);
+        used += at - first;
+        if (is_real)
+            memcpy(copy + used, ".0", 2);
+        used += is_real ? 2 : 0;
+    }
+    return used;
+}
+
+/* transformers writes 10^30 for "no limit", which jansson takes for a real number only. */
+static json_t *load(const char *text, size_t bytes, json_error_t *where)
+{
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    json_t *value = json_loadb(text, bytes, flags, where);
+    if (value || json_error_code(where) != json_error_numeric_overflow)
+        return value;
+    char *copy = mem_alloc(bytes + bytes / HUGE_DIGITS * 2 + 2);
+    if (!copy)
+        return NULL;
+    value = json_loadb(copy, copy_with_reals(text, bytes, copy), flags, where);
+    mem_free(copy);
+    return value;
+}
 
 int json_parse(const char *file, const char *text, size_t bytes, json_t **root,
                struct json_object *object, struct acre_err *err)
 {
     json_error_t where;
-    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+    json_t *value = load(text, bytes, &where);
     if (!value)
         return err_set(err, ACRE_EMODEL, "%s: line %d: expected JSON, found: %s", file, where.line,
                        where.text);

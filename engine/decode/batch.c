@@ -112,8 +112,12 @@ void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t 
             .slot = slot,
             .n_source = sentences[i]->n_source,
             .source = sentences[i]->source,
+            .last = sentences[i]->last,
             .decoding = sentences[i]->decoding,
+            .known = sentences[i]->known,
+            .translation = sentences[i]->translation,
             .is_aligned = sentences[i]->is_aligned,
+            .first_item = sentences[i]->first_item,
         };
     }
     batch->n_running += n;

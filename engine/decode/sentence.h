@@ -12,6 +12,7 @@
 
 #include "acre.h"
 #include "base/mem.h"
+#include "search/rules.h" /* struct search_known */
 
 struct queue;
 struct flow;
@@ -30,10 +31,14 @@ struct sentence_links {
 
 struct sentence {
     /* in */
-    const int32_t *source; /* borrowed from the job, [n_source], without end token */
+    const int32_t *source; /* borrowed from the job, [n_source], without the last token */
     size_t n_source;
+    int32_t last;      /* the last source token; 0: the end token */
+    size_t first_item; /* of the source tokens that are part of the text */
     struct acre_decoding decoding;
-    bool is_aligned; /* hypotheses shall tell their alignment */
+    struct search_known known;
+    const int32_t *translation; /* borrowed likewise, [known.n_known]: what is known of it */
+    bool is_aligned;            /* hypotheses shall tell their alignment */
     bool is_known;   /* was translated before: what came out is there, nobody queues it */
     size_t n_behind; /* of the first of a text that is read as it is translated: so many more */
     uint64_t deadline_ns; /* by the scheduler's clock; 0: none */
@@ -63,7 +68,7 @@ static inline void sentence_fini(struct sentence *sentence)
     mem_free(sentence->tokens);
 }
 
-/* The rows of its encoder pass, the end token's included. */
+/* The rows of its encoder pass, the last token's included. */
 static inline size_t sentence_source_rows(const struct sentence *sentence)
 {
     return sentence->n_source + 1;

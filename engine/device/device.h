@@ -102,9 +102,13 @@ struct store_shape {
 /* A sentence that enters a free slot. */
 struct entry {
     size_t slot, n_source;
-    const int32_t *source; /* [n_source], without the end token; borrowed for the call */
+    const int32_t *source; /* [n_source], without the last token; borrowed for the call */
+    int32_t last;          /* source token behind these; 0: the end token */
     struct acre_decoding decoding;
-    bool is_aligned; /* its hypotheses shall tell to which source tokens theirs belong */
+    struct search_known known;
+    const int32_t *translation; /* [known.n_known]: what is known of it; borrowed likewise */
+    bool is_aligned;            /* its hypotheses shall tell to which source tokens theirs belong */
+    size_t first_item; /* of the source tokens that are part of the text; none before is told */
 };
 
 /* Target tokens of a sentence that has entered, known beforehand. */

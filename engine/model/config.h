@@ -79,6 +79,7 @@ struct config {
     bool scale_embedding;           /* multiply embeddings by sqrt(d_model) */
     bool share_embeddings;          /* share_encoder_decoder_embeddings */
     int pad_token, end_token, start_token;
+    int first_token;  /* forced_bos_token_id: what every translation begins with; -1: nothing */
     bool renormalize; /* renormalize_logits: forbidden tokens have no share of the softmax */
     int *forbidden;   /* owned: single-token bad_words_ids, [n_forbidden] */
     int n_forbidden;

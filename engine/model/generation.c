@@ -21,6 +21,7 @@ const struct generation generation_defaults = {
     .pad_token = ABSENT,
     .end_token = ABSENT,
     .start_token = ABSENT,
+    .first_token = ABSENT,
     .forced_end_token = ABSENT,
     .length_penalty = 1,
 };
@@ -51,6 +52,8 @@ static int read_tokens(const struct json_object *object, int vocab_size,
     if (!code)
         code =
             read_token(object, "decoder_start_token_id", vocab_size, &generation->start_token, err);
+    if (!code)
+        code = read_token(object, "forced_bos_token_id", vocab_size, &generation->first_token, err);
     if (!code)
         code = read_token(object, "forced_eos_token_id", vocab_size, &generation->forced_end_token,
                           err);
@@ -156,6 +159,12 @@ static int set_tokens(const struct json_object *object, const struct generation 
     config->pad_token = generation->pad_token;
     config->end_token = generation->end_token;
     config->start_token = generation->start_token;
+    config->first_token = generation->first_token;
+    if (!code && config->first_token == config->end_token)
+        code =
+            err_set(err, ACRE_EMODEL,
+                    "%s: forced_bos_token_id: expected another token than eos_token_id, found %d",
+                    object->file, config->first_token);
     return code ? code : add_pad_to_forbidden(object, config, err);
 }
 

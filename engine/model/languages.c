@@ -61,6 +61,10 @@ int languages_read(const struct json_object *tokenizer, const char *directory,
         code = json_opt_text(tokenizer, "source_lang", sizeof(config->source), config->source, err);
     if (tokenizer && !code)
         code = json_opt_text(tokenizer, "target_lang", sizeof(config->target), config->target, err);
+    if (tokenizer && !code) /* M2M100 and NLLB */
+        code = json_opt_text(tokenizer, "src_lang", sizeof(config->source), config->source, err);
+    if (tokenizer && !code)
+        code = json_opt_text(tokenizer, "tgt_lang", sizeof(config->target), config->target, err);
     if (code)
         return code;
     if (!config->source[0] || !config->target[0])

@@ -7,11 +7,13 @@
  * early_stopping=False, see tests/parity/README.md.
  *
  * Hypotheses are paths in a trellis: node (t, b) is the token that live hypothesis b reads at step
- * t and the hypothesis it continues. Step 0 has one node, the start token.
+ * t and the hypothesis it continues. Step 0 has one node, the start token. Where a translation
+ * begins with known tokens, or all of it is known, their nodes are there from the start.
  */
 #ifndef SEARCH_RULES_H
 #define SEARCH_RULES_H
 
+#include <math.h> /* INFINITY */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +33,13 @@ struct search_model {
     bool renormalize; /* tokens that may not follow have no share of the softmax */
 };
 
+/* What of a translation is known before the search begins: nodes (1, 0) ... (n_known, 0). */
+struct search_known {
+    int n_known;
+    int n_free;    /* the first so many of them add 0 to the score: nothing else could follow */
+    bool is_whole; /* and then the end token follows; the beam size is 1 */
+};
+
 struct search_node {
     int32_t token;
     int32_t parent; /* b of the hypothesis at step t - 1 */
@@ -46,6 +55,7 @@ struct search_result {
 struct search {
     struct search_model model;
     struct acre_decoding decoding;
+    struct search_known known;
     struct search_node *nodes; /* borrowed, [max_length + 1][beam_size] */
     const double *penalties;   /* borrowed, [max_length + 2]: n^length_penalty */
     int t;                     /* tokens of every live hypothesis, start token not counted */
@@ -67,6 +77,14 @@ struct continuation {
 SEARCH_RULE struct search_node *search_node(const struct search *search, int t, int b)
 {
     return &search->nodes[(size_t)t * (size_t)search->decoding.beam_size + (size_t)b];
+}
+
+/* The token that must follow, whatever the logits say; -1: any that may. */
+SEARCH_RULE int32_t search_wanted(const struct search *search)
+{
+    if (search->t < search->known.n_known)
+        return search_node(search, search->t + 1, 0)->token;
+    return search->known.is_whole ? search->model.end_token : -1;
 }
 
 /* The order of continuations, best first. */
@@ -132,10 +150,25 @@ SEARCH_RULE bool search_may_improve(const struct search *search)
     return best > search->results[search->n_results - 1].normalized_score;
 }
 
+/* A token that must follow is the only continuation, also if it could not follow otherwise.
+ * Returns how many there are then. */
+SEARCH_RULE int search_obey(const struct search *search, struct continuation *ranked, int n)
+{
+    int32_t wanted = search_wanted(search);
+    if (wanted < 0)
+        return n;
+    float score = n > 0 ? ranked[0].score : -INFINITY;
+    ranked[0].score = search->t < search->known.n_free ? search->score[0] : score;
+    ranked[0].b = 0;
+    ranked[0].token = wanted;
+    return 1;
+}
+
 /* Takes the best 2 * beam_size continuations, in their order, to the next step. Returns whether
  * hypotheses are live; then their tokens are nodes (t, 0 ... n_live - 1). */
-SEARCH_RULE bool search_decide(struct search *search, const struct continuation *ranked, int n)
+SEARCH_RULE bool search_decide(struct search *search, struct continuation *ranked, int n)
 {
+    n = search_obey(search, ranked, n);
     if (n == 0) { /* nothing may follow */
         search_finish_all(search);
         return false;

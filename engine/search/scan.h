@@ -27,6 +27,9 @@ struct logit_scan {
     float maximum, sum;
     const uint32_t *allowed; /* bit set of ids that may be chosen; NULL = all */
     bool renormalize;        /* ids that may not be chosen have no share of the sum either */
+    bool has_wanted; /* best[0].id is the only candidate, and its logit goes into `wanted`: the list
+                      * is full then, of what no other is better than */
+    float wanted;
 };
 
 #endif

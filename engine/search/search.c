@@ -32,6 +32,22 @@ void search_init(struct search *search, const struct search_model *model,
     *search_node(search, 0, 0) = (struct search_node){.token = model->start_token, .parent = -1};
 }
 
+void search_know(struct search *search, const struct search_known *known, const int32_t *tokens)
+{
+    search->known = *known;
+    for (int t = 0; t < known->n_known; t++)
+        *search_node(search, t + 1, 0) = (struct search_node){.token = tokens[t], .parent = 0};
+}
+
+/* Nothing is better than what is wanted. */
+static void want(int32_t token, struct logit_scan *scan)
+{
+    scan->has_wanted = true;
+    scan->wanted = -INFINITY;
+    scan->best[0] = (struct candidate){.id = token, .logit = INFINITY};
+    scan->n = scan->k = 1;
+}
+
 void search_scan(const struct search *search, int b, struct candidate *best,
                  struct logit_scan *scan)
 {
@@ -45,6 +61,8 @@ void search_scan(const struct search *search, int b, struct candidate *best,
             constraint_allowed(search->model.constraint, search->state[b],
                                decoding->max_length - search->t, search->t >= decoding->min_length),
     };
+    if (search_wanted(search) >= 0)
+        want(search_wanted(search), scan);
 }
 
 /* The best `most` continuations of all live hypotheses, best first; returns how many. */
@@ -56,9 +74,9 @@ static int rank(const struct search *search, const struct logit_scan *scans, int
         const struct logit_scan *scan = &scans[b];
         float log_sum = scan->maximum + logf(scan->sum);
         for (int i = 0; i < scan->n; i++) {
-            struct continuation c = {.score = search->score[b] + (scan->best[i].logit - log_sum),
-                                     .b = b,
-                                     .token = scan->best[i].id};
+            float logit = scan->has_wanted ? scan->wanted : scan->best[i].logit;
+            struct continuation c = {
+                .score = search->score[b] + (logit - log_sum), .b = b, .token = scan->best[i].id};
             if (n == most && !search_precedes(&c, &ranked[n - 1]))
                 break;
             int place = n < most ? n++ : n - 1;

@@ -492,35 +492,50 @@ int document_init(struct document *document, const char *text, size_t text_bytes
     return code;
 }
 
-static int add_token_line(struct document *document, const struct tokenizer *tokenizer,
-                          size_t max_tokens, struct acre_err *err)
+/* The document's text as one sentence of these tokens, which it takes. */
+static int add_whole(struct document *document, struct tokens *source, size_t max_tokens,
+                     struct acre_err *err)
 {
-    struct tokens source = {0};
-    int code =
-        tokenizer_encode_tokens(tokenizer, document->text, document->text_bytes, &source, err);
-    if (!code && source.n > max_tokens)
-        code = err_set(err, ACRE_EINPUT, "expected at most %zu tokens, found %zu", max_tokens,
-                       source.n);
-    if (!code && source.n > 0) {
-        document->sentences = mem_alloc(sizeof(*document->sentences));
-        if (!document->sentences)
-            code = err_set(err, ACRE_ENOMEM, "out of memory for the sentences of a text");
-    }
-    if (code || source.n == 0) {
-        tokens_fini(&source);
-        return code;
-    }
-    document->sentences[0] = (struct document_sentence){0, document->text_bytes, source};
+    if (source->n > max_tokens)
+        return err_set(err, ACRE_EINPUT, "expected at most %zu tokens, found %zu", max_tokens,
+                       source->n);
+    document->sentences = mem_alloc(sizeof(*document->sentences));
+    if (!document->sentences)
+        return err_set(err, ACRE_ENOMEM, "out of memory for the sentences of a text");
+    document->sentences[0] = (struct document_sentence){0, document->text_bytes, *source};
     document->n_sentences = 1;
+    *source = (struct tokens){0};
     return 0;
 }
 
 int document_init_tokens(struct document *document, const char *line, size_t line_bytes,
                          const struct tokenizer *tokenizer, size_t max_tokens, struct acre_err *err)
 {
+    struct tokens source = {0};
     int code = copy_text(document, line, line_bytes, err);
     if (!code)
-        code = add_token_line(document, tokenizer, max_tokens, err);
+        code = tokenizer_encode_tokens(tokenizer, line, line_bytes, &source, err);
+    if (!code && source.n > 0)
+        code = add_whole(document, &source, max_tokens, err);
+    tokens_fini(&source);
+    if (code)
+        document_fini(document);
+    return code;
+}
+
+int document_init_whole(struct document *document, const char *text, size_t text_bytes,
+                        const struct tokenizer *tokenizer, bool is_tokens, size_t max_tokens,
+                        struct acre_err *err)
+{
+    struct tokens source = {0};
+    int code = copy_text(document, text, text_bytes, err);
+    if (!code && is_tokens)
+        code = tokenizer_encode_tokens(tokenizer, text, text_bytes, &source, err);
+    else if (!code)
+        code = tokenizer_encode(tokenizer, text, text_bytes, &source, err);
+    if (!code)
+        code = add_whole(document, &source, max_tokens, err);
+    tokens_fini(&source);
     if (code)
         document_fini(document);
     return code;

@@ -42,11 +42,16 @@ int splitter_continue(struct splitter *splitter, size_t max_bytes, bool *is_done
                       struct acre_err *err);
 void splitter_close(struct splitter *splitter); /* NULL is allowed */
 
-/* The whole line of vocabulary tokens as one sentence (see tokenizer_encode_tokens); longer than
- * max_tokens is ACRE_EINPUT. */
+/* The whole line of vocabulary tokens as one sentence (see tokenizer_encode_tokens), or none if it
+ * is empty; longer than max_tokens is ACRE_EINPUT. */
 int document_init_tokens(struct document *document, const char *line, size_t line_bytes,
                          const struct tokenizer *tokenizer, size_t max_tokens,
                          struct acre_err *err);
+
+/* All of a text, or of a line of tokens, as one sentence, also if there is nothing in it. */
+int document_init_whole(struct document *document, const char *text, size_t text_bytes,
+                        const struct tokenizer *tokenizer, bool is_tokens, size_t max_tokens,
+                        struct acre_err *err);
 
 /* Puts translations[n_sentences] in the places of the sentences, and says where they are then:
  * places[n_sentences]. *text is owned by the caller, NUL-terminated. */

@@ -46,6 +46,21 @@ extern "C" void spm_close(struct spm *spm)
     delete spm;
 }
 
+extern "C" int spm_size(const struct spm *spm)
+{
+    return spm->processor.GetPieceSize();
+}
+
+extern "C" const char *spm_piece(const struct spm *spm, int number)
+{
+    return spm->processor.IdToPiece(number).c_str();
+}
+
+extern "C" int spm_find(const struct spm *spm, const char *piece, size_t piece_bytes)
+{
+    return spm->processor.PieceToId({piece, piece_bytes});
+}
+
 extern "C" int spm_encode(const struct spm *spm, const char *text, size_t text_bytes,
                           spm_piece_fn *piece, void *user)
 {

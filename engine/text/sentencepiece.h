@@ -14,6 +14,13 @@ extern "C" {
 
 struct spm;
 
+/* Its pieces by their numbers, 0 ... spm_size() - 1. They live as long as the model. */
+int spm_size(const struct spm *spm);
+const char *spm_piece(const struct spm *spm, int number);
+
+/* The number of a piece; that of the unknown piece if there is none. */
+int spm_find(const struct spm *spm, const char *piece, size_t piece_bytes);
+
 /* Receives one piece; not 0 stops and becomes the result. */
 typedef int spm_piece_fn(void *user, const char *piece, size_t piece_bytes);
 

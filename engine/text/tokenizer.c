@@ -1,9 +1,9 @@
 /* SentencePiece's own ids are not used: Marian's vocab.json has ids of its own, and knows pieces
- * that one of the two SentencePiece models does not, so the way is text, pieces, ids. The parsed
- * vocab.json is the map from piece to id and owns the pieces' text.
+ * that one of the two SentencePiece models does not, so the way is text, pieces, ids (vocab.h).
  *
- * This is transformers' MarianTokenizer, with two differences that keep text whole: "</s>" and
- * other special tokens in a text are text, and so is ">>...<<" that the vocabulary does not have.
+ * This is transformers' MarianTokenizer, M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer, with
+ * two differences that keep text whole: "</s>" and other special tokens in a text are text, and so
+ * is ">>...<<" that the vocabulary does not have.
  */
 #include "text/tokenizer.h"
 
@@ -16,35 +16,34 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "text/bytes.h"
+#include "text/fast_file.h"
 #include "text/sentencepiece.h"
 #include "text/spm_file.h"
 #include "text/utf8.h"
+#include "text/vocab.h"
 
 #define CONFIG_FILE "tokenizer_config.json"
+#define SPM_FILE "sentencepiece.bpe.model"
+#define FAST_FILE "tokenizer.json"
 #define UNKNOWN "<unk>"
 
 enum {
     MAX_CONFIG_BYTES = 4 << 20,
-    MAX_VOCAB_BYTES = 64 << 20,
     MAX_SPM_BYTES = 64 << 20,
+    MAX_FAST_BYTES = 128 << 20,
     MAX_TARGET_VOCAB = 1 << 20, /* a separate one; ids that the model lacks do no harm there */
 };
 
-/* Marian's map of pieces to ids, and back. */
-struct vocab {
-    json_t *ids;         /* owns the pieces' text */
-    const char **pieces; /* owned, [size]; NULL where an id has no piece */
-    int size;
-    int unknown, end, pad; /* ids; pad is -1 if the vocabulary has none */
-    int start;             /* <s>, if it is numbered as in M2M100; else -1: it is a piece */
-};
+enum tokenizer_kind { KIND_BYTES, KIND_MARIAN, KIND_M2M, KIND_NLLB, KIND_MBART };
 
 struct tokenizer {
-    bool is_bytes;
+    enum tokenizer_kind kind;
     struct byte_names byte_names;
     struct spm *source_spm, *target_spm; /* the same one if the files are the same */
     struct vocab source, separate;       /* separate: target_vocab.json, if there is one */
     struct vocab *target;                /* one of these two */
+    struct language_tokens languages;
+    bool is_language_last; /* a source ends with its language's token */
 };
 
 int tokens_append(struct tokens *tokens, int32_t id)
@@ -63,32 +62,39 @@ void tokens_fini(struct tokens *tokens)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static int check_class(const struct json_object *object, bool *is_bytes, bool *is_separate,
-                       struct acre_err *err)
+static int read_class(const struct json_object *object, enum tokenizer_kind *kind,
+                      struct acre_err *err)
 {
+    static const struct {
+        const char *class;
+        enum tokenizer_kind kind;
+    } classes[] = {{"MarianTokenizer", KIND_MARIAN},    {"ByteTokenizer", KIND_BYTES},
+                   {"M2M100Tokenizer", KIND_M2M},       {"NllbTokenizer", KIND_NLLB},
+                   {"NllbTokenizerFast", KIND_NLLB},    {"MBart50Tokenizer", KIND_MBART},
+                   {"MBart50TokenizerFast", KIND_MBART}};
     const json_t *class = json_find(object, "tokenizer_class");
-    const char *name = class ? json_string_value(class) : "MarianTokenizer";
-    *is_bytes = name && !strcmp(name, "ByteTokenizer");
-    if (!*is_bytes && (!name || strcmp(name, "MarianTokenizer")))
-        return json_fail(object, "tokenizer_class", "MarianTokenizer or ByteTokenizer", class, err);
-    return json_opt_bool(object, "separate_vocabs", is_separate, err);
+    const char *name = json_string_value(class);
+    if (!class)
+        return 0;
+    for (size_t i = 0; name && i < sizeof(classes) / sizeof(classes[0]); i++) {
+        if (strcmp(name, classes[i].class) == 0) {
+            *kind = classes[i].kind;
+            return 0;
+        }
+    }
+    return json_fail(
+        object, "tokenizer_class",
+        "MarianTokenizer, ByteTokenizer, M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer", class,
+        err);
 }
 
-static int read_config(const char *directory, bool *is_bytes, bool *is_separate,
-                       struct acre_err *err)
+/* Where no class is named, the files tell. */
+static enum tokenizer_kind kind_of_files(const char *directory)
 {
-    struct text text;
-    int code = file_read_optional(directory, CONFIG_FILE, MAX_CONFIG_BYTES, &text, err);
-    if (code || !text.bytes)
-        return code;
-    json_t *root = NULL;
-    struct json_object object;
-    code = json_parse(CONFIG_FILE, text.bytes, text.n, &root, &object, err);
-    if (!code)
-        code = check_class(&object, is_bytes, is_separate, err);
-    json_decref(root);
-    text_fini(&text);
-    return code;
+    bool is_one = file_exists(directory, SPM_FILE) || file_exists(directory, FAST_FILE);
+    if (!is_one || file_exists(directory, "source.spm"))
+        return KIND_MARIAN;
+    return file_exists(directory, "vocab.json") ? KIND_M2M : KIND_NLLB;
 }
 
 static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_err *err)
@@ -132,77 +138,98 @@ static int open_both_spm(struct tokenizer *tokenizer, const char *directory, str
     return code;
 }
 
-/* The id of a piece, or -1. */
-static int32_t find_piece(const struct vocab *vocab, const char *piece, size_t bytes)
+static int open_marian(struct tokenizer *tokenizer, const char *directory, int vocab_size,
+                       const struct json_object *config, struct acre_err *err)
 {
-    const json_t *id = json_object_getn(vocab->ids, piece, bytes);
-    return id ? (int32_t)json_integer_value(id) : -1;
-}
-
-/* Fills vocab->pieces, the inverse of the file. */
-static int invert_vocab(struct vocab *vocab, const struct json_object *file, struct acre_err *err)
-{
-    const char *piece;
-    json_t *id;
-    vocab->pieces = mem_calloc((size_t)vocab->size, sizeof(*vocab->pieces));
-    if (!vocab->pieces)
-        return err_set(err, ACRE_ENOMEM, "%s: out of memory", file->file);
-    json_object_foreach(vocab->ids, piece, id)
-    {
-        if (!json_int_in(id, 0, vocab->size - 1)) {
-            char expected[64];
-            snprintf(expected, sizeof(expected), "an integer from 0 to %d", vocab->size - 1);
-            return json_fail(file, piece, expected, id, err);
-        }
-        const char **place = &vocab->pieces[json_integer_value(id)];
-        if (*place)
-            return json_fail(file, piece, "an id of its own", id, err);
-        *place = piece;
+    bool is_separate = false;
+    int code = config->value ? json_opt_bool(config, "separate_vocabs", &is_separate, err) : 0;
+    if (!code)
+        code = vocab_open_table(&tokenizer->source, directory, "vocab.json", vocab_size, err);
+    if (!code && is_separate) {
+        tokenizer->target = &tokenizer->separate;
+        code = vocab_open_table(&tokenizer->separate, directory, "target_vocab.json",
+                                MAX_TARGET_VOCAB, err);
     }
-    return 0;
+    return code ? code : open_both_spm(tokenizer, directory, err);
 }
 
-static int find_special(struct vocab *vocab, const struct json_object *file, struct acre_err *err)
+/* ---- Of several languages -------------------------------------------------------------------- */
+
+/* Of the SentencePiece model's file, or else of tokenizer.json, which has another one's numbers. */
+static int open_one_spm(struct tokenizer *tokenizer, const char *directory, bool *is_fast,
+                        struct acre_err *err)
 {
-    vocab->unknown = find_piece(vocab, UNKNOWN, strlen(UNKNOWN));
-    vocab->end = find_piece(vocab, "</s>", 4);
-    vocab->pad = find_piece(vocab, "<pad>", 5);
-    vocab->start = find_piece(vocab, "<s>", 3) == 0 ? 0 : -1;
-    if (vocab->unknown < 0)
-        return json_fail(file, UNKNOWN, "an id", NULL, err);
-    return vocab->end < 0 ? json_fail(file, "</s>", "an id", NULL, err) : 0;
+    struct text file, json = {0};
+    int code = file_read_optional(directory, SPM_FILE, MAX_SPM_BYTES, &file, err);
+    *is_fast = !code && !file.bytes && tokenizer->kind != KIND_M2M;
+    if (!code && !file.bytes && !(*is_fast && file_exists(directory, FAST_FILE)))
+        return err_set(err, ACRE_EIO, SPM_FILE ": expected a file%s, found nothing",
+                       *is_fast ? " or " FAST_FILE " instead" : "");
+    if (*is_fast)
+        code = file_read(directory, FAST_FILE, MAX_FAST_BYTES, &json, err);
+    if (!code && *is_fast)
+        code = fast_file_read(&json, &file, err);
+    text_fini(&json);
+    if (!code)
+        code = open_spm(*is_fast ? FAST_FILE : SPM_FILE, &file, &tokenizer->source_spm, err);
+    text_fini(&file);
+    tokenizer->target_spm = tokenizer->source_spm;
+    return code;
 }
 
-static int open_vocab(struct vocab *vocab, const char *directory, const char *name, int size,
+static int open_multilingual(struct tokenizer *tokenizer, const char *directory, int vocab_size,
+                             const struct json_object *config, struct acre_err *err)
+{
+    static const enum language_family families[] = {
+        [KIND_M2M] = LANGUAGES_M2M, [KIND_NLLB] = LANGUAGES_NLLB, [KIND_MBART] = LANGUAGES_MBART};
+    bool is_fast;
+    int code = open_one_spm(tokenizer, directory, &is_fast, err);
+    if (!code && tokenizer->kind == KIND_M2M)
+        code = vocab_open_table(&tokenizer->source, directory, "vocab.json", vocab_size, err);
+    else if (!code)
+        code = vocab_open_spm(&tokenizer->source, tokenizer->source_spm, !is_fast, vocab_size,
+                              is_fast ? FAST_FILE : SPM_FILE, err);
+    if (!code && config->value && tokenizer->kind == KIND_NLLB)
+        code = json_opt_bool(config, "legacy_behaviour", &tokenizer->is_language_last, err);
+    return code ? code
+                : language_tokens_read(&tokenizer->languages, families[tokenizer->kind], config,
+                                       &tokenizer->source, err);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int open_kind(struct tokenizer *tokenizer, const char *directory, int vocab_size,
+                     const struct json_object *config, struct acre_err *err)
+{
+    tokenizer->kind = kind_of_files(directory);
+    tokenizer->target = &tokenizer->source;
+    int code = config->value ? read_class(config, &tokenizer->kind, err) : 0;
+    if (code)
+        return code;
+    switch (tokenizer->kind) {
+    case KIND_BYTES:
+        return open_bytes(tokenizer, vocab_size, err);
+    case KIND_MARIAN:
+        return open_marian(tokenizer, directory, vocab_size, config, err);
+    default:
+        return open_multilingual(tokenizer, directory, vocab_size, config, err);
+    }
+}
+
+static int open_files(struct tokenizer *tokenizer, const char *directory, int vocab_size,
                       struct acre_err *err)
 {
     struct text text;
-    struct json_object file;
-    int code = file_read(directory, name, MAX_VOCAB_BYTES, &text, err);
+    struct json_object config = {.value = NULL};
+    json_t *root = NULL;
+    int code = file_read_optional(directory, CONFIG_FILE, MAX_CONFIG_BYTES, &text, err);
+    if (!code && text.bytes)
+        code = json_parse(CONFIG_FILE, text.bytes, text.n, &root, &config, err);
     if (!code)
-        code = json_parse(name, text.bytes, text.n, &vocab->ids, &file, err);
+        code = open_kind(tokenizer, directory, vocab_size, &config, err);
+    json_decref(root);
     text_fini(&text);
-    vocab->size = size;
-    if (!code)
-        code = invert_vocab(vocab, &file, err);
-    return code ? code : find_special(vocab, &file, err);
-}
-
-static void close_vocab(struct vocab *vocab)
-{
-    json_decref(vocab->ids);
-    mem_free(vocab->pieces);
-}
-
-static int open_pieces(struct tokenizer *tokenizer, const char *directory, int vocab_size,
-                       bool is_separate, struct acre_err *err)
-{
-    int code = open_vocab(&tokenizer->source, directory, "vocab.json", vocab_size, err);
-    tokenizer->target = is_separate ? &tokenizer->separate : &tokenizer->source;
-    if (!code && is_separate)
-        code =
-            open_vocab(&tokenizer->separate, directory, "target_vocab.json", MAX_TARGET_VOCAB, err);
-    return code ? code : open_both_spm(tokenizer, directory, err);
+    return code;
 }
 
 int tokenizer_open(const char *directory, int vocab_size, struct tokenizer **tokenizer,
@@ -211,12 +238,7 @@ int tokenizer_open(const char *directory, int vocab_size, struct tokenizer **tok
     struct tokenizer *object = mem_calloc(1, sizeof(*object));
     if (!object)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", CONFIG_FILE);
-    bool is_separate = false;
-    int code = read_config(directory, &object->is_bytes, &is_separate, err);
-    if (!code && object->is_bytes)
-        code = open_bytes(object, vocab_size, err);
-    else if (!code)
-        code = open_pieces(object, directory, vocab_size, is_separate, err);
+    int code = open_files(object, directory, vocab_size, err);
     if (code)
         tokenizer_close(object);
     else
@@ -228,17 +250,28 @@ void tokenizer_close(struct tokenizer *tokenizer)
 {
     if (!tokenizer)
         return;
+    vocab_close(&tokenizer->source);
+    vocab_close(&tokenizer->separate);
+    language_tokens_fini(&tokenizer->languages);
     if (tokenizer->target_spm != tokenizer->source_spm)
         spm_close(tokenizer->target_spm);
     spm_close(tokenizer->source_spm);
-    close_vocab(&tokenizer->source);
-    close_vocab(&tokenizer->separate);
     mem_free(tokenizer);
+}
+
+const struct language_tokens *tokenizer_languages(const struct tokenizer *tokenizer)
+{
+    return &tokenizer->languages;
+}
+
+bool tokenizer_is_language_last(const struct tokenizer *tokenizer)
+{
+    return tokenizer->is_language_last;
 }
 
 bool tokenizer_is_bytes(const struct tokenizer *tokenizer)
 {
-    return tokenizer->is_bytes;
+    return tokenizer->kind == KIND_BYTES;
 }
 
 /* ---- Text to ids ----------------------------------------------------------------------------- */
@@ -251,7 +284,7 @@ struct encoding {
 static int append_piece(void *user, const char *piece, size_t piece_bytes)
 {
     const struct encoding *encoding = user;
-    int32_t id = find_piece(encoding->vocab, piece, piece_bytes);
+    int32_t id = vocab_piece_id(encoding->vocab, piece, piece_bytes);
     return tokens_append(encoding->out, id < 0 ? encoding->vocab->unknown : id);
 }
 
@@ -259,13 +292,13 @@ static int append_piece(void *user, const char *piece, size_t piece_bytes)
 static size_t language_code(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
                             int32_t *id)
 {
-    if (text_bytes < 5 || memcmp(text, ">>", 2))
+    if (tokenizer->kind != KIND_MARIAN || text_bytes < 5 || memcmp(text, ">>", 2))
         return 0;
     const char *end = memmem(text, text_bytes, "<<", 2);
     if (!end)
         return 0;
     size_t bytes = (size_t)(end - text) + 2;
-    *id = find_piece(&tokenizer->source, text, bytes);
+    *id = vocab_piece_id(&tokenizer->source, text, bytes);
     return *id < 0 ? 0 : bytes;
 }
 
@@ -281,22 +314,28 @@ static int encode_pieces(const struct tokenizer *tokenizer, const char *text, si
                       &encoding);
 }
 
-int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
-                     struct tokens *out, struct acre_err *err)
+static int tell_encoded(int code, struct acre_err *err)
 {
-    int code = tokenizer->is_bytes ? bytes_encode(text, text_bytes, out)
-                                   : encode_pieces(tokenizer, text, text_bytes, out);
     if (code == ACRE_ENOMEM)
         return err_set(err, code, "out of memory for the tokens of a sentence");
     return code ? err_set(err, ACRE_EINPUT, "the text cannot be split into pieces") : 0;
 }
 
-static int encode_token(const struct tokenizer *tokenizer, const char *token, size_t token_bytes,
-                        struct tokens *out, struct acre_err *err)
+int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                     struct tokens *out, struct acre_err *err)
 {
-    struct encoding encoding = {&tokenizer->source, out};
-    int code = tokenizer->is_bytes ? bytes_encode_token(token, token_bytes, out)
-                                   : append_piece(&encoding, token, token_bytes);
+    int code = tokenizer->kind == KIND_BYTES ? bytes_encode(text, text_bytes, out)
+                                             : encode_pieces(tokenizer, text, text_bytes, out);
+    return tell_encoded(code, err);
+}
+
+static int encode_token(const struct tokenizer *tokenizer, const struct vocab *vocab,
+                        const char *token, size_t token_bytes, struct tokens *out,
+                        struct acre_err *err)
+{
+    int32_t id = tokenizer->kind == KIND_BYTES ? -1 : vocab_find(vocab, token, token_bytes);
+    int code = tokenizer->kind == KIND_BYTES ? bytes_encode_token(token, token_bytes, out)
+                                             : tokens_append(out, id < 0 ? vocab->unknown : id);
     if (code == ACRE_ENOMEM)
         return err_set(err, code, "out of memory for the tokens of a line");
     int shown = token_bytes < 40 ? (int)token_bytes : 40;
@@ -317,7 +356,7 @@ static bool has_word(const char *piece)
 bool tokenizer_knows(const struct tokenizer *tokenizer, const struct tokens *tokens)
 {
     const struct vocab *vocab = &tokenizer->source;
-    if (tokenizer->is_bytes)
+    if (tokenizer->kind == KIND_BYTES)
         return tokens->n > 0;
     for (size_t i = 0; i < tokens->n; i++) {
         int32_t id = tokens->ids[i];
@@ -327,13 +366,14 @@ bool tokenizer_knows(const struct tokenizer *tokenizer, const struct tokens *tok
     return false;
 }
 
-int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,
-                            struct tokens *out, struct acre_err *err)
+static int encode_line(const struct tokenizer *tokenizer, const struct vocab *vocab,
+                       const char *line, size_t line_bytes, struct tokens *out,
+                       struct acre_err *err)
 {
     for (size_t at = 0; at < line_bytes;) {
         const char *space = memchr(line + at, ' ', line_bytes - at);
         size_t end = space ? (size_t)(space - line) : line_bytes;
-        int code = end > at ? encode_token(tokenizer, line + at, end - at, out, err) : 0;
+        int code = end > at ? encode_token(tokenizer, vocab, line + at, end - at, out, err) : 0;
         if (code)
             return code;
         at = end + 1;
@@ -341,22 +381,37 @@ int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line,
     return 0;
 }
 
+int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,
+                            struct tokens *out, struct acre_err *err)
+{
+    return encode_line(tokenizer, &tokenizer->source, line, line_bytes, out, err);
+}
+
+int tokenizer_encode_target(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                            bool is_tokens, struct tokens *out, struct acre_err *err)
+{
+    struct encoding encoding = {tokenizer->target, out};
+    if (is_tokens)
+        return encode_line(tokenizer, tokenizer->target, text, text_bytes, out, err);
+    if (tokenizer->kind == KIND_BYTES)
+        return tell_encoded(bytes_encode(text, text_bytes, out), err);
+    return tell_encoded(
+        spm_encode(tokenizer->target_spm, text, text_bytes, append_piece, &encoding), err);
+}
+
 /* ---- Ids to text ----------------------------------------------------------------------------- */
 
 static const char *find_token(const struct tokenizer *tokenizer, int32_t id)
 {
-    if (tokenizer->is_bytes)
+    if (tokenizer->kind == KIND_BYTES)
         return id >= 0 && id < BYTES_VOCAB ? tokenizer->byte_names.of[id] : NULL;
-    return id >= 0 && id < tokenizer->target->size ? tokenizer->target->pieces[id] : NULL;
+    return vocab_piece(tokenizer->target, id);
 }
 
 /* The token's text, NULL if it is special or none. */
 static const char *plain_piece(const struct tokenizer *tokenizer, int32_t id)
 {
-    const struct vocab *vocab = tokenizer->target;
-    bool is_special =
-        id == vocab->unknown || id == vocab->end || id == vocab->pad || id == vocab->start;
-    return is_special ? NULL : find_token(tokenizer, id);
+    return vocab_is_special(tokenizer->target, id) ? NULL : find_token(tokenizer, id);
 }
 
 /* In place, as transformers does after joining: U+2581 that the model left becomes a space, and
@@ -404,7 +459,7 @@ int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size
                      struct acre_err *err)
 {
     int code = 0;
-    if (!tokenizer->is_bytes)
+    if (!tokenizer->kind == KIND_BYTES)
         code = decode_pieces(tokenizer, ids, n, text);
     else if (!(*text = bytes_decode(ids, n)))
         code = ACRE_ENOMEM;
@@ -478,7 +533,8 @@ static int place_line(const struct tokenizer *tokenizer, size_t text_bytes, stru
         size_t end = space ? (size_t)(space - placing->text) : text_bytes;
         tokens.n = 0;
         if (end > at)
-            code = encode_token(tokenizer, placing->text + at, end - at, &tokens, err);
+            code = encode_token(tokenizer, &tokenizer->source, placing->text + at, end - at,
+                                &tokens, err);
         for (size_t i = 0; i < tokens.n; i++)
             place_piece(placing, at, end - at);
         at = end + 1;
@@ -495,7 +551,7 @@ int tokenizer_source_ranges(const struct tokenizer *tokenizer, const char *text,
     int code = 0;
     if (is_tokens)
         return place_line(tokenizer, text_bytes, &placing, err);
-    if (tokenizer->is_bytes)
+    if (tokenizer->kind == KIND_BYTES)
         place_bytes(text_bytes, &placing);
     else
         code = place_pieces(tokenizer, text_bytes, &placing);

@@ -1,8 +1,10 @@
-/* tokenizer.h - text to token ids and back, for the two kinds of vocabulary Acre knows.
+/* tokenizer.h - text to token ids and back, for the kinds of vocabulary that Acre knows.
  *
- *   SentencePiece  source.spm, target.spm and vocab.json (piece -> id), as OPUS-MT has them; with
- *                  target_vocab.json too if tokenizer_config.json says separate_vocabs
- *   bytes          tokenizer_config.json says ByteTokenizer: 0 pad, 1 end, 2 + byte
+ *   Marian   source.spm, target.spm and vocab.json (piece -> id), as OPUS-MT has them; with
+ *            target_vocab.json too if tokenizer_config.json says separate_vocabs
+ *   M2M100   sentencepiece.bpe.model and vocab.json, with a token for each language
+ *   NLLB     sentencepiece.bpe.model, or tokenizer.json, likewise; mBART-50 as well
+ *   bytes    tokenizer_config.json says ByteTokenizer: 0 pad, 1 end, 2 + byte
  *
  * Immutable once open, so any thread may use it.
  */
@@ -14,6 +16,7 @@
 #include <stdint.h>
 
 #include "acre.h"
+#include "text/language_tokens.h"
 
 struct tokenizer;
 
@@ -25,13 +28,18 @@ struct tokens {
 int tokens_append(struct tokens *tokens, int32_t id); /* 0 or ACRE_ENOMEM */
 void tokens_fini(struct tokens *tokens);
 
-/* vocab_size is config.json's: an id at or above it in vocab.json is an error.
+/* vocab_size is config.json's: an id at or above it is an error.
  * *tokenizer is owned by the caller. */
 int tokenizer_open(const char *directory, int vocab_size, struct tokenizer **tokenizer,
                    struct acre_err *err);
 void tokenizer_close(struct tokenizer *tokenizer); /* NULL is allowed */
 
 bool tokenizer_is_bytes(const struct tokenizer *tokenizer);
+
+/* None if the vocabulary has no tokens for languages. A source begins with its language's, or ends
+ * with it, behind the end token; a translation begins with its own. */
+const struct language_tokens *tokenizer_languages(const struct tokenizer *tokenizer);
+bool tokenizer_is_language_last(const struct tokenizer *tokenizer);
 
 /* Appends the ids of text (valid UTF-8) to `out`, without an end token. A language code in front
  * (">>de<<") is one token if the vocabulary has it. */
@@ -45,6 +53,10 @@ bool tokenizer_knows(const struct tokenizer *tokenizer, const struct tokens *tok
  * <unk>. For bytes a token is the character itself, or <0xHH> for any byte (space is <0x20>). */
 int tokenizer_encode_tokens(const struct tokenizer *tokenizer, const char *line, size_t line_bytes,
                             struct tokens *out, struct acre_err *err);
+
+/* Appends the ids of a translation: of its text, or of its tokens separated by spaces. */
+int tokenizer_encode_target(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                            bool is_tokens, struct tokens *out, struct acre_err *err);
 
 /* Where each of the n tokens that tokenizer_encode() gives for the text stands in it, without
  * whitespace before it; of tokenizer_encode_tokens() if is_tokens. */

@@ -145,6 +145,8 @@ static int submit_all(struct pass *pass, const struct decode *decode, bool is_to
             .model = decode->model,
             .text = sentence->line,
             .text_bytes = sentence->line_bytes,
+            .source = decode->source,
+            .target = decode->target,
             .is_tokens = is_tokens,
             .decoding = decode->decoding,
             .done = on_done,

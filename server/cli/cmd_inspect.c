@@ -33,6 +33,7 @@ static const struct option options[] = {
                 "8", "N", "with at most so large a beam (default: 8)"),
     ARGS_LIST("attention", struct inspect_args, attention, "TEXT",
               "show what each output token attends to when TEXT is translated"),
+    DECODE_LANGUAGES,
     ARGS_TEXT("o", struct inspect_args, output, "FILE",
               "file for --attention: .html, .svg or .json (default: HTML to standard output)"),
     {.key = NULL},
@@ -68,12 +69,24 @@ static void print_memory(const struct acre_model_info *info, const struct decode
            (int)args->max_beam_size);
 }
 
+static void print_languages(const struct acre_model_info *info)
+{
+    if (info->n_sources < 2)
+        printf("languages          %s -> %s\n", info->source, info->target);
+    else
+        printf("languages          %zu, from each to each:", info->n_sources);
+    for (size_t i = 0; i < info->n_sources && info->n_sources > 1; i++)
+        printf("%s%s (%s)", i % 6 == 0 ? "\n                   " : ", ", info->sources[i].tag,
+               info->sources[i].code);
+    printf("%s", info->n_sources > 1 ? "\n" : "");
+}
+
 static void print_table(const struct acre_model_info *info)
 {
     const struct acre_decoding *d = &info->decoding;
 
     printf("name               %s\n", info->name);
-    printf("languages          %s -> %s\n", info->source, info->target);
+    print_languages(info);
     printf("level              %s\n", info->level);
     printf("model type         %s\n", info->model_type);
     printf("compute type       %s\n", info->compute_type);
@@ -224,6 +237,8 @@ static int show_attention(const struct inspect_args *args, const struct decode *
     const struct acre_request request = {.model = decode->model,
                                          .text = text,
                                          .text_bytes = strlen(text),
+                                         .source = decode->source,
+                                         .target = decode->target,
                                          .decoding = decode->decoding};
     struct acre_err err = {.code = 0};
     struct acre_job *job;
@@ -262,6 +277,8 @@ int cmd_inspect(int argc, char **argv)
     if (rc != 0)
         return rc;
     rc = decode_open(&decode, &args.decode, 0);
+    if (rc == 0 && args.attention.n_items > 0)
+        rc = decode_languages(&decode, &args.decode);
     if (rc == 0 && args.attention.n_items > 0)
         rc = show_attention(&args, &decode);
     else if (rc == 0)

@@ -1,4 +1,5 @@
-/* acre translate: one line in, one line out, in the same order.
+/* acre translate: one line in, one line out, in the same order; or, with --score, two lines in and
+ * the score of the one as the translation of the other.
  *
  * Happy path: the main thread reads lines and submits each into a ring of slots; worker threads
  * mark slots done; the writer thread prints the oldest slot as soon as it is done. The ring bounds
@@ -22,6 +23,7 @@
 struct translate_args {
     struct decode_args decode; /* first: DECODE_OPTIONS */
     char input[OPTION_TEXT_BYTES];
+    char score[OPTION_TEXT_BYTES];
     bool attention;
 };
 
@@ -29,6 +31,8 @@ static const struct option options[] = {
     DECODE_OPTIONS,
     ARGS_FLAG("attention", struct translate_args, attention,
               "with --json: what each target token attended to"),
+    ARGS_TEXT("score", struct translate_args, score, "FILE",
+              "score the lines of FILE as translations of INPUT's"),
     {.key = NULL},
 };
 
@@ -52,6 +56,11 @@ static const struct args_command command = {
         "end\n"
         "token included: the ranges of source tokens the decoder attended to, heaviest first, as\n"
         "{\"first\":INDEX,\"width\":TOKENS,\"weight\":X}; weights below 0.01 are left out.\n"
+        "With --score nothing is looked for: each line of FILE is scored as the translation of "
+        "the\n"
+        "same line of INPUT, as one sentence, and the score is printed: the sum of the natural\n"
+        "logarithms of its tokens' probabilities, end token included. With --json as\n"
+        "{\"score\":S,\"normalized_score\":N,\"tokens\":[...]}.\n"
         "A line that is not UTF-8, has a NUL byte or does not fill a model's grid ends the run\n"
         "with status 1: lines before it are translated, it and those after it are not.\n",
     .options = options,
@@ -66,6 +75,8 @@ struct slot {
     struct ring *ring;
     char *line; /* owned */
     size_t line_bytes;
+    char *translation; /* owned; NULL: it is to be found */
+    size_t translation_bytes;
     struct acre_job *job; /* owned; NULL for an empty line */
     bool is_done;
 };
@@ -80,7 +91,7 @@ struct ring {
     bool is_at_end;      /* nothing more will be submitted */
     bool has_failed;     /* the writer stopped at an error */
     struct acre_err err; /* the writer's */
-    bool as_json, has_attention;
+    bool as_json, has_attention, is_scoring;
     const char *input_name;
     bool shows_progress;
 };
@@ -101,7 +112,8 @@ static void on_done(void *user)
 
 static int write_json(const struct ring *ring, const struct slot *slot, struct acre_err *err)
 {
-    return result_json_write(slot->job, ring->has_attention, stdout, err);
+    return ring->is_scoring ? score_json_write(slot->job, stdout, err)
+                            : result_json_write(slot->job, ring->has_attention, stdout, err);
 }
 
 /* A hypothesis with a newline in it would break one line in, one line out. */
@@ -122,7 +134,9 @@ static int write_slot(const struct ring *ring, const struct slot *slot, size_t l
     if (result && result->status != 0)
         return error_set(err, result->status, "%s: line %zu: %s", ring->input_name, line,
                          result->err.text);
-    if (!ring->as_json)
+    if (!ring->as_json && ring->is_scoring)
+        printf("%.6f\n", result ? result->hypotheses[0].score : 0.0);
+    else if (!ring->as_json)
         write_text(result);
     else if (write_json(ring, slot, err) != 0)
         return error_prefix(err, "%s: line %zu: ", ring->input_name, line);
@@ -135,6 +149,7 @@ static void free_slot(struct slot *slot)
 {
     acre_job_close(slot->job);
     free(slot->line);
+    free(slot->translation);
     *slot = (struct slot){.ring = slot->ring};
 }
 
@@ -233,6 +248,10 @@ static int submit(struct ring *ring, struct slot *slot, const struct decode *dec
         .model = decode->model,
         .text = slot->line,
         .text_bytes = slot->line_bytes,
+        .source = decode->source,
+        .target = decode->target,
+        .translation = slot->translation,
+        .translation_bytes = slot->translation_bytes,
         .is_tokens = is_tokens,
         .decoding = decode->decoding,
         .done = on_done,
@@ -240,7 +259,7 @@ static int submit(struct ring *ring, struct slot *slot, const struct decode *dec
     };
     int rc;
 
-    slot->is_done = slot->line_bytes == 0;
+    slot->is_done = slot->line_bytes == 0 && slot->translation_bytes == 0;
     if (slot->is_done)
         return 0;
     do
@@ -249,14 +268,33 @@ static int submit(struct ring *ring, struct slot *slot, const struct decode *dec
     return rc;
 }
 
-static int read_all(struct ring *ring, struct lines *lines, const struct decode *decode,
-                    bool is_tokens, struct acre_err *err)
+/* The next line of INPUT, and of FILE if there is one: 1, 0 at their common end, or negative. */
+static int read_slot(struct slot *slot, struct lines *lines, struct lines *translations,
+                     struct acre_err *err)
+{
+    int rc = lines_next(lines, &slot->line, &slot->line_bytes, err);
+    int other = rc;
+
+    if (rc >= 0 && translations)
+        other = lines_next(translations, &slot->translation, &slot->translation_bytes, err);
+    if (rc > 0 && other > 0)
+        return 1;
+    free_slot(slot);
+    if (rc < 0 || other < 0 || rc == other)
+        return rc < 0 ? rc : other;
+    return error_set(err, ACRE_EINPUT, "%s: expected as many lines as in %s, found %s than %zu",
+                     translations->name, lines->name, rc > other ? "fewer" : "more",
+                     rc > other ? lines->n_lines : translations->n_lines - 1);
+}
+
+static int read_all(struct ring *ring, struct lines *lines, struct lines *translations,
+                    const struct decode *decode, bool is_tokens, struct acre_err *err)
 {
     struct slot *slot;
     int rc;
 
     while ((slot = wait_for_room(ring))) {
-        rc = lines_next(lines, &slot->line, &slot->line_bytes, err);
+        rc = read_slot(slot, lines, translations, err);
         if (rc <= 0)
             return rc;
         rc = submit(ring, slot, decode, is_tokens, err);
@@ -275,6 +313,7 @@ static int open_ring(struct ring *ring, const struct decode *decode,
 {
     *ring = (struct ring){.as_json = args->decode.json,
                           .has_attention = args->attention,
+                          .is_scoring = args->score[0] != '\0',
                           .shows_progress = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
     ring->n_slots = (size_t)LINES_PER_WORKER_BATCH * (size_t)args->decode.batch_size *
                     (size_t)acre_engine_threads(decode->engine);
@@ -288,8 +327,8 @@ static int open_ring(struct ring *ring, const struct decode *decode,
     return 0;
 }
 
-static int translate_lines(struct lines *lines, const struct decode *decode,
-                           const struct translate_args *args)
+static int translate_lines(struct lines *lines, struct lines *translations,
+                           const struct decode *decode, const struct translate_args *args)
 {
     struct acre_err err = {.code = 0};
     struct ring ring;
@@ -303,7 +342,7 @@ static int translate_lines(struct lines *lines, const struct decode *decode,
         free(ring.slots);
         return args_failed("a thread cannot be started");
     }
-    rc = read_all(&ring, lines, decode, args->decode.tokens, &err);
+    rc = read_all(&ring, lines, translations, decode, args->decode.tokens, &err);
     pthread_mutex_lock(&ring.lock);
     ring.is_at_end = true;
     pthread_cond_broadcast(&ring.changed);
@@ -315,16 +354,51 @@ static int translate_lines(struct lines *lines, const struct decode *decode,
     if (fflush(stdout) != 0)
         return args_failed("standard output: expected to be writable, found an error");
     if (rc != 0)
-        return args_failed("%s; the %zu lines before it are translated", err.text, ring.n_written);
+        return args_failed("%s; the %zu lines before it are %s", err.text, ring.n_written,
+                           ring.is_scoring ? "scored" : "translated");
     return EXIT_DONE;
+}
+
+/* What can be wrong without knowing the model. */
+static int check(const struct translate_args *args)
+{
+    if (args->attention && !args->decode.json)
+        return args_wrong("--attention: expected together with --json, found alone");
+    if (args->attention && args->score[0])
+        return args_wrong("--attention: expected without --score, found with it");
+    if (args->score[0] && (args->input[0] == '\0' || strcmp(args->input, "-") == 0) &&
+        strcmp(args->score, "-") == 0)
+        return args_wrong("--score: expected a file, as INPUT is standard input, found \"-\"");
+    return 0;
+}
+
+/* Any length that the model can decode is scored, unless there is a limit. */
+static void allow_any_length(struct decode *decode, const struct decode_args *args)
+{
+    if (args->wish.max_length == DECODING_UNSET)
+        decode->decoding.max_length = acre_model_info(decode->model)->max_source_tokens;
+}
+
+static int run(const struct translate_args *args, struct lines *lines, struct lines *translations)
+{
+    struct decode decode;
+    int rc = decode_open(&decode, &args->decode, 0);
+
+    if (rc == 0)
+        rc = decode_languages(&decode, &args->decode);
+    if (rc == 0 && translations)
+        allow_any_length(&decode, &args->decode);
+    if (rc == 0)
+        rc = translate_lines(lines, translations, &decode, args);
+    decode_close(&decode);
+    return rc;
 }
 
 int cmd_translate(int argc, char **argv)
 {
     struct acre_err err = {.code = 0};
     struct translate_args args;
-    struct decode decode;
-    struct lines lines;
+    struct lines lines, translations;
     int rc;
 
     decode_init(&args.decode);
@@ -336,14 +410,18 @@ int cmd_translate(int argc, char **argv)
     case ARGS_WRONG:
         return EXIT_USAGE;
     }
-    if (args.attention && !args.decode.json)
-        return args_wrong("--attention: expected together with --json, found alone");
+    rc = check(&args);
+    if (rc != 0)
+        return rc;
     if (lines_open(&lines, args.input, &err) != 0)
         return args_failed("%s", err.text);
-    rc = decode_open(&decode, &args.decode, 0);
-    if (rc == 0)
-        rc = translate_lines(&lines, &decode, &args);
-    decode_close(&decode);
+    if (args.score[0] && lines_open(&translations, args.score, &err) != 0) {
+        lines_close(&lines);
+        return args_failed("%s", err.text);
+    }
+    rc = run(&args, &lines, args.score[0] ? &translations : NULL);
+    if (args.score[0])
+        lines_close(&translations);
     lines_close(&lines);
     return rc;
 }

@@ -61,6 +61,32 @@ static int set_decoding(struct decode *decode, const struct decode_args *args)
     return 0;
 }
 
+/* *code is what the model calls the language; NULL if none is asked for, and none is needed. */
+static int set_language(const struct decode *decode, const char *option, const char *name,
+                        bool is_target, const char **code)
+{
+    const struct acre_model_info *info = acre_model_info(decode->model);
+    const size_t n = is_target ? info->n_targets : info->n_sources;
+    const char *standard = is_target ? info->target : info->source;
+    const struct acre_language *language = NULL;
+
+    *code = NULL;
+    if (!name[0] && (standard[0] || n < 2))
+        return 0;
+    if (name[0])
+        language = is_target ? acre_model_target(decode->model, name)
+                             : acre_model_source(decode->model, name);
+    if (!language && n == 1)
+        return args_wrong("%s: expected %s as in model %s, found %.60s", option, standard,
+                          info->name, name);
+    if (!language)
+        return args_wrong("%s: expected one of the %zu languages of model %s (`acre inspect` lists "
+                          "them), found %.60s",
+                          option, n, info->name, name[0] ? name : "none");
+    *code = language->code;
+    return 0;
+}
+
 static int max_beam_size(const struct decode_args *args)
 {
     if (args->max_beam_size > 0)
@@ -91,6 +117,13 @@ int decode_open(struct decode *decode, const struct decode_args *args, size_t ma
         return args_failed("%s", err.text);
     decode->load_seconds = decode_seconds() - start;
     return set_decoding(decode, args);
+}
+
+int decode_languages(struct decode *decode, const struct decode_args *args)
+{
+    int rc = set_language(decode, "--source", args->source, false, &decode->source);
+
+    return rc == 0 ? set_language(decode, "--target", args->target, true, &decode->target) : rc;
 }
 
 void decode_close(struct decode *decode)

@@ -16,6 +16,7 @@ struct decode_args {
     char model[OPTION_TEXT_BYTES];
     char device[OPTION_TEXT_BYTES];
     char compute_type[OPTION_TEXT_BYTES];
+    char source[OPTION_TEXT_BYTES], target[OPTION_TEXT_BYTES];
     int64_t threads, batch_size;
     int64_t max_beam_size; /* 0: beam_size, or enough for any model */
     struct decoding_wish wish;
@@ -41,8 +42,12 @@ struct decode_args {
      .max = high,                                                                                  \
      .value = "X",                                                                                 \
      .help = text " (default: the model's)"},
+#define DECODE_LANGUAGES                                                                           \
+    ARGS_TEXT("source", struct decode_args, source, "CODE",                                        \
+              "language of the text, for a model of several"),                                     \
+        ARGS_TEXT("target", struct decode_args, target, "CODE", "language to translate to")
 #define DECODE_OPTIONS                                                                             \
-    ARGS_TEXT("model", struct decode_args, model, "DIR", "model directory"),                       \
+    ARGS_TEXT("model", struct decode_args, model, "DIR", "model directory"), DECODE_LANGUAGES,     \
         ACRE_DECODING_OPTIONS(DECODE_INT, DECODE_REAL) DECODE_NAME(                                \
             device, acre_has_device, ACRE_DEVICES, "NAME", ACRE_DEVICES " (default: auto)"),       \
         DECODE_NAME(compute_type, acre_has_compute_type, ACRE_COMPUTE_TYPES, "TYPE",               \
@@ -63,12 +68,15 @@ void decode_init(struct decode_args *args);
 struct decode {
     struct acre_engine *engine; /* owned */
     struct acre_model *model;
+    const char *source, *target; /* the model's; NULL: its defaults */
     struct acre_decoding decoding;
     double load_seconds;
 };
 
 /* Opens engine and model. Prints what is wrong and returns an exit status; 0 if all is well. */
 int decode_open(struct decode *decode, const struct decode_args *args, size_t max_queued_tokens);
+/* Likewise finds the languages, without which a model of several translates nothing. */
+int decode_languages(struct decode *decode, const struct decode_args *args);
 void decode_close(struct decode *decode);
 
 /* Seconds of a clock that only goes forward. */

@@ -1,5 +1,7 @@
 #include "cli/result_json.h"
 
+#include <math.h>
+
 #include "common/error.h"
 #include "common/json.h"
 #include "picture/attention_json.h"
@@ -61,6 +63,28 @@ int result_json_write(const struct acre_job *job, bool has_attention, FILE *out,
             return err->code;
     }
     json_object_member(&root, "hypotheses", hypotheses_json(job ? acre_job_result(job) : NULL));
+    if (!json_object_end(&root))
+        return error_set(err, ACRE_EIO, "the result cannot be written as JSON");
+    putc('\n', out);
+    return 0;
+}
+
+/* JSON has no infinity. */
+static json_t *number_json(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+int score_json_write(const struct acre_job *job, FILE *out, struct acre_err *err)
+{
+    const struct acre_hypothesis none = {.text = ""};
+    const struct acre_hypothesis *h = job ? acre_job_result(job)->hypotheses : &none;
+    struct json_object root;
+
+    json_object_begin(&root, out);
+    json_object_member(&root, "score", number_json(h->score));
+    json_object_member(&root, "normalized_score", number_json(h->normalized_score));
+    json_object_member(&root, "tokens", attention_json_tokens(h->tokens, h->n_tokens));
     if (!json_object_end(&root))
         return error_set(err, ACRE_EIO, "the result cannot be written as JSON");
     putc('\n', out);

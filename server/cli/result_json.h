@@ -21,4 +21,8 @@
 int result_json_write(const struct acre_job *job, bool has_attention, FILE *out,
                       struct acre_err *err);
 
+/* Likewise {"score": S, "normalized_score": N, "tokens": [...]} of a translation that was given;
+ * null stands for the score of what the model cannot write. */
+int score_json_write(const struct acre_job *job, FILE *out, struct acre_err *err);
+
 #endif

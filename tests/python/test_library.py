@@ -12,9 +12,9 @@ from conftest import BUILD, MODELS, ROOT
 SYSTEM = re.compile(r"(libc|libm|libpthread|libdl|librt|libutil|ld-linux-x86-64|libstdc\+\+"
                     r"|libgcc_s)[-.]")
 STRUCTS = {"Err": "acre_err", "Options": "acre_options", "Decoding": "acre_decoding",
-           "ModelInfo": "acre_model_info", "Request": "acre_request", "Range": "acre_range",
-           "Alignment": "acre_alignment", "Part": "acre_part", "Hypothesis": "acre_hypothesis",
-           "Result": "acre_result", "Area": "acre_area",
+           "ModelInfo": "acre_model_info", "Language": "acre_language", "Request": "acre_request",
+           "Range": "acre_range", "Alignment": "acre_alignment", "Part": "acre_part",
+           "Hypothesis": "acre_hypothesis", "Result": "acre_result", "Area": "acre_area",
            "Attention": "acre_attention"}
 
 

@@ -241,10 +241,12 @@ static const struct damage damages[] = {
     {"target.spm", "no model", ACRE_EMODEL,
      "target.spm: expected a SentencePiece model, found something else"},
     {"tokenizer_config.json", "{\"tokenizer_class\":\"T5Tokenizer\"}", ACRE_EMODEL,
-     "tokenizer_config.json: tokenizer_class: expected MarianTokenizer or ByteTokenizer, found "
+     "tokenizer_config.json: tokenizer_class: expected MarianTokenizer, ByteTokenizer, "
+     "M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer, found "
      "\"T5Tokenizer\""},
     {"tokenizer_config.json", "{\"tokenizer_class\":3}", ACRE_EMODEL,
-     "tokenizer_config.json: tokenizer_class: expected MarianTokenizer or ByteTokenizer, found 3"},
+     "tokenizer_config.json: tokenizer_class: expected MarianTokenizer, ByteTokenizer, "
+     "M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer, found 3"},
     {"tokenizer_config.json", "{\"separate_vocabs\":true}", ACRE_EIO,
      "target_vocab.json: cannot be opened: No such file or directory"},
 };

@@ -63,6 +63,13 @@ static void mask_logits(size_t n, size_t first_id, const uint32_t *allowed, floa
             logits[i] = -INFINITY;
 }
 
+static void find_wanted(size_t n, size_t first_id, const float *logits, struct logit_scan *scan)
+{
+    size_t id = scan->has_wanted ? (size_t)scan->best[0].id : 0;
+    if (scan->has_wanted && id >= first_id && id < first_id + n)
+        scan->wanted = logits[id - first_id];
+}
+
 /* The scans of one block of rows: x is packed once for all columns. */
 static void search_rows(struct stream *stream, const struct weight *output, size_t m,
                         const float *x, struct logit_scan *scans)
@@ -80,6 +87,7 @@ static void search_rows(struct stream *stream, const struct weight *output, size
             float *logits = stream->logits + row * CPU_OUTPUT_BLOCK;
             if (scans[row].renormalize && scans[row].allowed)
                 mask_logits(n, column, scans[row].allowed, logits);
+            find_wanted(n, column, logits, &scans[row]);
             stream->kernels->scan_logits(n, (int32_t)column, logits, &scans[row]);
         }
     }

@@ -162,6 +162,7 @@ static void begin(struct store *store, const struct entry *entry)
     size_t place = 0;
     slot->state = SLOT_RUNNING;
     slot->is_aligned = entry->is_aligned;
+    slot->first_item = entry->first_item;
     slot->source_length = entry->n_source + 1;
     for (size_t i = 0; i < store->shape.n_layers; i++) {
         slot->memory_places[i] = place;
@@ -172,6 +173,7 @@ static void begin(struct store *store, const struct entry *entry)
     fill_penalties(slot, &entry->decoding);
     search_init(&slot->search, &store->shape.search, &entry->decoding, slot->nodes,
                 slot->penalties);
+    search_know(&slot->search, &entry->known, entry->translation);
     path_of(store, slot, 0, 0)[0] = cache_row(store, slot, 0, 0);
 }
 
@@ -230,7 +232,8 @@ void cpu_enter(struct stream *stream, struct rows *rows, struct store *store, si
         add_group(rows, entry->slot, entry->n_source + 1);
         for (size_t s = 0; s < entry->n_source; s++)
             put_token(rows, row + s, s, entry->source[s]);
-        put_token(rows, row + entry->n_source, entry->n_source, store->shape.search.end_token);
+        put_token(rows, row + entry->n_source, entry->n_source,
+                  entry->last ? entry->last : store->shape.search.end_token);
     }
 }
 
@@ -323,12 +326,12 @@ static void extend_paths(const struct store *store, struct slot *slot)
     slot->paths[1] = swap;
 }
 
-/* The source token that a row of a step looks at most. The end token is no part of any text, and
- * where a model looks if it has nothing to look at. */
-static int32_t most_looked_at(size_t length, const float *item_weights)
+/* The source token that a row of a step looks at most. End and language tokens are no part of any
+ * text, and where a model looks if it has nothing to look at. */
+static int32_t most_looked_at(size_t first, size_t length, const float *item_weights)
 {
-    size_t most = 0, n = length > 1 ? length - 1 : length;
-    for (size_t i = 1; i < n; i++)
+    size_t most = first, n = length > first + 1 ? length - 1 : length;
+    for (size_t i = first + 1; i < n; i++)
         if (item_weights[i] > item_weights[most])
             most = i;
     return (int32_t)most;
@@ -340,7 +343,8 @@ static void keep_alignment(const struct store *store, struct slot *slot,
     const float *item_weights = item_weights_of(store, group);
     int32_t *out = slot->alignment + (size_t)slot->search.t * store->shape.max_beam;
     for (size_t b = 0; b < group->n; b++)
-        out[b] = most_looked_at(slot->source_length, item_weights + b * slot->source_length);
+        out[b] = most_looked_at(slot->first_item, slot->source_length,
+                                item_weights + b * slot->source_length);
 }
 
 /* A token was chosen by the step that its parent node was read in. */

@@ -31,6 +31,21 @@ static void send_penalties(struct stream *stream, struct store *store, size_t sl
     of->n_penalties = n;
 }
 
+/* A translation that is known as a whole, whose beam size is 1: its nodes stand together. */
+static void send_nodes(struct stream *stream, struct store *store, const struct entry *entry)
+{
+    struct slot *of = &store->slots[entry->slot];
+    size_t n = (size_t)entry->known.n_known, positions = store->shape.positions;
+    if (n <= 1)
+        return;
+    struct search_node *told = store->told_nodes + (2 * entry->slot + of->next_nodes) * positions;
+    of->next_nodes ^= 1;
+    for (size_t t = 0; t < n; t++)
+        told[t] = {entry->translation[t], 0};
+    cudaMemcpyAsync(store->nodes + entry->slot * positions * store->shape.max_beam + 1, told,
+                    n * sizeof(*told), cudaMemcpyHostToDevice, stream->cuda);
+}
+
 static void note_entry(struct store *store, const struct entry *entry)
 {
     struct slot *slot = &store->slots[entry->slot];
@@ -60,6 +75,7 @@ static void begin_searches(struct stream *stream, const struct rows *rows, struc
     task.paths = store->paths;
     task.lengths = store->lengths;
     task.is_aligned = store->is_aligned;
+    task.first_items = store->first_items;
     task.states = store->states;
     task.state_numbers = store->shape.n_states * store->shape.state_width;
     enter_launch(stream->cuda, task, rows->most_groups);
@@ -84,11 +100,18 @@ void cuda_enter(struct stream *stream, struct rows *rows, struct store *store, s
         int first = rows->most_rows;
         rows_add(rows, page, entry->slot, entry->n_source + 1);
         put_tokens(page, entry->source, entry->n_source, first);
-        put_tokens(page, &store->shape.search.end_token, 1, first + (int)entry->n_source);
+        put_tokens(page, entry->last ? &entry->last : &store->shape.search.end_token, 1,
+                   first + (int)entry->n_source);
         page->table.places[first + (int)entry->n_source] = (int32_t)entry->n_source;
-        page->table.entrants[i] = {(int32_t)entry->slot, (int32_t)entry->n_source + 1,
-                                   entry->is_aligned, entry->decoding};
+        page->table.entrants[i] = {(int32_t)entry->slot,
+                                   (int32_t)entry->n_source + 1,
+                                   entry->is_aligned,
+                                   (int32_t)entry->first_item,
+                                   entry->decoding,
+                                   entry->known,
+                                   entry->known.n_known > 0 ? entry->translation[0] : -1};
         send_penalties(stream, store, entry->slot, entry->decoding.length_penalty);
+        send_nodes(stream, store, entry);
         note_entry(store, entry);
     }
     rows->longest_source = rows->longest;
@@ -184,6 +207,7 @@ static void align(struct stream *stream, const struct rows *rows, const struct s
     task.places = rows->table.places;
     task.lengths = store->lengths;
     task.is_aligned = store->is_aligned;
+    task.first_items = store->first_items;
     task.alignment = store->alignment;
     align_launch(stream->cuda, task, rows->most_rows);
 }

@@ -171,6 +171,7 @@ __global__ static void __launch_bounds__(32 * SCAN_WARPS, 4) scan_logits(scan_ta
     const uint32_t *allowed = constraint_allowed(
         search->model.constraint, search->state[task.beams[row]],
         search->decoding.max_length - search->t, search->t >= search->decoding.min_length);
+    int wanted = search_wanted(search);
     const float *logits = task.logits + (size_t)row * (size_t)task.stride + start;
     float x[LANE_IDS], maximum = -INFINITY, sum = 0.0f;
 #pragma unroll
@@ -185,7 +186,7 @@ __global__ static void __launch_bounds__(32 * SCAN_WARPS, 4) scan_logits(scan_ta
     for (int j = 0; j < LANE_IDS; j++) {
         int i = lane + 32 * j, id = task.first_id + start + i;
         sum += x[j] > -INFINITY ? expf(x[j] - maximum) : 0.0f;
-        if (start + i >= task.n_ids || !is_in(allowed, id))
+        if (start + i >= task.n_ids || (wanted < 0 ? !is_in(allowed, id) : id != wanted))
             x[j] = -INFINITY;
     }
     sum = sum_over<32>(sum);

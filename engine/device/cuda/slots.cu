@@ -22,10 +22,16 @@ GPU_CODE void begin_search(const enter_task &task, const entrant &of)
     search->state[0] = 0;
     search->nodes[0].token = task.start_token;
     search->nodes[0].parent = -1;
+    search->known = of.known;
+    if (of.known.n_known == 1) {
+        search_node(search, 1, 0)->token = of.first_token;
+        search_node(search, 1, 0)->parent = 0;
+    }
     task.paths[(size_t)turn_row(task.shape, of.slot, 0, 0) * (size_t)task.shape.positions] =
         cache_row(task.shape, of.slot, 0, 0);
     task.lengths[of.slot] = of.source_length;
     task.is_aligned[of.slot] = of.is_aligned;
+    task.first_items[of.slot] = of.first_item;
 }
 
 /* The states that the first step reads are those of the step before it, see place_rows(). */
@@ -82,11 +88,12 @@ __global__ static void __launch_bounds__(32 * ALIGN_WARPS, 1) align_rows(align_t
     if (row >= *task.n_rows)
         return;
     int slot = task.slots[row], length = task.lengths[slot], most = INT32_MAX;
+    int first = task.first_items[slot];
     if (!task.is_aligned[slot])
         return;
     float largest = -INFINITY;
-    length = length > 1 ? length - 1 : length;
-    for (int item = lane; item < length; item += 32) {
+    length = length > first + 1 ? length - 1 : length;
+    for (int item = first + lane; item < length; item += 32) {
         float look = look_of(task, row, item);
         if (look > largest) {
             largest = look;
@@ -96,7 +103,7 @@ __global__ static void __launch_bounds__(32 * ALIGN_WARPS, 1) align_rows(align_t
     most = largest_of_warp(largest, most);
     if (lane == 0)
         task.alignment[cache_row(task.shape, slot, task.places[row], task.beams[row])] =
-            most < length ? most : 0; /* of looks that are no numbers */
+            most < length ? most : first; /* of looks that are no numbers */
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */

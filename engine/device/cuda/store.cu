@@ -12,9 +12,11 @@ static void take_searches(struct store *store)
     gpu_take(memory, &store->paths, 2 * n * beam * t);
     gpu_take(memory, &store->lengths, n, GPU_ZEROED);
     gpu_take(memory, &store->is_aligned, n, GPU_ZEROED);
+    gpu_take(memory, &store->first_items, n, GPU_ZEROED);
     gpu_take(memory, &store->alignment, n * t * beam);
     gpu_take(memory, &store->step, 1, GPU_ZEROED);
     gpu_take(memory, &store->told_penalties, 2 * n * (t + 1), GPU_PINNED);
+    gpu_take(memory, &store->told_nodes, 2 * n * t, GPU_PINNED);
     gpu_take(memory, &store->pages, SEARCH_PAGES * (1 + n), GPU_PINNED);
     gpu_take(memory, &store->ends, n, GPU_PINNED);
     gpu_take(memory, &store->tokens, n * beam * t, GPU_PINNED);

@@ -21,7 +21,8 @@ struct slot {
     bool is_aligned;
     float penalty; /* of the table that is there; the first n_penalties of it are filled */
     size_t n_penalties;
-    size_t next_told; /* 0 or 1: where the next table is told from */
+    size_t next_told;  /* 0 or 1: where the next table is told from */
+    size_t next_nodes; /* likewise, of nodes */
 };
 
 struct store {
@@ -36,6 +37,7 @@ struct store {
     double *penalties;             /* [n_slots][positions + 1] */
     int32_t *paths;                /* [2 * n_slots * beam][positions] */
     int32_t *lengths, *is_aligned; /* [n_slots]: of sources; whether alignments are wanted */
+    int32_t *first_items;          /* [n_slots]: of the sources' texts */
     float *states;                 /* [2 * n_slots * beam][n_states * state_width] */
     struct area_items *memories;   /* [n_layers]: of n_slots * positions rows; the array is owned */
     struct area_items *caches;     /* [n_layers] of n_slots * positions * beam rows; likewise */
@@ -47,11 +49,12 @@ struct store {
     void *carried_narrow;          /* likewise, of 16 bits */
 
     /* pinned: */
-    double *told_penalties; /* [n_slots][2][positions + 1]: on their way to `penalties` */
-    int32_t *pages;         /* [SEARCH_PAGES][1 + n_slots] */
-    struct slot_end *ends;  /* [n_slots] */
-    int32_t *tokens;        /* [n_slots][beam][positions] */
-    int32_t *alignments;    /* likewise */
+    double *told_penalties;         /* [n_slots][2][positions + 1]: on their way to `penalties` */
+    struct search_node *told_nodes; /* [n_slots][2][positions]: likewise to `nodes` */
+    int32_t *pages;                 /* [SEARCH_PAGES][1 + n_slots] */
+    struct slot_end *ends;          /* [n_slots] */
+    int32_t *tokens;                /* [n_slots][beam][positions] */
+    int32_t *alignments;            /* likewise */
 
     /* the host's own: */
     struct slot *slots;                  /* owned, [n_slots] */

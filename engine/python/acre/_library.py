@@ -45,8 +45,14 @@ class Decoding(Structure):
                 ("max_length", c_int), ("length_penalty", c_float)]
 
 
+class Language(Structure):
+    _fields_ = [("code", c_char_p), ("tag", c_char_p)]
+
+
 class ModelInfo(Structure):
-    _fields_ = [("name", c_char_p), ("source", c_char_p), ("target", c_char_p), ("level", c_char_p),
+    _fields_ = [("name", c_char_p), ("source", c_char_p), ("target", c_char_p),
+                ("sources", POINTER(Language)), ("targets", POINTER(Language)),
+                ("n_sources", c_size_t), ("n_targets", c_size_t), ("level", c_char_p),
                 ("model_type", c_char_p), ("compute_type", c_char_p), ("parameters", c_uint64),
                 ("packed_bytes", c_uint64), ("working_bytes", c_uint64), ("d_model", c_int),
                 ("encoder_layers", c_int), ("decoder_layers", c_int), ("attention_heads", c_int),
@@ -56,9 +62,10 @@ class ModelInfo(Structure):
 
 class Request(Structure):
     _fields_ = [("model", c_void_p), ("text", c_char_p), ("text_bytes", c_size_t),
-                ("is_tokens", c_bool), ("split", c_int), ("decoding", Decoding),
-                ("is_aligned", c_bool), ("caller", c_uint64), ("timeout_ms", c_int),
-                ("done", c_void_p), ("next", c_void_p), ("user", c_void_p)]
+                ("source", c_char_p), ("target", c_char_p), ("is_tokens", c_bool),
+                ("translation", c_char_p), ("translation_bytes", c_size_t), ("split", c_int),
+                ("decoding", Decoding), ("is_aligned", c_bool), ("caller", c_uint64),
+                ("timeout_ms", c_int), ("done", c_void_p), ("next", c_void_p), ("user", c_void_p)]
 
 
 class Range(Structure):
