@@ -123,6 +123,33 @@ static int must_match(const char *field, const char *wanted, const char *has,
                        "expected %s as in model %.100s, found %.60s", has, info->name, wanted);
 }
 
+/* *name is NULL if the request does not say, and the model has a default. */
+static int must_speak(const char *field, const char *name, const char *standard,
+                      const struct acre_language *language, const struct acre_model_info *info,
+                      struct srv_error *error)
+{
+    if (language || (!name && standard[0]))
+        return 0;
+    if (!name)
+        return error_field(error, "missing_parameter", field,
+                           "expected a language of model %.100s, found none", info->name);
+    return error_field(error, "model_mismatch", field,
+                       "expected %s as in model %.100s, found %.60s",
+                       standard[0] ? standard : "a language", info->name, name);
+}
+
+/* "auto" is what a model for one language reads; of several it is found. */
+static int settle_auto(struct call *call, const struct acre_model_info *info,
+                       struct srv_error *error)
+{
+    if (!call->request.source || strcasecmp(call->request.source, "auto") != 0)
+        return 0;
+    if (info->n_sources > 1)
+        return detect_source(call, error);
+    call->request.source = NULL;
+    return 0;
+}
+
 static int choose_by_name(struct call *call, struct acre_model **model, struct srv_error *error)
 {
     const struct srv_translate *request = &call->request;
@@ -136,10 +163,13 @@ static int choose_by_name(struct call *call, struct acre_model **model, struct s
                            "model: expected one of %s, found %.100s", names, request->model_name);
     }
     info = acre_model_info(*model);
-    if (request->source && strcasecmp(request->source, "auto") == 0)
-        call->request.source = NULL; /* the model tells */
-    if (must_match("source", request->source, info->source, info, error) != 0 ||
-        must_match("target", request->target, info->target, info, error) != 0)
+    if (settle_auto(call, info, error) != 0 ||
+        must_speak("source", request->source, info->source,
+                   request->source ? acre_model_source(*model, request->source) : NULL, info,
+                   error) != 0 ||
+        must_speak("target", request->target, info->target,
+                   request->target ? acre_model_target(*model, request->target) : NULL, info,
+                   error) != 0)
         return -1;
     return must_match("level", request->level, info->level, info, error);
 }

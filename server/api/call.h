@@ -35,7 +35,7 @@ struct call {
     int n_alternatives;
     bool is_detected; /* request.source was "auto"; it is what was found now, so certainly: */
     int confidence;   /* 0 to 100 */
-    char source[16];
+    char source[24];
     bool shows_characters;
     const char *model_type, *tag_version;
     const char **ignored; /* owned: request.ignored */

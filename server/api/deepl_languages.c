@@ -37,41 +37,19 @@ const char *deepl_code(const char *code, char upper[DEEPL_CODE_BYTES])
     return upper;
 }
 
-static bool is_target(const struct models *models, const char *code)
-{
-    for (size_t i = 0; i < models->n_items; i++)
-        if (strcasecmp(acre_model_info(models->items[i])->target, code) == 0)
-            return true;
-    return false;
-}
-
 const char *deepl_target(const struct models *models, const char *target,
                          char code[DEEPL_CODE_BYTES])
 {
     if (strlen(target) >= DEEPL_CODE_BYTES)
         return NULL;
     strcpy(code, target);
-    for (size_t i = 0; i < N_VARIANTS && !is_target(models, target); i++)
+    for (size_t i = 0; i < N_VARIANTS && !pairs_have_target(&models->pairs, target); i++)
         if (strcasecmp(variants[i].code, target) == 0)
             strcpy(code, variants[i].base);
     return code;
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
-
-/* The language of a model's one side, the first time it comes; else NULL. */
-static const char *next_language(const struct models *models, size_t at, bool is_target_side)
-{
-    const struct acre_model_info *info = acre_model_info(models->items[at]), *other;
-    const char *code = is_target_side ? info->target : info->source;
-
-    for (size_t i = 0; i < at; i++) {
-        other = acre_model_info(models->items[i]);
-        if (strcasecmp(is_target_side ? other->target : other->source, code) == 0)
-            return NULL;
-    }
-    return code[0] ? code : NULL;
-}
 
 typedef json_t *append_fn(json_t *list, const char *code, const char *name);
 
@@ -102,18 +80,14 @@ static json_t *append_v2_target(json_t *list, const char *code, const char *name
                                             "name", name, "supports_formality", 0));
 }
 
-static json_t *list_v2(const struct models *models, bool of_targets)
+static json_t *list_v2(const struct pairs *pairs, bool of_targets)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < models->n_items; i++) {
-        const char *language = next_language(models, i, of_targets);
-
-        if (language && of_targets)
-            list = append_target(list, language, append_v2_target);
-        else if (language)
-            list = append_v2_source(list, language, languages_name(language));
-    }
+    for (size_t i = 0; of_targets && i < pairs->n_targets; i++)
+        list = append_target(list, pairs->targets[i], append_v2_target);
+    for (size_t i = 0; !of_targets && i < pairs->n_sources; i++)
+        list = append_v2_source(list, pairs->sources[i], languages_name(pairs->sources[i]));
     return list;
 }
 
@@ -152,7 +126,7 @@ void api_deepl_languages(struct server *server, struct http_request *request, co
         rc = error_reply(&error, 400, "invalid_parameter",
                          "Parameter 'type' is invalid. 'source' and 'target' are valid values.");
     if (rc == 0)
-        reply_json(request, 200, list_v2(&server->models, strcmp(type, "target") == 0));
+        reply_json(request, 200, list_v2(&server->models.pairs, strcmp(type, "target") == 0));
     else
         reply_error(request, &error);
     fields_fini(&fields);
@@ -178,29 +152,20 @@ static json_t *append_v3_target(json_t *list, const char *code, const char *name
     return append_v3(list, code, name, false, true);
 }
 
-static bool is_source(const struct models *models, const char *code)
-{
-    for (size_t i = 0; i < models->n_items; i++)
-        if (strcasecmp(acre_model_info(models->items[i])->source, code) == 0)
-            return true;
-    return false;
-}
-
 /* Each code once, whichever sides it is for: variants are for one, and so is what has no other. */
-static json_t *list_v3(const struct models *models)
+static json_t *list_v3(const struct pairs *pairs)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < models->n_items; i++) {
-        const char *source = next_language(models, i, false);
-        const char *target = next_language(models, i, true);
+    for (size_t i = 0; i < pairs->n_sources; i++) {
+        const char *source = pairs->sources[i];
 
-        if (source)
-            list = append_v3(list, source, languages_name(source), true,
-                             is_target(models, source) && !has_variants_only(source));
-        if (target && (has_variants_only(target) || !is_source(models, target)))
-            list = append_target(list, target, append_v3_target);
+        list = append_v3(list, source, languages_name(source), true,
+                         pairs_have_target(pairs, source) && !has_variants_only(source));
     }
+    for (size_t i = 0; i < pairs->n_targets; i++)
+        if (has_variants_only(pairs->targets[i]) || !pairs_have_source(pairs, pairs->targets[i]))
+            list = append_target(list, pairs->targets[i], append_v3_target);
     return list;
 }
 
@@ -218,7 +183,7 @@ void api_deepl_languages_v3(struct server *server, struct http_request *request,
                          "Parameter 'resource' is invalid: expected 'translate_text', found %.60s",
                          resource ? resource : "none");
     if (rc == 0)
-        reply_json(request, 200, list_v3(&server->models));
+        reply_json(request, 200, list_v3(&server->models.pairs));
     else
         reply_error(request, &error);
     fields_fini(&fields);

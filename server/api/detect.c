@@ -31,16 +31,16 @@ static char *join(const struct srv_translate *request, size_t *bytes)
 
 int detect_texts(const struct call *call, struct detection *detection, struct srv_error *error)
 {
-    const char *codes[MODELS_MAX_SOURCES];
-    const size_t n_codes = models_sources(&call->server->models, codes);
+    const struct pairs *pairs = &call->server->models.pairs;
     size_t bytes;
     char *joined = join(&call->request, &bytes);
 
     if (!joined)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
-    detect_languages(joined, bytes, call->request.format != SRV_TEXT, codes, n_codes, detection);
-    if (detection->n == 0 && !detect_has_letters(joined, bytes) && n_codes > 0) {
-        detection->items[0].code = codes[0];
+    detect_languages(joined, bytes, call->request.format != SRV_TEXT, pairs->sources,
+                     pairs->n_sources, detection);
+    if (detection->n == 0 && !detect_has_letters(joined, bytes) && pairs->n_sources > 0) {
+        detection->items[0].code = pairs->sources[0];
         detection->items[0].confidence = 0;
         detection->n = 1;
     }

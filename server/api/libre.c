@@ -445,41 +445,25 @@ void api_libre_translate(struct server *server, struct http_request *request, co
     call_start(server, request, rest, &dialect);
 }
 
-/* The targets of a source language, each once, in the order of the models. */
-static json_t *list_targets(const struct models *models, const char *source)
+static json_t *list_targets(const struct pairs *pairs, size_t source)
 {
     json_t *targets = json_array();
 
-    for (size_t i = 0; i < models->n_items; i++) {
-        const struct acre_model_info *info = acre_model_info(models->items[i]);
-        bool is_new = strcasecmp(info->source, source) == 0;
-
-        for (size_t t = 0; t < json_array_size(targets); t++)
-            if (strcmp(json_string_value(json_array_get(targets, t)), info->target) == 0)
-                is_new = false;
-        if (is_new)
-            targets = json_list_append(targets, json_string(info->target));
-    }
+    for (size_t t = 0; t < pairs->n_targets; t++)
+        if (pairs_have(pairs, source, t))
+            targets = json_list_append(targets, json_string(pairs->targets[t]));
     return targets;
 }
 
 void api_libre_languages(struct server *server, struct http_request *request, const char *rest)
 {
-    const struct models *models = &server->models;
+    const struct pairs *pairs = &server->models.pairs;
     json_t *list = json_array();
 
     (void)rest;
-    for (size_t i = 0; i < models->n_items; i++) {
-        const char *source = acre_model_info(models->items[i])->source;
-        bool is_new = source[0] != '\0';
-
-        for (size_t before = 0; before < i; before++)
-            if (strcasecmp(acre_model_info(models->items[before])->source, source) == 0)
-                is_new = false;
-        if (is_new)
-            list = json_list_append(list, json_pack("{s:s, s:s, s:o}", "code", source, "name",
-                                                    languages_name(source), "targets",
-                                                    list_targets(models, source)));
-    }
+    for (size_t i = 0; i < pairs->n_sources; i++)
+        list = json_list_append(list, json_pack("{s:s, s:s, s:o}", "code", pairs->sources[i],
+                                                "name", languages_name(pairs->sources[i]),
+                                                "targets", list_targets(pairs, i)));
     reply_json(request, 200, list);
 }

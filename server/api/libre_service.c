@@ -23,13 +23,13 @@ static const char *const detect_fields[] = {"q", "api_key", NULL};
 static json_t *detect(struct call *call, struct srv_error *error)
 {
     struct detection detection;
-    const char *codes[MODELS_MAX_SOURCES];
+    const struct pairs *pairs = &call->server->models.pairs;
     json_t *list;
 
     if (call_parse_texts(call, "q", error) != 0 || detect_texts(call, &detection, error) != 0)
         return NULL;
-    if (detection.n == 0 && models_sources(&call->server->models, codes) > 0) {
-        detection.items[0].code = codes[0];
+    if (detection.n == 0 && pairs->n_sources > 0) {
+        detection.items[0].code = pairs->sources[0];
         detection.items[0].confidence = 0;
         detection.n = 1;
     }
@@ -62,11 +62,16 @@ static json_t *language(const char *code)
     return json_pack("{s:s, s:s}", "code", code, "name", languages_name(code));
 }
 
+static const char *first_of(const char *const *tags, size_t n)
+{
+    return n > 0 ? tags[0] : "";
+}
+
 /* Files are translated in place of their text: see libre_file.c. */
 void api_libre_settings(struct server *server, struct http_request *request, const char *rest)
 {
     const struct settings *settings = server->settings;
-    const struct acre_model_info *first = acre_model_info(server->models.items[0]);
+    const struct pairs *pairs = &server->models.pairs;
 
     (void)rest;
     reply_json(request, 200,
@@ -74,7 +79,8 @@ void api_libre_settings(struct server *server, struct http_request *request, con
                          server->store != NULL, "charLimit", (json_int_t)settings->max_text_chars,
                          "filesTranslation", 0, "frontendTimeout", 500, "keyRequired",
                          (int)settings->keys_required, "language", "source",
-                         language(first->source), "target", language(first->target), "suggestions",
+                         language(first_of(pairs->sources, pairs->n_sources)), "target",
+                         language(first_of(pairs->targets, pairs->n_targets)), "suggestions",
                          settings->suggestions[0] != '\0', "supportedFilesFormat"));
 }
 

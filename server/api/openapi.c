@@ -47,53 +47,58 @@ static int fill_max_length(json_t *schema, const struct server *server)
     return set_integer(schema, "maximum", least);
 }
 
-/* The names of what `name_of` finds in models, each once. */
-static json_t *list_of(const struct server *server,
-                       const char *(*name_of)(const struct acre_model_info *info))
+static json_t *list_of(const char *const *tags, size_t n)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < server->models.n_items; i++) {
-        const char *name = name_of(acre_model_info(server->models.items[i]));
-        bool is_new = name[0] != '\0';
-
-        for (size_t k = 0; k < json_array_size(list); k++)
-            if (strcmp(json_string_value(json_array_get(list, k)), name) == 0)
-                is_new = false;
-        if (is_new)
-            list = json_list_append(list, json_string(name));
-    }
+    for (size_t i = 0; i < n; i++)
+        list = json_list_append(list, json_string(tags[i]));
     return list;
 }
 
-static const char *name_of_model(const struct acre_model_info *info)
+static json_t *languages_of(const struct acre_language *languages, size_t n)
 {
-    return info->name;
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        list = json_list_append(list, json_string(languages[i].tag));
+    return list;
 }
 
-static const char *source_of_model(const struct acre_model_info *info)
+static json_t *sources_of(const struct acre_model_info *info)
 {
-    return info->source;
+    return languages_of(info->sources, info->n_sources);
 }
 
-static const char *target_of_model(const struct acre_model_info *info)
+static json_t *targets_of(const struct acre_model_info *info)
 {
-    return info->target;
+    return languages_of(info->targets, info->n_targets);
+}
+
+static json_t *list_models(const struct models *models)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < models->n_items; i++)
+        list = json_list_append(list, json_string(acre_model_info(models->items[i])->name));
+    return list;
 }
 
 static int fill_models(json_t *schema, const struct server *server)
 {
-    return json_object_set_new(schema, "enum", list_of(server, name_of_model));
+    return json_object_set_new(schema, "enum", list_models(&server->models));
 }
 
 static int fill_sources(json_t *schema, const struct server *server)
 {
-    return json_object_set_new(schema, "enum", list_of(server, source_of_model));
+    return json_object_set_new(
+        schema, "enum", list_of(server->models.pairs.sources, server->models.pairs.n_sources));
 }
 
 static int fill_targets(json_t *schema, const struct server *server)
 {
-    return json_object_set_new(schema, "enum", list_of(server, target_of_model));
+    return json_object_set_new(
+        schema, "enum", list_of(server->models.pairs.targets, server->models.pairs.n_targets));
 }
 
 /* Which values of source, target and level go together: one alternative for each model. */
@@ -104,10 +109,10 @@ static int fill_pairs(json_t *schema, const struct server *server)
     for (size_t i = 0; i < server->models.n_items; i++) {
         const struct acre_model_info *info = acre_model_info(server->models.items[i]);
 
-        list = json_list_append(list, json_pack("{s:[s,s], s:{s:{s:[s]}, s:{s:[s]}, s:{s:[s]}}}",
-                                                "required", "source", "target", "properties",
-                                                "source", "enum", info->source, "target", "enum",
-                                                info->target, "level", "enum", info->level));
+        list = json_list_append(
+            list, json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}, s:{s:[s]}}}", "required", "source",
+                            "target", "properties", "source", "enum", sources_of(info), "target",
+                            "enum", targets_of(info), "level", "enum", info->level));
     }
     return json_object_set_new(schema, "anyOf", list);
 }
@@ -118,6 +123,40 @@ static json_t *one_of(const char *first, const char *second)
     return json_pack("{s:[s,s,s,n]}", "enum", first, second, "");
 }
 
+/* A language beside the name of a model: what it does not tell must be given. */
+static json_t *language_of(json_t *list, const char *standard, const char *other)
+{
+    if (standard[0]) {
+        list = json_list_append(list, json_string(other));
+        list = json_list_append(list, json_string(""));
+        list = json_list_append(list, json_null());
+    }
+    return json_pack("{s:o}", "enum", list);
+}
+
+static json_t *by_languages(const struct acre_model_info *info)
+{
+    return json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}, s:{s:[s]}, s:o, s:{s:i}}}", "required",
+                     "source", "target", "properties", "source", "enum", sources_of(info), "target",
+                     "enum", targets_of(info), "level", "enum", info->level, "model",
+                     one_of("", ""), "max_length", "maximum", info->decoding.max_length);
+}
+
+static json_t *by_model(const struct acre_model_info *info)
+{
+    json_t *required = json_pack("[s]", "model");
+
+    if (!info->source[0])
+        required = json_list_append(required, json_string("source"));
+    if (!info->target[0])
+        required = json_list_append(required, json_string("target"));
+    return json_pack("{s:o, s:{s:{s:[s]}, s:o, s:o, s:o, s:{s:i}}}", "required", required,
+                     "properties", "model", "enum", info->name, "source",
+                     language_of(sources_of(info), info->source, "auto"), "target",
+                     language_of(targets_of(info), info->target, ""), "level",
+                     one_of(info->level, ""), "max_length", "maximum", info->decoding.max_length);
+}
+
 /* A request names a pair, or a model, which tells the rest; nothing else fits together. */
 static int fill_selections(json_t *schema, const struct server *server)
 {
@@ -125,19 +164,9 @@ static int fill_selections(json_t *schema, const struct server *server)
 
     for (size_t i = 0; i < server->models.n_items; i++) {
         const struct acre_model_info *info = acre_model_info(server->models.items[i]);
-        const int longest = info->decoding.max_length;
 
-        list = json_list_append(
-            list,
-            json_pack("{s:[s,s], s:{s:{s:[s]}, s:{s:[s]}, s:{s:[s]}, s:o, s:{s:i}}}", "required",
-                      "source", "target", "properties", "source", "enum", info->source, "target",
-                      "enum", info->target, "level", "enum", info->level, "model", one_of("", ""),
-                      "max_length", "maximum", longest));
-        list = json_list_append(
-            list, json_pack("{s:[s], s:{s:{s:[s]}, s:o, s:o, s:o, s:{s:i}}}", "required", "model",
-                            "properties", "model", "enum", info->name, "source",
-                            one_of(info->source, "auto"), "target", one_of(info->target, ""),
-                            "level", one_of(info->level, ""), "max_length", "maximum", longest));
+        list = json_list_append(list, by_languages(info));
+        list = json_list_append(list, by_model(info));
     }
     return json_object_set_new(schema, "anyOf", list);
 }
@@ -149,10 +178,10 @@ static int fill_deepl_pairs(json_t *schema, const struct server *server)
     for (size_t i = 0; i < server->models.n_items; i++) {
         const struct acre_model_info *info = acre_model_info(server->models.items[i]);
 
-        list = json_list_append(list, json_pack("{s:[s,s], s:{s:{s:[s]}, s:{s:[s]}}}", "required",
+        list = json_list_append(list, json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}}}", "required",
                                                 "source_lang", "target_lang", "properties",
-                                                "source_lang", "enum", info->source, "target_lang",
-                                                "enum", info->target));
+                                                "source_lang", "enum", sources_of(info),
+                                                "target_lang", "enum", targets_of(info)));
     }
     return json_object_set_new(schema, "anyOf", list);
 }

@@ -63,29 +63,22 @@ static bool is_same(const char *a, const char *b)
 
 static void put_sources(FILE *out, const struct view *view)
 {
-    const char *codes[MODELS_MAX_SOURCES];
-    const size_t n = models_sources(&view->server->models, codes);
+    const struct pairs *pairs = &view->server->models.pairs;
 
     put_option(out, "auto", "Detect language", is_same(view->source, "auto"));
-    for (size_t i = 0; i < n; i++)
-        put_option(out, codes[i], languages_name(codes[i]),
-                   is_same(view->source, codes[i]) || (i == 0 && !(view->source && *view->source)));
+    for (size_t i = 0; i < pairs->n_sources; i++)
+        put_option(out, pairs->sources[i], languages_name(pairs->sources[i]),
+                   is_same(view->source, pairs->sources[i]) ||
+                       (i == 0 && !(view->source && *view->source)));
 }
 
 static void put_targets(FILE *out, const struct view *view)
 {
-    const struct models *models = &view->server->models;
+    const struct pairs *pairs = &view->server->models.pairs;
 
-    for (size_t i = 0; i < models->n_items; i++) {
-        const char *code = acre_model_info(models->items[i])->target;
-        bool is_new = code[0] != '\0';
-
-        for (size_t before = 0; before < i; before++)
-            if (strcasecmp(acre_model_info(models->items[before])->target, code) == 0)
-                is_new = false;
-        if (is_new)
-            put_option(out, code, languages_name(code), is_same(view->target, code));
-    }
+    for (size_t i = 0; i < pairs->n_targets; i++)
+        put_option(out, pairs->targets[i], languages_name(pairs->targets[i]),
+                   is_same(view->target, pairs->targets[i]));
 }
 
 static void put_levels(FILE *out, const struct view *view)

@@ -12,6 +12,9 @@
 namespace
 {
 
+/* A hint that names so many languages is none. */
+enum { MANY = 24 };
+
 struct guess {
     const char *codes[DETECT_MOST];
     int percents[DETECT_MOST];
@@ -61,12 +64,17 @@ bool is_same(const char *code, const char *found)
 void take(const guess &found, const char *const *codes, size_t n_codes, int divisor,
           struct detection *detection)
 {
-    for (int i = 0; i < DETECT_MOST; i++)
+    for (int i = 0; i < DETECT_MOST; i++) {
+        const char *same = nullptr;
         for (size_t c = 0; c < n_codes && found.codes[i][0]; c++)
-            if (is_same(codes[c], found.codes[i])) {
-                detection->items[detection->n++] = {codes[c], found.percents[i] / divisor};
+            if (strcasecmp(codes[c], found.codes[i]) == 0) {
+                same = codes[c];
                 break;
-            }
+            } else if (!same && is_same(codes[c], found.codes[i]))
+                same = codes[c];
+        if (same)
+            detection->items[detection->n++] = {same, found.percents[i] / divisor};
+    }
 }
 
 } // namespace
@@ -87,7 +95,7 @@ void detect_languages(const char *text, size_t bytes, bool is_html, const char *
         return;
     }
     take(ask(text, n, is_html, CLD2::kCLDFlagBestEffort, nullptr), codes, n_codes, 2, detection);
-    if (detection->n > 0)
+    if (detection->n > 0 || n_codes > MANY)
         return;
     for (size_t i = 0; i < n_codes; i++)
         snprintf(hint + strlen(hint), sizeof(hint) - strlen(hint), "%s%s", i > 0 ? "," : "",

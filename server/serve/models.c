@@ -5,10 +5,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/json.h" /* json_list_append() */
+
 void models_fini(struct models *models)
 {
     free(models->items);
     free(models->states);
+    pairs_fini(&models->pairs);
     *models = (struct models){.items = NULL};
 }
 
@@ -28,57 +31,47 @@ struct acre_model *models_find_name(const struct models *models, const char *nam
     return NULL;
 }
 
-static bool is_language(const struct models *models, const char *code)
+static bool is_language(const struct models *models, const char *name)
 {
-    for (size_t i = 0; i < models->n_items; i++) {
-        const struct acre_model_info *info = acre_model_info(models->items[i]);
-
-        if (strcasecmp(info->source, code) == 0 || strcasecmp(info->target, code) == 0)
+    for (size_t i = 0; i < models->n_items; i++)
+        if (acre_model_source(models->items[i], name) || acre_model_target(models->items[i], name))
             return true;
-    }
     return false;
+}
+
+/* The level that is wanted goes before few languages. */
+static bool is_better(const struct acre_model *model, const struct acre_model *other,
+                      const char *level)
+{
+    const struct acre_model_info *a = acre_model_info(model), *b;
+
+    if (!other)
+        return true;
+    b = acre_model_info(other);
+    if ((strcasecmp(a->level, level) == 0) != (strcasecmp(b->level, level) == 0))
+        return strcasecmp(a->level, level) == 0;
+    return a->n_sources * a->n_targets < b->n_sources * b->n_targets;
 }
 
 enum models_match models_find_pair(const struct models *models, const char *source,
                                    const char *target, const char *level, struct acre_model **model)
 {
     const char *wanted = level ? level : "token";
-    struct acre_model *other = NULL;
 
+    *model = NULL;
     if (!is_language(models, source))
         return MODELS_NO_SOURCE;
     if (!is_language(models, target))
         return MODELS_NO_TARGET;
-    for (size_t i = 0; i < models->n_items; i++) {
-        const struct acre_model_info *info = acre_model_info(models->items[i]);
-
-        if (strcasecmp(info->source, source) != 0 || strcasecmp(info->target, target) != 0)
-            continue;
-        *model = models->items[i];
-        if (strcasecmp(info->level, wanted) == 0)
-            return MODELS_FOUND;
-        other = other ? other : models->items[i];
-    }
-    if (!other)
+    for (size_t i = 0; i < models->n_items; i++)
+        if (acre_model_source(models->items[i], source) &&
+            acre_model_target(models->items[i], target) &&
+            is_better(models->items[i], *model, wanted))
+            *model = models->items[i];
+    if (!*model)
         return MODELS_NO_PAIR;
-    *model = other;
-    return level ? MODELS_NO_LEVEL : MODELS_FOUND;
-}
-
-size_t models_sources(const struct models *models, const char *codes[MODELS_MAX_SOURCES])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < models->n_items && n < MODELS_MAX_SOURCES; i++) {
-        const char *source = acre_model_info(models->items[i])->source;
-        size_t known = 0;
-
-        while (known < n && strcasecmp(codes[known], source) != 0)
-            known++;
-        if (source[0] && known == n)
-            codes[n++] = source;
-    }
-    return n;
+    return level && strcasecmp(acre_model_info(*model)->level, level) != 0 ? MODELS_NO_LEVEL
+                                                                           : MODELS_FOUND;
 }
 
 /* Appends ", item" unless the list has it already. Items that do not fit are left out. */
@@ -103,8 +96,8 @@ void models_list_names(const struct models *models, char *text, size_t text_byte
 void models_list_sources(const struct models *models, char *text, size_t text_bytes)
 {
     text[0] = '\0';
-    for (size_t i = 0; i < models->n_items; i++)
-        append(text, text_bytes, acre_model_info(models->items[i])->source);
+    for (size_t i = 0; i < models->pairs.n_sources; i++)
+        append(text, text_bytes, models->pairs.sources[i]);
 }
 
 static json_t *describe_decoding(const struct acre_decoding *decoding)
@@ -119,16 +112,29 @@ static json_t *describe_decoding(const struct acre_decoding *decoding)
     return object;
 }
 
+static json_t *describe_languages(const struct acre_language *languages, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        list = json_list_append(list, json_string(languages[i].tag));
+    return list;
+}
+
 json_t *models_describe(const struct acre_model_info *info)
 {
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
-        "name", info->name, "source", info->source, "target", info->target, "level", info->level,
-        "model_type", info->model_type, "compute_type", info->compute_type, "parameters",
-        (json_int_t)info->parameters, "packed_bytes", (json_int_t)info->packed_bytes,
-        "working_bytes", (json_int_t)info->working_bytes, "d_model", info->d_model,
-        "encoder_layers", info->encoder_layers, "decoder_layers", info->decoder_layers,
-        "attention_heads", info->attention_heads, "vocab_size", info->vocab_size, "max_area_width",
-        info->max_area_width, "max_source_tokens", info->max_source_tokens, "decoding",
-        describe_decoding(&info->decoding));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, "
+                     "s:i, s:i, s:i, "
+                     "s:o}",
+                     "name", info->name, "source", info->source, "target", info->target, "sources",
+                     describe_languages(info->sources, info->n_sources), "targets",
+                     describe_languages(info->targets, info->n_targets), "level", info->level,
+                     "model_type", info->model_type, "compute_type", info->compute_type,
+                     "parameters", (json_int_t)info->parameters, "packed_bytes",
+                     (json_int_t)info->packed_bytes, "working_bytes",
+                     (json_int_t)info->working_bytes, "d_model", info->d_model, "encoder_layers",
+                     info->encoder_layers, "decoder_layers", info->decoder_layers,
+                     "attention_heads", info->attention_heads, "vocab_size", info->vocab_size,
+                     "max_area_width", info->max_area_width, "max_source_tokens",
+                     info->max_source_tokens, "decoding", describe_decoding(&info->decoding));
 }

@@ -3,7 +3,7 @@
  * In the order of their names. A reload puts a new list in the place of the old one, between two
  * events of the loop; a model that it leaves out is closed when no translate uses it. So the loop
  * thread may use what is listed until its handler returns, and longer while a translate of that
- * model is not closed. The engine owns the models. Language codes and levels compare without case.
+ * model is not closed. The engine owns the models. Levels compare without case.
  */
 #ifndef SERVER_SERVE_MODELS_H
 #define SERVER_SERVE_MODELS_H
@@ -14,11 +14,13 @@
 #include <stdint.h>
 
 #include "acre.h"
+#include "serve/pairs.h"
 
 struct models {
     struct acre_model **items; /* owned array, sorted by name */
     uint64_t *states;          /* owned array: of the files each was loaded from */
     size_t n_items;
+    struct pairs pairs;
 };
 
 /* Loads `folder` if it is a model directory, else every model directory in it. With `skips_bad`
@@ -42,15 +44,11 @@ enum models_match {
     MODELS_NO_LEVEL /* the pair exists on another level */
 };
 
-/* The model of a pair. `level` NULL is "token" if the pair has it, else what there is. */
+/* The model of a pair, whatever the languages are called; of several the one for fewest languages.
+ * `level` NULL is "token" if the pair has it, else what there is. */
 enum models_match models_find_pair(const struct models *models, const char *source,
                                    const char *target, const char *level,
                                    struct acre_model **model);
-
-/* The languages that models translate from, each once, in the order of the models; at most
- * MODELS_MAX_SOURCES. Returns how many. */
-enum { MODELS_MAX_SOURCES = 64 };
-size_t models_sources(const struct models *models, const char *codes[MODELS_MAX_SOURCES]);
 
 /* Lists for error texts: "en-de-token, en-fr-token" and "en, sv". */
 void models_list_names(const struct models *models, char *text, size_t text_bytes);

@@ -247,7 +247,7 @@ static void warn_of_doubles(const struct models *models)
         struct acre_model *model = NULL;
         const char *name;
 
-        if (!info->source[0] || !info->target[0])
+        if (info->n_sources != 1 || info->n_targets != 1)
             continue;
         models_find_pair(models, info->source, info->target, info->level, &model);
         name = acre_model_info(model)->name;
@@ -296,6 +296,8 @@ int models_load(struct models *models, struct acre_engine *engine, const char *f
     if (rc == 0 && models->n_items == 0)
         rc = error_set(err, ACRE_EMODEL, "%s: expected a subfolder with a config.json, found none",
                        folder);
+    if (rc == 0 && pairs_init(&models->pairs, models->items, models->n_items) != 0)
+        rc = error_set(err, ACRE_ENOMEM, "out of memory");
     if (rc == 0) {
         warn_of_doubles(models);
         return 0;

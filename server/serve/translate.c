@@ -529,6 +529,16 @@ static int copy_markup(struct translate *translate, const struct srv_translate *
     return 0;
 }
 
+/* The request's own text does not live as long as the jobs. */
+static const char *code_of(const char *name, const struct acre_model *model, bool is_target)
+{
+    const struct acre_language *language = NULL;
+
+    if (name)
+        language = is_target ? acre_model_target(model, name) : acre_model_source(model, name);
+    return language ? language->code : NULL;
+}
+
 int translate_start(struct translator *translator, const struct srv_translate *request,
                     struct acre_model *model, translate_done_fn *done, void *user,
                     struct translate **out, struct srv_error *error)
@@ -554,6 +564,8 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->timeout_ms = request->timeout_ms;
     translate->deadline_ns = uv_hrtime() + request->timeout_ms * 1000000;
     translate->request = (struct acre_request){.model = model,
+                                               .source = code_of(request->source, model, false),
+                                               .target = code_of(request->target, model, true),
                                                .next = request->is_streamed ? on_next : NULL,
                                                .decoding = decoding_of(translator, request, model),
                                                .split = request->split,

@@ -29,8 +29,8 @@ enum srv_format { SRV_TEXT, SRV_HTML, SRV_XML };
 /* What a client asks for. Strings are borrowed; NULL or 0 means not given. */
 struct srv_translate {
     const char *model_name;
-    const char *source, *target, *level;
-    struct srv_text *texts; /* owned, [n_texts] */
+    const char *source, *target, *level; /* languages of the model by any name */
+    struct srv_text *texts;              /* owned, [n_texts] */
     size_t n_texts;
     struct decoding_wish decoding;
     enum srv_format format;

@@ -1,0 +1,34 @@
+/* pairs.h - which languages a server's models translate from and to, each once.
+ *
+ * By BCP 47 tag, in the order of the models. Made when models are loaded, so that whoever lists
+ * them on the loop thread only walks an array. Borrows the tags from the models.
+ */
+#ifndef SERVER_SERVE_PAIRS_H
+#define SERVER_SERVE_PAIRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "acre.h"
+
+struct pairs {
+    const char **sources, **targets; /* owned arrays */
+    size_t n_sources, n_targets;
+    bool *are_pairs; /* owned array, [n_sources][n_targets] */
+};
+
+/* 0 or ACRE_ENOMEM; pairs_fini() either way. */
+int pairs_init(struct pairs *pairs, struct acre_model *const *models, size_t n_models);
+void pairs_fini(struct pairs *pairs);
+
+/* Whether a model translates from sources[source] to targets[target]. */
+static inline bool pairs_have(const struct pairs *pairs, size_t source, size_t target)
+{
+    return pairs->are_pairs[source * pairs->n_targets + target];
+}
+
+/* Whether there is such a source, or target. */
+bool pairs_have_source(const struct pairs *pairs, const char *tag);
+bool pairs_have_target(const struct pairs *pairs, const char *tag);
+
+#endif
