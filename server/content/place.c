@@ -13,17 +13,13 @@
 #include <unicode/uchar.h>
 
 #include "common/unicode.h"
+#include "content/word.h"
 
 /* Longer sentences go by alignments alone: binding is quadratic. Of more marks none passes another:
  * each of them looks at all units, and at all that it is nested in. */
 enum { MAX_BOUND_BYTES = 8192, MAX_FREE_MARKS = 256 };
 
 /* ---- Units ----------------------------------------------------------------------------------- */
-
-static bool is_word(UChar32 c)
-{
-    return u_isalnum(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK) || c == '_';
-}
 
 /* Whether an apostrophe belongs to the word before it: "aujourd'hui" is one, "l'homme" two. */
 static bool joins(UChar32 c, size_t n_before)
@@ -39,9 +35,9 @@ static size_t end_of_word(const char *text, size_t at, size_t end)
         UChar32 c = (UChar32)unicode_next(text, end, &next);
 
         beyond = next;
-        if (joins(c, n) && beyond < end && is_word((UChar32)unicode_next(text, end, &beyond)))
+        if (joins(c, n) && beyond < end && word_has(unicode_next(text, end, &beyond)))
             next = beyond;
-        else if (!is_word(c))
+        else if (!word_has((uint32_t)c))
             break;
         at = next;
     }
@@ -62,7 +58,7 @@ static bool next_unit(const char *text, size_t *at, size_t end, struct place_uni
     }
     if (unit->begin >= end)
         return false;
-    unit->end = *at = is_word(c) ? end_of_word(text, after, end) : after;
+    unit->end = *at = word_has((uint32_t)c) ? end_of_word(text, after, end) : after;
     return true;
 }
 
@@ -152,7 +148,7 @@ static void bind_alike(struct place *p, const struct words *words, size_t u)
     struct place_unit *unit = &p->units[u];
     size_t before = 0, n_target = 0, n_source = 0, bound = SIZE_MAX;
 
-    if (!can_bind(p->text, unit))
+    if (unit->term != 0 || !can_bind(p->text, unit))
         return;
     for (size_t i = 0; i < p->n_units; i++)
         if (is_same(p->text, unit, p->text, &p->units[i])) {
@@ -191,7 +187,7 @@ static bool is_article(const struct place *p, const struct place_unit *word)
 {
     size_t at = word->begin;
 
-    return is_word((UChar32)unicode_next(p->prose->text, word->end, &at));
+    return word_has(unicode_next(p->prose->text, word->end, &at));
 }
 
 /* Attention looks past articles: of two units from "dog" in "the dog", where nothing comes from
@@ -220,6 +216,59 @@ static void bind_articles(struct place *p, struct words *words)
         first->tokens++;
         words->items[word].tokens--;
     }
+}
+
+/* ---- What terms are called ------------------------------------------------------------------- */
+
+/* How many units from u on are the translation of a term; 0: they are not. */
+static size_t says_term(const struct place *p, size_t u, const struct prose_term *term)
+{
+    const size_t begin = p->units[u].begin;
+
+    if (term->bytes > p->target.first + p->target.n_bytes - begin ||
+        memcmp(p->text + begin, term->target, term->bytes) != 0)
+        return 0;
+    for (size_t n = 0; u + n < p->n_units && p->units[u + n].term == 0; n++)
+        if (p->units[u + n].end >= begin + term->bytes)
+            return p->units[u + n].end == begin + term->bytes ? n + 1 : 0;
+    return 0;
+}
+
+static size_t distance(size_t at, size_t begin, size_t end)
+{
+    return at < begin ? begin - at : at >= end ? at - end + 1 : 0;
+}
+
+/* Where the translation says already what a term is to be called, it comes from there: of several
+ * places, that whose source is nearest. */
+static void bind_term(struct place *p, size_t m)
+{
+    const struct prose_mark *mark = &p->prose->marks[m];
+    const struct prose_term *term = &p->prose->terms[mark->partner];
+    size_t least = SIZE_MAX, best = 0, n_best = 0;
+
+    for (size_t u = 0; u < p->n_units; u++) {
+        const size_t n = says_term(p, u, term), from = unit_source(p, &p->units[u]);
+        const size_t away = distance(from, mark->at, (size_t)mark->at + mark->n);
+
+        if (n > 0 && (n_best == 0 || away < least)) {
+            least = away;
+            best = u;
+            n_best = n;
+        }
+    }
+    for (size_t u = best; u < best + n_best; u++) {
+        p->units[u].term = (uint32_t)m + 1;
+        p->units[u].n_units = (uint32_t)n_best;
+        p->units[u].bound = mark->at;
+    }
+}
+
+static void bind_terms(struct place *p)
+{
+    for (size_t m = p->first_mark; m < p->end_mark; m++)
+        if (p->prose->marks[m].kind == PROSE_TERM)
+            bind_term(p, m);
 }
 
 static bool bind_units(struct place *p)
@@ -288,11 +337,6 @@ static struct window best_window(const struct place *p, uint32_t parent, size_t 
         }
     }
     return best;
-}
-
-static size_t distance(size_t at, size_t begin, size_t end)
-{
-    return at < begin ? begin - at : at >= end ? at - end + 1 : 0;
 }
 
 /* The unit of `parent` whose source is nearest to [begin, end). */
@@ -508,6 +552,53 @@ static void place_mask(struct placing *placing, size_t m)
         placing->gap = u + 1;
 }
 
+/* Without the punctuation at its ends. */
+static struct window trimmed(const struct place *p, struct window window)
+{
+    size_t at;
+
+    while (window.begin < window.end &&
+           (at = p->units[window.begin].begin,
+            !word_has(unicode_next(p->text, p->units[window.begin].end, &at))))
+        window.begin++;
+    while (window.begin < window.end &&
+           (at = p->units[window.end - 1].begin,
+            !word_has(unicode_next(p->text, p->units[window.end - 1].end, &at))))
+        window.end--;
+    return window;
+}
+
+/* The units that a term takes the place of; empty: there are none. */
+static struct window term_window(const struct place *p, uint32_t parent, size_t m)
+{
+    const struct place_node *outer = &p->nodes[parent];
+    const struct prose_mark *mark = &p->prose->marks[m];
+
+    for (size_t u = outer->begin; u < outer->end; u++)
+        if (p->units[u].term == m + 1 && u + p->units[u].n_units <= outer->end &&
+            p->units[u].owner == parent)
+            return (struct window){u, u + p->units[u].n_units};
+    return trimmed(p, best_window(p, parent, mark->at, (size_t)mark->at + mark->n));
+}
+
+/* One that goes on in the next sentence is left to the translation. */
+static void place_term(struct placing *placing, size_t m)
+{
+    struct place *p = placing->place;
+    const struct prose_mark *mark = &p->prose->marks[m];
+    const struct window window = term_window(p, placing->parent, m);
+
+    if (mark->at + mark->n > p->source.first + p->source.n_bytes)
+        return;
+    if (window.begin == window.end || (placing->keeps_order && window.begin < placing->gap)) {
+        place_point(placing, m);
+        return;
+    }
+    set_element(p, add_node(p, PLACE_UNIT, m, placing->parent), window);
+    if (placing->keeps_order)
+        placing->gap = window.end;
+}
+
 static bool has_words(const struct place *p, size_t begin, size_t end)
 {
     struct place_unit unit;
@@ -567,6 +658,9 @@ static void place_mark(struct placing *placing, size_t m)
     switch (p->prose->marks[m].kind) {
     case PROSE_MASK:
         place_mask(placing, m);
+        break;
+    case PROSE_TERM:
+        place_term(placing, m);
         break;
     case PROSE_OPEN:
         if (placing->keeps_order)
@@ -661,6 +755,7 @@ bool place_marks(struct place *p)
     if (!p->nodes || !p->order || !cut(p->text, p->target, &p->units, &p->n_units))
         return false;
     give_tokens(p);
+    bind_terms(p);
     if (!bind_units(p))
         return false;
     place_each(p);

@@ -3,7 +3,8 @@
  * The target is cut into units: words, and characters that are none. Each knows by the alignments
  * where in the source it comes from. An element becomes the range of units that come from within
  * it, inside of its parent's and beside its siblings; a point goes beside the unit of the word that
- * it stood beside. What comes out is a tree again, in the order of the target. Any thread.
+ * it stood beside. A term takes the place of the units that come from it, or where there are none
+ * stands like a point. What comes out is a tree again, in the order of the target. Any thread.
  */
 #ifndef SERVER_CONTENT_PLACE_H
 #define SERVER_CONTENT_PLACE_H
@@ -15,10 +16,15 @@ struct place_unit {
     size_t first_token, tokens; /* those of `alignments` that it has a part of */
     size_t bound;               /* where it surely comes from; SIZE_MAX: alignments tell */
     uint32_t owner;             /* the innermost node that has it; 0 is the sentence */
+    uint32_t term, n_units;     /* units from here are the translation of term `term - 1` already */
     bool is_dropped;            /* a mask too many */
 };
 
-enum place_kind { PLACE_POINT, PLACE_ELEMENT, PLACE_UNIT };
+enum place_kind {
+    PLACE_POINT,
+    PLACE_ELEMENT,
+    PLACE_UNIT /* stands in the place of units: a mask, a term */
+};
 
 struct place_node {
     enum place_kind kind;

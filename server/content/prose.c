@@ -107,6 +107,7 @@ void prose_fini(struct prose *prose)
     free(prose->text);
     free(prose->marks);
     free(prose->values);
+    free(prose->terms);
     *prose = (struct prose){.text = NULL};
 }
 
@@ -157,6 +158,6 @@ void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, 
     mark = prose_add_mark(prose, PROSE_MASK, raw, n_raw);
     if (prose->no_memory)
         return;
-    prose->marks[mark].n = (uint8_t)strlen(mask);
+    prose->marks[mark].n = (uint16_t)strlen(mask);
     prose_add_text(prose, mask, strlen(mask));
 }

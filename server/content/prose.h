@@ -23,15 +23,23 @@ enum prose_kind {
     PROSE_TAG,   /* likewise: a tag without partner, which keeps its order among other tags */
     PROSE_OPEN,  /* where an element begins; its partner is the PROSE_CLOSE */
     PROSE_CLOSE,
-    PROSE_MASK /* stands in the text as n bytes that translators copy, e.g. "X1" */
+    PROSE_MASK, /* stands in the text as n bytes that translators copy, e.g. "X1" */
+    PROSE_TERM  /* n bytes of the text whose translation is known (terms.h) */
 };
 
 struct prose_mark {
     uint32_t at;         /* in `text` */
-    uint32_t raw, n_raw; /* the range of the document */
-    uint32_t partner;    /* index of a mark */
-    uint8_t n;           /* bytes of the text that stand for it */
+    uint32_t raw, n_raw; /* the range of the document; not of a term */
+    uint32_t partner;    /* index of a mark; of a term: of `terms` */
+    uint16_t n;          /* bytes of the text that stand for it */
     uint8_t kind;
+};
+
+/* What a term is called in the translation. */
+struct prose_term {
+    const char *target; /* borrowed from a dictionary */
+    uint32_t bytes;
+    bool is_raised; /* its first letter is a capital because a sentence begins with it */
 };
 
 /* A line of the text that is the value of an attribute, which stands in the raw bytes of a mark. */
@@ -50,7 +58,8 @@ struct prose {
     size_t n_marks, marks_capacity;
     struct prose_value *values; /* owned, in the order of the document */
     size_t n_values, values_capacity;
-    size_t body_bytes; /* of the text, before the values of attributes */
+    struct prose_term *terms; /* owned */
+    size_t body_bytes;        /* of the text, before the values of attributes */
     bool no_memory;
 };
 

@@ -11,6 +11,7 @@
 #include "common/unicode.h"
 #include "content/place.h"
 #include "content/trace.h"
+#include "content/word.h"
 
 struct render {
     const struct prose *prose;
@@ -21,6 +22,7 @@ struct render {
     size_t at;         /* of the text: what is before was rendered */
     size_t mark;       /* the next one */
     bool is_value;     /* of an attribute: quotes are escaped, too */
+    bool is_behind;    /* a term, from which the next word must stand apart */
     char *out;
     size_t bytes, capacity;
     size_t n_taken;                   /* of the document: bytes before `out` */
@@ -76,12 +78,37 @@ static const char *escape_of(const struct render *r, const char *at, size_t n, s
     }
 }
 
+static bool begins_with_word(const char *text, size_t n)
+{
+    size_t at = 0;
+
+    return n > 0 && word_has(unicode_next(text, n, &at));
+}
+
+static bool ends_with_word(const char *text, size_t n)
+{
+    size_t last = n;
+
+    while (last > 0 && ((unsigned char)text[--last] & 0xC0) == 0x80)
+        continue;
+    return begins_with_word(text + last, n - last);
+}
+
+/* A blank between a term and the word that is to follow. */
+static void leave_term(struct render *r, const char *text, size_t n)
+{
+    if (r->is_behind && begins_with_word(text, n))
+        put(r, " ", 1);
+    r->is_behind = r->is_behind && n == 0;
+}
+
 /* Words, escaped where the document is markup. */
 static void put_text(struct render *r, const char *text, size_t n)
 {
     const char *escape;
     size_t used = 1, begin = 0;
 
+    leave_term(r, text, n);
     for (size_t i = 0; i < n && r->prose->is_markup; i += used) {
         escape = escape_of(r, text + i, n - i, &used);
         if (!escape) {
@@ -98,8 +125,10 @@ static void put_text(struct render *r, const char *text, size_t n)
 /* Bytes of a translation. */
 static void put_words(struct render *r, const char *text, size_t first, size_t n)
 {
-    const struct trace_piece piece = {{first, n}, {r->n_taken + r->bytes, n}, false};
+    struct trace_piece piece = {{first, n}, {0, n}, false};
 
+    leave_term(r, text + first, n);
+    piece.to.first = r->n_taken + r->bytes;
     if (r->is_traced && n > 0)
         trace_add(&r->trace, &piece);
     put_text(r, text + first, n);
@@ -164,6 +193,49 @@ static void put_raw(struct render *r, const struct prose_mark *mark)
     put(r, p->document + at, end - at);
 }
 
+/* ---- Terms ----------------------------------------------------------------------------------- */
+
+static bool has_capital(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const UChar32 c = (UChar32)unicode_next(text, n, &at);
+
+        if (u_isUWhiteSpace(c))
+            return false;
+        if (u_isupper(c))
+            return true;
+    }
+    return false;
+}
+
+/* A blank between the word that is before and a term. */
+static void reach_term(struct render *r, const struct prose_mark *mark)
+{
+    const struct prose_term *term = &r->prose->terms[mark->partner];
+
+    if (ends_with_word(r->out, r->bytes) && begins_with_word(term->target, term->bytes))
+        put(r, " ", 1);
+    r->is_behind = false;
+}
+
+/* As its dictionary has it. What is raised gets a capital, unless its first word has one somewhere.
+ */
+static void put_term(struct render *r, const struct prose_mark *mark, bool is_raised)
+{
+    const struct prose_term *term = &r->prose->terms[mark->partner];
+    size_t rest = 0, n;
+    char first[5];
+
+    if (is_raised && !has_capital(term->target, term->bytes)) {
+        n = unicode_encode((uint32_t)u_toupper(
+                               (UChar32)unicode_next(term->target, term->bytes, &rest)),
+                           first);
+        put_text(r, first, n);
+    }
+    put_text(r, term->target + rest, term->bytes - rest);
+    r->is_behind = ends_with_word(term->target, term->bytes);
+}
+
 /* ---- Between sentences ----------------------------------------------------------------------- */
 
 /* In markup, ends of lines are only the text's. */
@@ -188,7 +260,14 @@ static void put_gap(struct render *r, size_t begin, size_t end, size_t end_mark)
             put_gap_text(r, begin, mark->at);
             begin = mark->at;
         }
-        put_raw(r, mark);
+        if (mark->kind == PROSE_TERM && begin + mark->n > end)
+            continue; /* its sentence ends before it does */
+        if (mark->kind == PROSE_TERM)
+            reach_term(r, mark);
+        if (mark->kind == PROSE_TERM)
+            put_term(r, mark, r->prose->terms[mark->partner].is_raised);
+        else
+            put_raw(r, mark);
         begin += mark->n;
     }
     if (begin < end)
@@ -203,7 +282,7 @@ static bool begins_within(const struct render *r, size_t m, size_t begin, size_t
     const struct prose_mark *mark = &r->prose->marks[m];
     const size_t partner = r->prose->marks[mark->partner].at;
 
-    if (mark->at > begin || mark->kind == PROSE_MASK)
+    if (mark->at > begin || mark->n > 0)
         return true;
     return mark->kind == PROSE_OPEN && partner > begin && partner < end;
 }
@@ -270,23 +349,44 @@ struct visit {
     size_t next, end; /* of its children, in `order` */
 };
 
+/* Whether a term is the first word of the translation, and the sentence's or what it replaces had
+ * a capital there. */
+static bool begins_translation(const struct place *p, const struct place_node *node)
+{
+    const struct prose_mark *mark = &p->prose->marks[node->mark];
+    size_t at;
+
+    if (node->begin > 0 || (node->kind != PLACE_UNIT && p->n_units > 0))
+        return false;
+    at = node->kind == PLACE_UNIT ? p->units[0].begin : 0;
+    return p->prose->terms[mark->partner].is_raised ||
+           (node->kind == PLACE_UNIT &&
+            u_isupper((UChar32)unicode_next(p->text, p->units[0].end, &at)));
+}
+
 static void open_node(struct render *r, const struct place *p, const struct place_node *node,
                       size_t *unit, size_t *at)
 {
+    const struct prose_mark *mark = &p->prose->marks[node->mark];
+    size_t begin;
+
     put_units_to(r, p, unit, at, begin_of(p, node));
+    if (mark->kind == PROSE_TERM)
+        reach_term(r, mark);
+    begin = r->bytes;
+    if (mark->kind == PROSE_TERM)
+        put_term(r, mark, begins_translation(p, node));
+    else if (node->kind != PLACE_ELEMENT || node->has_open)
+        put_raw(r, mark);
     if (r->is_traced && node->kind == PLACE_UNIT) {
-        const struct place_unit *u = &p->units[node->begin];
+        const size_t from = p->units[node->begin].begin, end = p->units[node->end - 1].end;
         const struct trace_piece piece = {
-            {u->begin, u->end - u->begin},
-            {r->n_taken + r->bytes, p->prose->marks[node->mark].n_raw},
-            true};
+            {from, end - from}, {r->n_taken + begin, r->bytes - begin}, true};
 
         trace_add(&r->trace, &piece);
     }
-    if (node->kind != PLACE_ELEMENT || node->has_open)
-        put_raw(r, &p->prose->marks[node->mark]);
     if (node->kind == PLACE_UNIT)
-        *at = p->units[node->begin].end;
+        *at = p->units[node->end - 1].end;
 }
 
 static void close_node(struct render *r, const struct place *p, const struct place_node *node,
@@ -354,7 +454,7 @@ static void put_placed(struct render *r, const struct render_sentence *sentence,
     place_fini(&place);
 }
 
-/* Whether a sentence has words that are no masks. */
+/* Whether a sentence has words that are no masks and no terms. */
 static bool has_words(const struct render *r, struct acre_range sentence, size_t first, size_t last)
 {
     const size_t end = sentence.first + sentence.n_bytes;
@@ -362,7 +462,7 @@ static bool has_words(const struct render *r, struct acre_range sentence, size_t
 
     for (size_t at = sentence.first; at < end;) {
         while (first < last &&
-               (r->prose->marks[first].at < at || r->prose->marks[first].kind != PROSE_MASK))
+               (r->prose->marks[first].at < at || r->prose->marks[first].n == 0))
             first++;
         if (first < last && r->prose->marks[first].at == at) {
             at += r->prose->marks[first++].n;
