@@ -48,6 +48,7 @@ static void free_call(struct call *call)
     free(call->request.texts);
     free(call->ignored);
     free(call->body);
+    dictionary_drop(call->dictionary);
     free(call);
 }
 
@@ -222,6 +223,33 @@ static int read_decoding(struct call *call, const struct acre_model *model, stru
         return error_field(error, "invalid_parameter", "beam_size",
                            "expected more than alternatives (%d), found %d",
                            (int)wish->num_hypotheses - 1, (int)wish->beam_size);
+    return 0;
+}
+
+/* The request's own, then those of its glossaries for what the model translates. */
+static int find_dictionaries(struct call *call, const struct acre_model *model,
+                             struct srv_error *error)
+{
+    const struct acre_model_info *info = acre_model_info(model);
+    struct srv_translate *request = &call->request;
+
+    if (call->dictionary)
+        request->dictionaries[request->n_dictionaries++] = call->dictionary;
+    for (size_t i = 0; i < call->n_glossary_ids; i++) {
+        const char *id = call->glossary_ids[i];
+        const struct glossary *glossary =
+            glossaries_find(&call->server->glossaries, id, glossary_owner(call->grant.key));
+        const struct glossary_part *part;
+
+        if (!glossary)
+            return error_reply(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
+        part = glossary_find_part(glossary, info->source, info->target);
+        if (!part)
+            return error_reply(error, 400, "dictionary_not_found",
+                               "Glossary %.40s has no dictionary from %s to %s", id, info->source,
+                               info->target);
+        request->dictionaries[request->n_dictionaries++] = part->dictionary;
+    }
     return 0;
 }
 
@@ -402,7 +430,8 @@ static int start(struct call *call, struct srv_error *error)
 
     if (call->dialect->parse(call, error) != 0 ||
         limits_admit(&call->server->limits, &call->grant, call->n_characters, error) != 0 ||
-        choose(call, &model, error) != 0 || read_decoding(call, model, error) != 0)
+        choose(call, &model, error) != 0 || read_decoding(call, model, error) != 0 ||
+        find_dictionaries(call, model, error) != 0)
         return -1;
     call->request.caller = access_caller(call->http, &call->grant);
     http_set_deadline(call->http, call->request.timeout_ms);
@@ -415,6 +444,8 @@ static void read_fields(struct call *call)
 {
     call->rc = fields_read(&call->fields, call->http, call->dialect->fields,
                            call->dialect->repeated, &call->error);
+    if (call->rc == 0 && call->dialect->prepare)
+        call->rc = call->dialect->prepare(call, &call->error);
 }
 
 static void answer(struct call *call)

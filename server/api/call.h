@@ -17,6 +17,8 @@
 
 struct dialect;
 
+enum { CALL_MAX_GLOSSARIES = 5 }; /* as DeepL has it */
+
 struct call {
     struct server *server;
     struct http_request *http;
@@ -38,8 +40,11 @@ struct call {
     char source[24];
     bool shows_characters;
     const char *model_type, *tag_version;
-    const char **ignored; /* owned: request.ignored */
-    char target[16];      /* request.target may stand here */
+    const char **ignored;          /* owned: request.ignored */
+    char target[16];               /* request.target may stand here */
+    struct dictionary *dictionary; /* owned: what the request itself brings */
+    const char *glossary_ids[CALL_MAX_GLOSSARIES];
+    size_t n_glossary_ids;
 
     /* Of a streamed reply (stream.h). */
     bool has_begun, is_event_stream;
@@ -62,6 +67,9 @@ struct dialect {
     /* What needs no translation: the reply, NULL is an error. Then the rest but `word` is NULL. */
     json_t *(*answer)(struct call *call, struct srv_error *error);
     const char *repeated; /* the one that a form may have several times; or NULL */
+    /* Reads what takes long of the fields, before parse(), in the thread that read them; or NULL.
+     */
+    int (*prepare)(struct call *call, struct srv_error *error);
     int (*parse)(struct call *call, struct srv_error *error);
     json_t *(*render)(const struct call *call); /* NULL: no memory. Any thread */
     /* Or this, where that would be large as a tree. Likewise; false: no memory. */

@@ -187,6 +187,40 @@ static int parse_markup(struct call *call, struct srv_error *error)
     return parse_ignored(call, error);
 }
 
+/* ---- Glossaries ------------------------------------------------------------------------------ */
+
+/* glossary_id, or up to five glossary_ids, of which the first that has a term counts. */
+static int parse_glossaries(struct call *call, struct srv_error *error)
+{
+    const char *one = NULL, *source = NULL;
+    json_t *ids;
+    int rc;
+
+    if (fields_text(&call->fields, "glossary_id", &one, error) != 0 ||
+        fields_text(&call->fields, "source_lang", &source, error) != 0)
+        return -1;
+    ids = find_names(call, "glossary_ids", error, &rc);
+    if (rc != 0)
+        return -1;
+    if (one && json_array_size(ids) > 0)
+        return refuse_value(error, "glossary_ids", "expected no glossary_id beside it");
+    if (json_array_size(ids) > CALL_MAX_GLOSSARIES)
+        return refuse_value(error, "glossary_ids", "expected at most 5");
+    if (one)
+        call->glossary_ids[call->n_glossary_ids++] = one;
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        const char *id = json_string_value(json_array_get(ids, i));
+
+        if (!id)
+            return fields_refuse(error, "glossary_ids", "an array of strings", ids);
+        call->glossary_ids[call->n_glossary_ids++] = id;
+    }
+    if (call->n_glossary_ids > 0 && !source)
+        return error_reply(error, 400, "source_not_given",
+                           "Use of a glossary requires the source_lang parameter to be specified");
+    return 0;
+}
+
 /* ---- Options --------------------------------------------------------------------------------- */
 
 /* What there is a field for, and nothing here that could do it. */
@@ -196,8 +230,6 @@ static int refuse_unsupported(const struct call *call, struct srv_error *error)
         const char *field, *why;
     } refused[] = {
         {"splitting_tags", "elements of XML split no sentence here"},
-        {"glossary_id", "this server has no glossaries"},
-        {"glossary_ids", "this server has no glossaries"},
         {"style_id", "this server has no style rules"},
         {"translation_memory_id", "this server has no translation memories"},
         {"custom_instructions", "the models of this server take no instructions"},
@@ -230,7 +262,7 @@ static int parse(struct call *call, struct srv_error *error)
 {
     if (call_parse_texts(call, "text", error) != 0 || parse_languages(call, error) != 0 ||
         parse_split(call, error) != 0 || parse_formality(call, error) != 0 ||
-        parse_markup(call, error) != 0)
+        parse_markup(call, error) != 0 || parse_glossaries(call, error) != 0)
         return -1;
     return parse_options(call, error);
 }

@@ -1,6 +1,5 @@
 /* DeepL's languages: GET /v2/languages, /v3/languages, /v2/glossary-language-pairs; and GET
- * /v2/usage. What is listed is what models translate; of glossaries, that there are none. Nothing
- * here waits. */
+ * /v2/usage. What is listed is what models translate. Nothing here waits. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -189,7 +188,7 @@ void api_deepl_languages_v3(struct server *server, struct http_request *request,
     fields_fini(&fields);
 }
 
-/* ---- Glossaries: there are none -------------------------------------------------------------- */
+/* ---- Glossaries ------------------------------------------------------------------------------ */
 
 /* Takes `body`, the reply to whoever has a key or needs none. */
 static void reply_to_key(struct server *server, struct http_request *request, json_t *body)
@@ -207,16 +206,27 @@ static void reply_to_key(struct server *server, struct http_request *request, js
     fields_fini(&fields);
 }
 
+/* Those that models translate, each once. A glossary may have others. */
 void api_deepl_glossary_pairs(struct server *server, struct http_request *request, const char *rest)
 {
-    (void)rest;
-    reply_to_key(server, request, json_pack("{s:[]}", "supported_languages"));
-}
+    json_t *list = json_array();
 
-void api_deepl_glossaries(struct server *server, struct http_request *request, const char *rest)
-{
     (void)rest;
-    reply_to_key(server, request, json_pack("{s:[]}", "glossaries"));
+    for (size_t i = 0; i < server->models.n_items; i++) {
+        const struct acre_model_info *info = acre_model_info(server->models.items[i]), *other;
+        bool is_new = info->source[0] && info->target[0];
+
+        for (size_t k = 0; k < i; k++) {
+            other = acre_model_info(server->models.items[k]);
+            if (strcasecmp(other->source, info->source) == 0 &&
+                strcasecmp(other->target, info->target) == 0)
+                is_new = false;
+        }
+        if (is_new)
+            list = json_list_append(list, json_pack("{s:s, s:s}", "source_lang", info->source,
+                                                    "target_lang", info->target));
+    }
+    reply_to_key(server, request, json_pack("{s:o}", "supported_languages", list));
 }
 
 /* ---- Usage ----------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "serve/sentences.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "api/terms_field.h"
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -32,6 +33,8 @@ static const char *const field_names[] = {
     "stream",
     "translate_attributes",
     "api_key",
+    "glossary",
+    "glossary_id",
     NULL,
 };
 
@@ -172,10 +175,18 @@ int libre_parse(struct call *call, struct srv_error *error)
 {
     if (call_parse_texts(call, "q", error) != 0 || libre_parse_languages(call, error) != 0)
         return -1;
+    if (fields_text(&call->fields, "glossary_id", &call->glossary_ids[0], error) != 0)
+        return -1;
+    call->n_glossary_ids = call->glossary_ids[0] ? 1 : 0;
     if (parse_alternatives(call, error) != 0 || parse_format(call, error) != 0 ||
         libre_parse_limits(call, error) != 0)
         return -1;
     return parse_flags(call, error);
+}
+
+static int prepare(struct call *call, struct srv_error *error)
+{
+    return terms_field_glossary(fields_find(&call->fields, "glossary"), &call->dictionary, error);
 }
 
 /* ---- Rendering ------------------------------------------------------------------------------- */
@@ -434,6 +445,7 @@ void libre_word(const struct call *call, struct srv_error *error)
 static const struct dialect dialect = {
     .fields = field_names,
     .key_field = "api_key",
+    .prepare = prepare,
     .parse = libre_parse,
     .write = write_reply,
     .write_sentence = write_sentence,

@@ -1,5 +1,6 @@
 #include "api/routes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "api/reply.h"
 #include "common/log.h"
 
-/* A path ending in '*' matches anything there but nothing. HEAD is answered where GET is, OPTIONS
+/* A '*' in a path is one part of it, up to a slash or the end. HEAD is answered where GET is, OPTIONS
  * everywhere; lines of one path stand together. A new dialect adds its lines here. */
 static const struct route {
     const char *path, *method;
@@ -28,8 +29,19 @@ static const struct route {
     {"/v2/languages", "POST", api_deepl_languages, "deepl"},
     {"/v3/languages", "GET", api_deepl_languages_v3, "deepl"},
     {"/v2/glossary-language-pairs", "GET", api_deepl_glossary_pairs, "deepl"},
-    {"/v2/glossaries", "GET", api_deepl_glossaries, "deepl"},
-    {"/v3/glossaries", "GET", api_deepl_glossaries, "deepl"},
+    {"/v2/glossaries", "GET", api_glossaries_v2, "deepl"},
+    {"/v2/glossaries", "POST", api_glossary_make_v2, "deepl"},
+    {"/v2/glossaries/*/entries", "GET", api_glossary_entries_v2, "deepl"},
+    {"/v2/glossaries/*", "GET", api_glossary_v2, "deepl"},
+    {"/v2/glossaries/*", "DELETE", api_glossary_drop, "deepl"},
+    {"/v3/glossaries", "GET", api_glossaries_v3, "deepl"},
+    {"/v3/glossaries", "POST", api_glossary_make_v3, "deepl"},
+    {"/v3/glossaries/*/entries", "GET", api_glossary_entries_v3, "deepl"},
+    {"/v3/glossaries/*/dictionaries", "PUT", api_glossary_put_part, "deepl"},
+    {"/v3/glossaries/*/dictionaries", "DELETE", api_glossary_drop_part, "deepl"},
+    {"/v3/glossaries/*", "GET", api_glossary_v3, "deepl"},
+    {"/v3/glossaries/*", "PATCH", api_glossary_patch, "deepl"},
+    {"/v3/glossaries/*", "DELETE", api_glossary_drop, "deepl"},
     {"/v2/usage", "GET", api_deepl_usage, "deepl"},
     {"/v2/usage", "POST", api_deepl_usage, "deepl"},
     {"/", "GET", api_page, "acre"},
@@ -88,36 +100,54 @@ void routes_count(void *user, const struct http_record *record)
 
 static bool path_matches(const char *pattern, const char *path, const char **rest)
 {
-    size_t n = strlen(pattern) - 1;
+    const char *star = strchr(pattern, '*');
+    const size_t n = star ? (size_t)(star - pattern) : 0;
 
     *rest = NULL;
-    if (pattern[n] != '*')
+    if (!star)
         return strcmp(pattern, path) == 0;
-    if (strncmp(pattern, path, n) != 0 || !path[n])
+    if (strncmp(pattern, path, n) != 0 || !path[n] || path[n] == '/')
         return false;
     *rest = path + n;
-    return true;
+    return strcmp(star + 1, path + n + strcspn(path + n, "/")) == 0;
+}
+
+/* Those that a path has, as bits. */
+static const char *const methods[] = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"};
+enum { N_METHODS = sizeof(methods) / sizeof(methods[0]), ALLOW_BYTES = 64 };
+
+static unsigned method_bit(const char *method)
+{
+    for (size_t i = 0; i < N_METHODS; i++)
+        if (strcmp(methods[i], method) == 0)
+            return 1U << i;
+    return 0;
 }
 
 /* The Allow header of a path: its methods in alphabetical order. */
-static const char *allowed(bool get, bool post)
+static const char *allowed(unsigned of, char allow[ALLOW_BYTES])
 {
-    if (get && post)
-        return "GET, HEAD, OPTIONS, POST";
-    return get ? "GET, HEAD, OPTIONS" : "OPTIONS, POST";
+    of |= method_bit("OPTIONS") | (of & method_bit("GET") ? method_bit("HEAD") : 0);
+    allow[0] = '\0';
+    for (size_t i = 0; i < N_METHODS; i++)
+        if (of & 1U << i)
+            snprintf(allow + strlen(allow), ALLOW_BYTES - strlen(allow), "%s%s",
+                     allow[0] ? ", " : "", methods[i]);
+    return allow;
 }
 
-static void refuse(struct http_request *request, bool get, bool post)
+static void refuse(struct http_request *request, unsigned of)
 {
+    char allow[ALLOW_BYTES];
     struct srv_error error;
 
-    if (!get && !post) {
+    if (of == 0) {
         error_reply(&error, 404, "not_found", "No such path: %.100s", http_path(request));
         reply_error(request, &error);
     } else if (strcmp(http_method(request), "OPTIONS") == 0) {
-        reply_options(request, allowed(get, post));
+        reply_options(request, allowed(of, allow));
     } else {
-        reply_method_not_allowed(request, allowed(get, post));
+        reply_method_not_allowed(request, allowed(of, allow));
     }
 }
 
@@ -125,10 +155,11 @@ void routes_handle(struct http_request *request, void *user)
 {
     struct server *server = user;
     const char *method = http_method(request), *rest;
-    bool get = false, post = false;
+    char allow[ALLOW_BYTES];
+    unsigned of = 0;
 
     if (strcmp(http_path(request), "*") == 0) { /* the server as a whole; only OPTIONS has it */
-        reply_options(request, allowed(true, true));
+        reply_options(request, allowed(~0U, allow));
         return;
     }
     if (strcmp(method, "HEAD") == 0)
@@ -141,8 +172,7 @@ void routes_handle(struct http_request *request, void *user)
             routes[i].handler(server, request, rest);
             return;
         }
-        get = get || strcmp(routes[i].method, "GET") == 0;
-        post = post || strcmp(routes[i].method, "POST") == 0;
+        of |= method_bit(routes[i].method);
     }
-    refuse(request, get, post);
+    refuse(request, of);
 }

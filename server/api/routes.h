@@ -9,7 +9,7 @@
 #include "http/http.h"
 #include "serve/server.h"
 
-/* Replies, or awaits. `rest` is what a path ending in "/" + anything has there, else NULL. */
+/* Replies, or awaits. `rest` is the path from where the table has a '*', else NULL. */
 typedef void route_fn(struct server *server, struct http_request *request, const char *rest);
 
 /* Makes server->routes. */
@@ -31,7 +31,12 @@ route_fn api_libre_detect, api_libre_settings, api_libre_suggest;
 
 /* deepl.c, deepl_languages.c: DeepL's. */
 route_fn api_deepl_translate, api_deepl_languages, api_deepl_languages_v3, api_deepl_usage;
-route_fn api_deepl_glossary_pairs, api_deepl_glossaries;
+route_fn api_deepl_glossary_pairs;
+
+/* glossaries.c: DeepL's glossaries. */
+route_fn api_glossaries_v2, api_glossary_v2, api_glossary_make_v2, api_glossary_entries_v2;
+route_fn api_glossaries_v3, api_glossary_v3, api_glossary_make_v3, api_glossary_entries_v3;
+route_fn api_glossary_patch, api_glossary_put_part, api_glossary_drop, api_glossary_drop_part;
 
 /* status.c: what this server is and how it is. */
 route_fn api_status_models, api_status_health, api_status_live, api_status_ready;

@@ -353,6 +353,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
                          err) != 0 ||
         open_store(server, err) != 0 ||
         limits_open(&server->limits, server->settings, server->store, err) != 0 ||
+        glossaries_open(&server->glossaries, server->settings, server->store, err) != 0 ||
         (server->store && store_start(server->store, &serve->loop, err) != 0) ||
         routes_open(server, err) != 0 || pages_open(server, err) != 0 ||
         open_engine(server, log_engine, err) != 0 ||
@@ -402,6 +403,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     uv_run(&serve.loop, UV_RUN_DEFAULT);
     limits_close(&serve.server.limits);
     store_close(serve.server.store);
+    glossaries_close(&serve.server.glossaries);
     listener_close(&serve.listener);
     pages_close(&serve.server);
     routes_close(&serve.server);

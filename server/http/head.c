@@ -14,6 +14,8 @@ static const char *reason_of(int status)
         const char *reason;
     } reasons[] = {
         {200, "OK"},
+        {201, "Created"},
+        {204, "No Content"},
         {304, "Not Modified"},
         {400, "Bad Request"},
         {403, "Forbidden"},
@@ -27,6 +29,7 @@ static const char *reason_of(int status)
         {429, "Too Many Requests"},
         {456, "Quota Exceeded"},
         {431, "Request Header Fields Too Large"},
+        {456, "Quota Exceeded"},
         {500, "Internal Server Error"},
         {501, "Not Implemented"},
         {503, "Service Unavailable"},
@@ -78,7 +81,8 @@ char *head_make(const struct http_reply *reply, const struct identity *identity,
     n = (size_t)snprintf(head, HEAD_BYTES, "HTTP/1.1 %d %s\r\nDate: %s\r\n", reply->status,
                          reason_of(reply->status), date_now());
     snprintf(length, sizeof(length), "%zu", reply->body_bytes);
-    n = add_line(head, n, "Content-Length", reply->is_stream ? NULL : length);
+    n = add_line(head, n, "Content-Length",
+                 reply->is_stream || reply->status == 204 ? NULL : length);
     n = add_line(head, n, "Transfer-Encoding", reply->is_chunked ? "chunked" : NULL);
     /* Proxies, nginx among them, are to hand each part on as it comes. */
     n = add_line(head, n, "Cache-Control", reply->is_stream ? "no-store" : NULL);

@@ -222,3 +222,8 @@ const char *languages_name(const char *code)
             return languages[i].name;
     return code;
 }
+
+bool languages_known(const char *code)
+{
+    return languages_name(code) != code;
+}

@@ -2,7 +2,11 @@
 #ifndef SERVER_SERVE_LANGUAGES_H
 #define SERVER_SERVE_LANGUAGES_H
 
+#include <stdbool.h>
+
 /* "German" for "de" or "DE"; the code itself if it is not known. */
 const char *languages_name(const char *code);
+
+bool languages_known(const char *code);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "acre.h"
 #include "http/http.h"
+#include "serve/glossaries.h"
 #include "serve/limits.h"
 #include "serve/models.h"
 #include "serve/settings.h"
@@ -26,6 +27,7 @@ struct server {
     struct translator *translator;
     struct store *store; /* NULL: none is configured */
     struct limits limits;
+    struct glossaries glossaries;
     struct http *http;
     struct pages *pages;        /* what they show that settings and models decide */
     struct stats_route *routes; /* as in the table of routes; the last counts what has no route */

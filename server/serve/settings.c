@@ -94,6 +94,10 @@ const struct option settings_table[] = {
         "bodies of all requests that are not replied to yet, together; beyond it 503"),
     INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
+    INT(max_glossaries, 0, 1000000, "1000",
+        "most glossaries, of each key if there are keys; 0 = none"),
+    INT(max_glossary_bytes, 0, 1e12, "268435456",
+        "memory that glossaries may take together; beyond it 413"),
     FIXED_INT(
         max_queued_tokens, 0, 1e12, "0",
         "source tokens that may wait for a worker; beyond it 429. 0 = 100,000 per worker thread"),

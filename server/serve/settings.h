@@ -23,6 +23,8 @@ struct settings {
     int64_t max_text_chars;
     int64_t max_texts;
     int64_t max_queued_tokens;
+    int64_t max_glossaries;
+    int64_t max_glossary_bytes;
     int64_t cache_bytes;
     int64_t max_bodies_bytes;
     int64_t max_connections;

@@ -20,6 +20,7 @@
 
 #include "common/unicode.h"
 #include "content/prose.h"
+#include "content/terms.h"
 #include "serve/rendition.h"
 #include "serve/sentences.h"
 
@@ -66,11 +67,13 @@ struct translate {
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
     enum srv_format format;
-    struct prose_markup markup; /* its names are owned */
-    size_t n_prose;             /* items that are, */
-    size_t n_whole;             /* and that are rendered in one */
-    size_t n_rendered;          /* the first item that is not */
-    size_t next;                /* the first item that is not split; it may have a job */
+    struct prose_markup markup;                            /* its names are owned */
+    struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* held */
+    size_t n_dictionaries;
+    size_t n_prose;    /* items that are, */
+    size_t n_whole;    /* and that are rendered in one */
+    size_t n_rendered; /* the first item that is not */
+    size_t next;       /* the first item that is not split; it may have a job */
     size_t n_submitted;
     int status; /* of submitting */
     struct acre_err err;
@@ -117,6 +120,8 @@ static void free_translate(struct translate *translate)
         translate->sibling->previous_link = translate->previous_link;
     for (size_t i = 0; i < translate->n_items; i++)
         free_item(&translate->items[i]);
+    for (size_t i = 0; i < translate->n_dictionaries; i++)
+        dictionary_drop(translate->dictionaries[i]);
     free((void *)translate->markup.ignored);
     free(translate->texts);
     free(translate);
@@ -305,7 +310,7 @@ static void render(struct translate *translate)
 
 /* ---- Submitting ------------------------------------------------------------------------------ */
 
-/* Markup, and text with placeholders, is prose; its words are what is translated. */
+/* Markup, and text with placeholders or terms, is prose; its words are what is translated. */
 static int read_prose(struct item *item, struct acre_err *err)
 {
     const struct translate *translate = item->translate;
@@ -314,6 +319,8 @@ static int read_prose(struct item *item, struct acre_err *err)
             ? prose_read_text(item->text, item->bytes, &item->prose, err)
             : prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
 
+    if (status == 0 && translate->n_dictionaries > 0)
+        status = terms_mark(&item->prose, translate->dictionaries, translate->n_dictionaries, err);
     item->is_prose = item->prose.is_markup || item->prose.n_marks > 0;
     return status;
 }
@@ -575,6 +582,10 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     if (copy_texts(translate, request) != 0 || copy_markup(translate, request) != 0) {
         free_translate(translate);
         return error_from_engine(error, ACRE_ENOMEM, NULL);
+    }
+    for (size_t i = 0; i < request->n_dictionaries; i++) {
+        dictionary_hold(request->dictionaries[i]);
+        translate->dictionaries[translate->n_dictionaries++] = request->dictionaries[i];
     }
     *out = translate;
     if (translate->n_items == 1 && translate->items[0].bytes <= SHORT_BYTES) {

@@ -17,6 +17,7 @@
 
 #include "acre.h"
 #include "common/error.h"
+#include "content/dictionary.h"
 #include "serve/decoding.h"
 
 struct srv_text {
@@ -25,6 +26,7 @@ struct srv_text {
 };
 
 enum srv_format { SRV_TEXT, SRV_HTML, SRV_XML };
+enum { SRV_MAX_DICTIONARIES = 6 };
 
 /* What a client asks for. Strings are borrowed; NULL or 0 means not given. */
 struct srv_translate {
@@ -37,6 +39,9 @@ struct srv_translate {
     bool with_attributes;       /* of HTML: alt, title and placeholder are translated, too */
     const char *const *ignored; /* [n_ignored]: elements of markup that are kept as they are */
     size_t n_ignored;
+    struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* what terms are called; the first one
+                                                            * that has a term counts */
+    size_t n_dictionaries;
     bool is_aligned; /* of SRV_TEXT: where sentences and tokens stand is told, as they come out */
     bool is_raw;     /* of SRV_TEXT: placeholders and emoji are words like others */
     enum acre_split split;
@@ -76,7 +81,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
 int translate_error(const struct translate *translate, struct srv_error *error);
 
 /* Once done without error: the result of a text, or NULL if it was blank and stands for itself. Of
- * markup, and of text with placeholders, it is that of its words: see translate_text(). */
+ * markup, and of text with placeholders or terms, it is that of its words: see translate_text(). */
 const struct acre_result *translate_result(const struct translate *translate, size_t index);
 
 /* Likewise: the job itself. */

@@ -34,6 +34,21 @@ static const char *const steps[] = {
     "    characters INTEGER NOT NULL,"
     "    requests INTEGER NOT NULL,"
     "    PRIMARY KEY (key, month)) WITHOUT ROWID;",
+
+    /* owner: a key, 0: nobody's; created: ms since 1970; entries: TSV. */
+    "CREATE TABLE glossaries ("
+    "    number INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "    id TEXT NOT NULL UNIQUE,"
+    "    owner INTEGER NOT NULL,"
+    "    name TEXT NOT NULL,"
+    "    created INTEGER NOT NULL);"
+    "CREATE TABLE dictionaries ("
+    "    glossary TEXT NOT NULL REFERENCES glossaries (id),"
+    "    place INTEGER NOT NULL,"
+    "    source TEXT NOT NULL,"
+    "    target TEXT NOT NULL,"
+    "    entries BLOB NOT NULL,"
+    "    PRIMARY KEY (glossary, place));",
 };
 enum { VERSION = sizeof(steps) / sizeof(steps[0]) };
 

@@ -99,8 +99,6 @@ def test_client_model_types(client, asked, used):
     ({"tag_handling": "xml", "splitting_tags": ["p"]}, "splitting_tags.*not supported"),
     ({"tag_handling_version": "v3"}, "tag_handling_version.*not supported"),
     ({"model_type": "invalid"}, "model_type.*not supported"),
-    ({"glossary": "a-glossary"}, "glossary_id.*not supported"),
-    ({"glossary_ids": ["a-glossary"]}, "glossary_ids.*not supported"),
     ({"style_rule": "a-style"}, "style_id.*not supported"),
     ({"translation_memory": "a-memory"}, "translation_memory_id.*not supported"),
     ({"custom_instructions": ["Be brief."]}, "custom_instructions.*not supported"),
@@ -157,17 +155,6 @@ def test_client_lists_languages(client):
     assert sources["EN"].supports_formality is None
     assert {code: targets[code].name for code in targets} == {"DE": "German", "FR": "French"}
     assert targets["DE"].supports_formality is False
-
-
-def test_client_sees_that_there_are_no_glossaries(client):
-    assert client.list_glossaries() == []
-    assert client.list_multilingual_glossaries() == []
-    assert client.get_glossary_languages() == []
-    with pytest.raises(deepl.DeepLException) as caught:
-        client.create_glossary("name", "EN", "DE", {"train": "Zug"})
-    assert caught.value.http_status_code == 405
-    with pytest.raises(deepl.GlossaryNotFoundException):
-        client.get_glossary("no-such-glossary")
 
 
 def test_client_sees_usage_grow(client):

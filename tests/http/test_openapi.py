@@ -22,7 +22,8 @@ def routes():
 
 def test_it_has_every_route_and_no_other(server):
     paths = server.get("/openapi.json").json()["paths"]
-    assert {(path, method) for path, methods in paths.items() for method in methods} == routes()
+    assert {(re.sub(r"{\w+}", "{name}", path), method)
+            for path, methods in paths.items() for method in methods} == routes()
     assert len(routes()) > 20
 
 

@@ -1,0 +1,309 @@
+/* Happy path: glossaries_change() swaps glossaries in the list -> the store's thread writes the new
+ * one (write_change) -> on_written() frees the old one and tells.
+ *
+ * Failure modes: too many, or too large, refused before anything changes. The store fails: the old
+ * one comes back, unless a later change has already taken the place of the new one. */
+#include "serve/glossaries.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "serve/keyring.h"
+
+struct change {
+    struct store_task task;
+    struct glossaries *glossaries;
+    struct glossary *before, *after; /* `before` owned */
+    glossaries_done_fn *done;
+    void *user;
+};
+
+/* ---- One glossary ---------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* RFC 9562, version 4. */
+static bool make_id(char id[GLOSSARY_ID_BYTES])
+{
+    unsigned char b[16];
+
+    if (getrandom(b, sizeof(b), 0) != sizeof(b))
+        return false;
+    b[6] = (unsigned char)((b[6] & 0x0F) | 0x40);
+    b[8] = (unsigned char)((b[8] & 0x3F) | 0x80);
+    snprintf(id, GLOSSARY_ID_BYTES,
+             "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+             b[15]);
+    return true;
+}
+
+struct glossary *glossary_new(const char *name, int64_t owner)
+{
+    struct glossary *g = calloc(1, sizeof(*g));
+
+    if (!g)
+        return NULL;
+    g->owner = owner;
+    g->created_ms = now_ms();
+    g->name = strdup(name);
+    if (!g->name || !make_id(g->id)) {
+        glossary_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+void glossary_free(struct glossary *g)
+{
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->n_parts; i++)
+        dictionary_drop(g->parts[i].dictionary);
+    free(g->parts);
+    free(g->name);
+    free(g);
+}
+
+bool glossary_add(struct glossary *g, const struct glossary_part *part)
+{
+    struct glossary_part *more = realloc(g->parts, (g->n_parts + 1) * sizeof(*more));
+
+    if (!more)
+        return false;
+    g->parts = more;
+    g->parts[g->n_parts++] = *part;
+    dictionary_hold(part->dictionary);
+    return true;
+}
+
+/* Up to a region. */
+static bool is_language(const char *code, const char *other)
+{
+    const size_t n = strcspn(code, "-_");
+
+    return n == strcspn(other, "-_") && strncasecmp(code, other, n) == 0;
+}
+
+struct glossary_part *glossary_find_part(const struct glossary *g, const char *source,
+                                         const char *target)
+{
+    for (size_t i = 0; i < g->n_parts; i++)
+        if (is_language(g->parts[i].source, source) && is_language(g->parts[i].target, target))
+            return &g->parts[i];
+    return NULL;
+}
+
+/* The same but for one part, in whose place `instead` is. */
+static struct glossary *copy(const struct glossary *g, const char *name,
+                             const struct glossary_part *but, const struct glossary_part *instead)
+{
+    struct glossary *after = glossary_new(name, g->owner);
+    bool is_done = after;
+
+    for (size_t i = 0; is_done && i < g->n_parts; i++)
+        if (&g->parts[i] != but)
+            is_done = glossary_add(after, &g->parts[i]);
+        else if (instead)
+            is_done = glossary_add(after, instead);
+    if (is_done && !but && instead)
+        is_done = glossary_add(after, instead);
+    if (!is_done) {
+        glossary_free(after);
+        return NULL;
+    }
+    memcpy(after->id, g->id, sizeof(after->id));
+    after->created_ms = g->created_ms;
+    return after;
+}
+
+struct glossary *glossary_with(const struct glossary *g, const char *name,
+                               const struct glossary_part *part)
+{
+    return copy(g, name ? name : g->name,
+                part ? glossary_find_part(g, part->source, part->target) : NULL, part);
+}
+
+struct glossary *glossary_without(const struct glossary *g, const struct glossary_part *part)
+{
+    return copy(g, g->name, part, NULL);
+}
+
+int64_t glossary_owner(const struct key *key)
+{
+    return key ? key->id : GLOSSARY_NOBODY;
+}
+
+/* ---- The list -------------------------------------------------------------------------------- */
+
+int glossaries_open(struct glossaries *glossaries, const struct settings *settings,
+                    struct store *store, struct acre_err *err)
+{
+    *glossaries = (struct glossaries){.settings = settings, .store = store};
+    return store ? glossaries_load(glossaries, store_db(store), err) : 0;
+}
+
+void glossaries_close(struct glossaries *glossaries)
+{
+    for (size_t i = 0; i < glossaries->n_items; i++)
+        glossary_free(glossaries->items[i]);
+    free(glossaries->items);
+    glossaries->items = NULL;
+    glossaries->n_items = glossaries->capacity = 0;
+}
+
+struct glossary *glossaries_find(const struct glossaries *glossaries, const char *id, int64_t owner)
+{
+    for (size_t i = 0; i < glossaries->n_items; i++)
+        if (glossaries->items[i]->owner == owner && strcasecmp(glossaries->items[i]->id, id) == 0)
+            return glossaries->items[i];
+    return NULL;
+}
+
+static size_t memory_of(const struct glossary *g)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; g && i < g->n_parts; i++)
+        bytes += dictionary_memory(g->parts[i].dictionary);
+    return bytes;
+}
+
+bool glossaries_append(struct glossaries *glossaries, struct glossary *g)
+{
+    if (glossaries->n_items == glossaries->capacity) {
+        const size_t wanted = glossaries->capacity ? 2 * glossaries->capacity : 16;
+        struct glossary **more = realloc(glossaries->items, wanted * sizeof(*more));
+
+        if (!more)
+            return false;
+        glossaries->items = more;
+        glossaries->capacity = wanted;
+    }
+    glossaries->items[glossaries->n_items++] = g;
+    glossaries->bytes += memory_of(g);
+    return true;
+}
+
+/* `before` is in the list, or NULL; `after` may be NULL. */
+static bool swap(struct glossaries *glossaries, const struct glossary *before,
+                 struct glossary *after)
+{
+    size_t i = 0;
+
+    if (!before)
+        return glossaries_append(glossaries, after);
+    while (i < glossaries->n_items && glossaries->items[i] != before)
+        i++;
+    if (i == glossaries->n_items)
+        return false;
+    glossaries->bytes += memory_of(after) - memory_of(before);
+    glossaries->items[i] = after;
+    if (after)
+        return true;
+    glossaries->n_items--;
+    memmove(&glossaries->items[i], &glossaries->items[i + 1],
+            (glossaries->n_items - i) * sizeof(glossaries->items[0]));
+    return true;
+}
+
+/* ---- Changes --------------------------------------------------------------------------------- */
+
+static int check_room(const struct glossaries *glossaries, const struct glossary *before,
+                      const struct glossary *after, struct srv_error *error)
+{
+    const size_t most = (size_t)glossaries->settings->max_glossaries;
+    const size_t most_bytes = (size_t)glossaries->settings->max_glossary_bytes;
+    size_t n = 0;
+
+    if (!after)
+        return 0;
+    for (size_t i = 0; i < glossaries->n_items; i++)
+        n += glossaries->items[i]->owner == after->owner;
+    if (!before && n >= most)
+        return error_reply(error, most > 0 ? 456 : 403,
+                           most > 0 ? "too_many_glossaries" : "glossaries_disabled",
+                           most > 0 ? "Too many glossaries: expected at most %zu"
+                                    : "Glossaries are disabled on this server.",
+                           most);
+    if (glossaries->bytes + memory_of(after) > memory_of(before) + most_bytes)
+        return error_reply(error, 413, "glossary_too_large",
+                           "The glossaries of this server would take more than %zu bytes of memory",
+                           most_bytes);
+    return 0;
+}
+
+/* Store's thread. Neither glossary changes, and neither is freed before on_written(). */
+static int write_change(sqlite3 *db, struct store_task *task)
+{
+    const struct change *change = (const struct change *)task;
+
+    return glossaries_write(db, change->before, change->after, &task->err);
+}
+
+static void undo(struct change *change)
+{
+    if (!change->after) {
+        if (glossaries_append(change->glossaries, change->before))
+            change->before = NULL;
+    } else if (swap(change->glossaries, change->after, change->before)) {
+        glossary_free(change->after);
+        change->before = NULL;
+    }
+}
+
+static void on_written(struct store_task *task)
+{
+    struct change *change = (struct change *)task;
+    struct srv_error error;
+
+    if (task->rc != 0) {
+        undo(change);
+        log_warning("glossaries: %s", task->err.text);
+        error_reply(&error, 503, "store_failed", "The change cannot be kept: %.400s",
+                    task->err.text);
+    }
+    change->done(change->user, task->rc != 0 ? &error : NULL);
+    glossary_free(change->before);
+    free(change);
+}
+
+int glossaries_change(struct glossaries *glossaries, struct glossary *before,
+                      struct glossary *after, glossaries_done_fn *done, void *user,
+                      struct srv_error *error)
+{
+    struct change *change = malloc(sizeof(*change));
+
+    if (check_room(glossaries, before, after, error) != 0) {
+        free(change);
+        glossary_free(after);
+        return -1;
+    }
+    if (!change || !swap(glossaries, before, after)) {
+        free(change);
+        glossary_free(after);
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    }
+    *change = (struct change){.task = {.run = write_change, .done = on_written},
+                              .glossaries = glossaries,
+                              .before = before,
+                              .after = after,
+                              .done = done,
+                              .user = user};
+    if (glossaries->store)
+        store_queue(glossaries->store, &change->task);
+    else
+        on_written(&change->task);
+    return 0;
+}

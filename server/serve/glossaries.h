@@ -1,0 +1,91 @@
+/* glossaries.h - the glossaries of a server: names for dictionaries of several pairs of languages.
+ *
+ * A glossary is never changed: another one takes its place, in memory at once and then in the
+ * store, if there is one; where the store fails, that is undone. So whoever has a glossary on the
+ * loop thread, to which all of this belongs, has it until the handler returns, and whoever holds
+ * its dictionaries has those. Each belongs to the key that made it (0: to nobody), and only that
+ * one finds it. Bounded: glossaries of a key, and memory of all together.
+ */
+#ifndef SERVER_SERVE_GLOSSARIES_H
+#define SERVER_SERVE_GLOSSARIES_H
+
+#include "common/error.h"
+#include "content/dictionary.h"
+#include "serve/settings.h"
+#include "store/store.h"
+
+enum {
+    GLOSSARY_ID_BYTES = 37,     /* a UUID, and the terminator */
+    GLOSSARY_CODE_BYTES = 12,   /* of a language */
+    GLOSSARY_NAME_BYTES = 1024, /* as DeepL has it */
+    GLOSSARY_MAX_PARTS = 64,    /* dictionaries */
+    GLOSSARY_NOBODY = 0         /* owner of those that are made without a key */
+};
+
+struct glossary_part {
+    char source[GLOSSARY_CODE_BYTES], target[GLOSSARY_CODE_BYTES]; /* "en", without a region */
+    struct dictionary *dictionary;                                 /* held */
+};
+
+struct glossary {
+    char id[GLOSSARY_ID_BYTES];
+    int64_t owner;
+    int64_t created_ms;          /* since 1970 */
+    char *name;                  /* owned */
+    struct glossary_part *parts; /* owned; no pair twice */
+    size_t n_parts;
+};
+
+struct glossaries {
+    const struct settings *settings; /* borrowed, as is the store, which may be NULL */
+    struct store *store;
+    struct glossary **items; /* owned, in the order they were made */
+    size_t n_items, capacity;
+    size_t bytes; /* of their dictionaries */
+};
+
+/* Reads what the store has; before the loop runs. */
+int glossaries_open(struct glossaries *glossaries, const struct settings *settings,
+                    struct store *store, struct acre_err *err);
+void glossaries_close(struct glossaries *glossaries);
+
+/* Whose the glossaries are that a key makes; NULL: there is none. */
+struct key;
+int64_t glossary_owner(const struct key *key);
+
+/* NULL if the owner has none of that id. */
+struct glossary *glossaries_find(const struct glossaries *glossaries, const char *id,
+                                 int64_t owner);
+
+/* The dictionary of a pair, whose codes may have a region; or NULL. */
+struct glossary_part *glossary_find_part(const struct glossary *glossary, const char *source,
+                                         const char *target);
+
+/* A glossary with another name (NULL: the same), and with `part` (NULL: none) in the place of that
+ * of its pair, or behind all. NULL: no memory. The caller owns it until glossaries_change(). */
+struct glossary *glossary_with(const struct glossary *glossary, const char *name,
+                               const struct glossary_part *part);
+struct glossary *glossary_without(const struct glossary *glossary,
+                                  const struct glossary_part *part);
+
+/* A new one without dictionaries; NULL: no memory. */
+struct glossary *glossary_new(const char *name, int64_t owner);
+bool glossary_add(struct glossary *glossary, const struct glossary_part *part);
+void glossary_free(struct glossary *glossary); /* NULL is allowed */
+
+/* Puts `after` in the place of `before`: a new one where that is NULL, none where `after` is. Takes
+ * `after`, and `before` out of the list. `done` is called once it is kept, maybe before this
+ * returns, with what went wrong or NULL; refused at once, with `after` freed, where there is no
+ * room. */
+typedef void glossaries_done_fn(void *user, const struct srv_error *error);
+int glossaries_change(struct glossaries *glossaries, struct glossary *before,
+                      struct glossary *after, glossaries_done_fn *done, void *user,
+                      struct srv_error *error);
+
+/* glossaries_store.c: */
+int glossaries_load(struct glossaries *glossaries, sqlite3 *db, struct acre_err *err);
+int glossaries_write(sqlite3 *db, const struct glossary *before, const struct glossary *after,
+                     struct acre_err *err);
+bool glossaries_append(struct glossaries *glossaries, struct glossary *glossary);
+
+#endif
