@@ -252,10 +252,16 @@ def test_ten_thousand_entries(client):
 # ---- The store -----------------------------------------------------------------------------------
 
 
+def add_key(store, name):
+    command = [ACRE, "keys", "add", name, "--store", store]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
+
+
 def test_glossaries_survive_a_restart(serve, tmp_path):
     path = tmp_path / "store.db"
+    key = add_key(path, "ann")
     server = serve(store=path)
-    client = deepl.DeepLClient("k", server_url=server.url)
+    client = deepl.DeepLClient(key, server_url=server.url)
     gone = client.create_glossary("gone", "EN", "DE", {"a": "b"})
     kept = client.create_multilingual_glossary("kept", [
         Entries("EN", "DE", ODD_ENTRIES), Entries("DE", "EN", {"Hallo": "Hello"})])
@@ -263,7 +269,7 @@ def test_glossaries_survive_a_restart(serve, tmp_path):
     client.update_multilingual_glossary_dictionary(kept, Entries("DE", "EN", {"Tag": "day"}))
     client.delete_glossary(gone)
     assert server.stop() == 0
-    client = deepl.DeepLClient("k", server_url=serve(store=path).url)
+    client = deepl.DeepLClient(key, server_url=serve(store=path).url)
     found = client.list_multilingual_glossaries()
     assert [g.glossary_id for g in found] == [kept.glossary_id]
     assert found[0].name == "still kept" and found[0].creation_time == kept.creation_time
@@ -299,8 +305,7 @@ def test_what_the_store_does_not_take_is_undone(serve, tmp_path):
 
 def test_each_key_has_its_own(serve, tmp_path):
     path = tmp_path / "store.db"
-    keys = [subprocess.run([ACRE, "keys", "add", name, "--store", path], capture_output=True,
-                           text=True, check=True).stdout.split()[-1] for name in ("ann", "bob")]
+    keys = [add_key(path, name) for name in ("ann", "bob")]
     server = serve(store=path)
     ann, bob = (deepl.DeepLClient(key, server_url=server.url) for key in keys)
     made = ann.create_glossary("mine", "EN", "DE", {"teacher": "Lehrkraft"})
