@@ -1,7 +1,8 @@
 /* glossaries.h - a call of DeepL's that makes, shows, changes or deletes a glossary.
  *
- * Its fields and entries are read, and long replies made, in a thread of the pool; the change is
- * made on the loop and replied to when the store has it. A glossary that was changed meanwhile by
+ * Its fields and entries are read, and long replies made, in a thread of the pool, one call's at a
+ * time: the others are for those who translate. The change is made on the loop and replied to when
+ * the store has it. A glossary that was changed meanwhile by
  * another call is changed from there. Whoever sends a key finds the glossaries of that key alone.
  */
 #ifndef SERVER_API_GLOSSARIES_H
@@ -40,6 +41,7 @@ struct glossary_call {
     size_t body_bytes;
     const char *type;
     uv_work_t work;
+    struct glossary_call *next; /* in server->reading, the first of which is being read */
     bool is_reading; /* a thread of the pool has it */
     bool is_writing; /* the store has its change */
     bool is_given_up;

@@ -32,9 +32,22 @@ static void end_with_error(struct glossary_call *call, struct srv_error *error)
     free_call(call);
 }
 
+/* Of those that wait to be read. */
+static void leave(struct glossary_call *call)
+{
+    struct glossary_call **at = &call->server->reading;
+
+    while (*at && *at != call)
+        at = &(*at)->next;
+    if (*at)
+        *at = call->next;
+}
+
 static void give_up(struct glossary_call *call, enum http_give_up why)
 {
     struct srv_error error;
+
+    leave(call);
 
     if (why == HTTP_DEADLINE)
         error_reply(&error, 504, "deadline_exceeded", "The glossary was not ready in time");
@@ -174,6 +187,17 @@ static void read_in_pool(uv_work_t *uv_work)
     read_all(uv_work->data);
 }
 
+static void on_read(uv_work_t *uv_work, int status);
+
+static void read_first(struct server *server)
+{
+    if (!server->reading)
+        return;
+    server->reading->is_reading = true;
+    server->n_reading++;
+    uv_queue_work(server->loop, &server->reading->work, read_in_pool, on_read);
+}
+
 static void on_read(uv_work_t *uv_work, int status)
 {
     struct glossary_call *call = uv_work->data;
@@ -181,6 +205,8 @@ static void on_read(uv_work_t *uv_work, int status)
     (void)status;
     call->is_reading = false;
     call->server->n_reading--;
+    call->server->reading = call->next;
+    read_first(call->server);
     if (call->is_given_up)
         give_up(call, call->why);
     else
@@ -201,14 +227,19 @@ static bool is_small(const struct glossary_call *call)
 
 static void work(struct glossary_call *call)
 {
+    struct glossary_call **end = &call->server->reading;
+
     if (is_small(call)) {
         read_all(call);
         go_on(call);
         return;
     }
-    call->is_reading = true;
-    call->server->n_reading++;
-    uv_queue_work(call->server->loop, &call->work, read_in_pool, on_read);
+    while (*end)
+        end = &(*end)->next;
+    *end = call;
+    call->next = NULL;
+    if (call->server->reading == call)
+        read_first(call->server);
 }
 
 void glossary_call_start(struct server *server, struct http_request *request, const char *rest,

@@ -147,7 +147,7 @@ static int add_entry(struct dictionary *merged, const struct dictionary *of, uin
 int glossary_draft_merge(struct glossary_part *part, const struct dictionary *before,
                          struct srv_error *error)
 {
-    struct dictionary *merged = dictionary_open(), *sealed = NULL;
+    struct dictionary *merged = dictionary_open(DICTIONARY_MAX_BYTES), *sealed = NULL;
     struct acre_err err;
     int status = 0;
 

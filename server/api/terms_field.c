@@ -4,6 +4,8 @@
 
 #include "content/entries.h"
 
+enum { MAX_OWN_BYTES = 65536 }; /* of entries in a request to translate: some ms, each time */
+
 int terms_field_seal(struct dictionary *filled, struct dictionary **dictionary, int status,
                      struct acre_err *err, struct srv_error *error)
 {
@@ -25,7 +27,7 @@ int terms_field_entries(const char *format, const char *entries, size_t bytes, c
                         const char *target, struct dictionary **dictionary,
                         struct srv_error *error)
 {
-    struct dictionary *filled = dictionary_open();
+    struct dictionary *filled = dictionary_open(DICTIONARY_MAX_BYTES);
     struct acre_err err;
     int status;
 
@@ -100,7 +102,7 @@ int terms_field_glossary(const json_t *value, struct dictionary **dictionary,
         return error_field(error, "invalid_parameter", "glossary",
                            "expected an object, an array of pairs, or text in TSV, found something "
                            "else");
-    filled = dictionary_open();
+    filled = dictionary_open(MAX_OWN_BYTES);
     if (!filled)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     status = json_is_object(value)  ? read_object(filled, value, &err)

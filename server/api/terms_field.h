@@ -15,7 +15,7 @@ int terms_field_entries(const char *format, const char *entries, size_t bytes, c
                         struct srv_error *error);
 
 /* An object of terms and translations; or an array of pairs, and of texts that stay as they are; or
- * a text in TSV, as forms have it. An empty one is none: *dictionary stays NULL. */
+ * a text in TSV, as forms have it; 64 KiB at most. An empty one is none: *dictionary stays NULL. */
 int terms_field_glossary(const json_t *value, struct dictionary **dictionary,
                          struct srv_error *error);
 

@@ -37,7 +37,7 @@ struct table {
 };
 
 struct dictionary {
-    size_t n_references;
+    size_t n_references, max_bytes;
     uint64_t seed[2];
     char *text; /* owned */
     size_t text_bytes, text_capacity;
@@ -52,7 +52,7 @@ struct dictionary {
 
 enum { BLANK = 1 };
 
-struct dictionary *dictionary_open(void)
+struct dictionary *dictionary_open(size_t max_bytes)
 {
     struct dictionary *d = calloc(1, sizeof(*d));
 
@@ -60,8 +60,10 @@ struct dictionary *dictionary_open(void)
         free(d);
         return NULL;
     }
-    if (d)
-        d->n_references = 1;
+    if (!d)
+        return NULL;
+    d->n_references = 1;
+    d->max_bytes = max_bytes;
     return d;
 }
 
@@ -154,9 +156,9 @@ int dictionary_add(struct dictionary *d, const char *source, size_t source_bytes
     if (check_term(d, "source", source, source_bytes, err) != 0 ||
         check_term(d, "target", target, target_bytes, err) != 0)
         return ACRE_EINPUT;
-    if (d->text_bytes + source_bytes + target_bytes > DICTIONARY_MAX_BYTES)
-        return error_set(err, ACRE_ETOOLARGE, "expected entries of at most %d bytes, found more",
-                         DICTIONARY_MAX_BYTES);
+    if (d->text_bytes + source_bytes + target_bytes > d->max_bytes)
+        return error_set(err, ACRE_ETOOLARGE, "expected entries of at most %zu bytes, found more",
+                         d->max_bytes);
     if (!grow((void **)&d->text, 1, d->text_bytes + source_bytes + target_bytes + 2,
               &d->text_capacity) ||
         !grow((void **)&d->lines, sizeof(d->lines[0]), d->n_lines + 1, &d->lines_capacity))

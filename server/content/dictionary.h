@@ -22,8 +22,8 @@ enum { DICTIONARY_NONE = 0 }; /* of words and entries, which count from 1 */
 
 struct dictionary;
 
-/* *dictionary is the caller's, with one reference; NULL: no memory. */
-struct dictionary *dictionary_open(void);
+/* For entries of up to so many bytes. It is the caller's, with one reference; NULL: no memory. */
+struct dictionary *dictionary_open(size_t max_bytes);
 
 /* References are counted on one thread. The last one to be dropped frees it. NULL is allowed. */
 void dictionary_hold(struct dictionary *dictionary);

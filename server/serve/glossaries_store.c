@@ -51,7 +51,7 @@ static const char *text_of(sqlite3_stmt *row, int column)
 
 static int read_part(sqlite3_stmt *row, struct glossary *g, struct acre_err *err)
 {
-    struct glossary_part part = {.dictionary = dictionary_open()};
+    struct glossary_part part = {.dictionary = dictionary_open(DICTIONARY_MAX_BYTES)};
     const char *text = sqlite3_column_blob(row, 2);
     int rc;
 
