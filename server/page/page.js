@@ -3,7 +3,8 @@
  * into the page as text, never as markup. */
 "use strict";
 (() => {
-const PAUSE_MS = 350, LONGEST_LINK = 1800, MOST_TOLD = 4;
+const PAUSE_MS = 350, LONGEST_LINK = 1800, MOST_TOLD = 4, LEAST_TOLD = 0.02;
+const MOST_ALIGNED = 8000, MOST_ATTENDED = 500; // characters that the server says this of
 const $ = id => document.getElementById(id);
 const form = $("form"), q = $("q"), source = $("source"), target = $("target"), level = $("level"),
       more = $("more"), areas = $("areas"), result = $("result"), looked = $("looked"),
@@ -14,8 +15,7 @@ let models = null;        // what GET /models says
 let can = {};             // what of the interface this server has
 let running = null;       // AbortController of the request that is out
 let timer = 0;
-let shown = null;         // {text, alignments} that the words stand for
-let asked = 0;            // which word's areas are drawn, to know late ones
+let shown = null;         // {text, translation} that the words stand for
 
 /* ---- What the server has ---- */
 
@@ -89,7 +89,6 @@ function draw(ranges) {
 }
 
 function forget_areas() {
-    asked++;
     areas.replaceChildren();
     looked.textContent = "";
     for (const word of result.querySelectorAll(".on"))
@@ -123,7 +122,8 @@ function look(word) {
         return;
     }
     draw(add_up(word.areas));
-    const list = [...word.areas].sort((a, b) => b[2] - a[2] || a[0] - b[0]).slice(0, MOST_TOLD);
+    const list = word.areas.filter(a => a[2] >= LEAST_TOLD)
+        .sort((a, b) => b[2] - a[2] || a[0] - b[0]).slice(0, MOST_TOLD);
     looked.textContent = "“" + word.textContent + "” looked at " + list.map(a =>
         "“" + text.slice(a[0], a[1]).trim() + "”" +
         (a[2] < 0.995 ? " " + Math.round(100 * a[2]) + " %" : "")).join(", ");
@@ -146,6 +146,7 @@ function show_words(text, areas_of) {
         const word = document.createElement("span");
         word.className = "word";
         word.textContent = segment;
+        word.place = [index, index + segment.length];
         word.areas = found;
         if (areas_of) {
             word.tabIndex = is_first ? 0 : -1;
@@ -172,7 +173,7 @@ function step(event) {
 
 function show(reply) {
     const text = reply.translatedText ?? "";
-    shown = {text: q.value};
+    shown = {text: q.value, translation: text};
     show_words(text, areas_in(reply, q.value, text));
     alternatives.replaceChildren(...(reply.alternatives ?? []).map(other => {
         const item = document.createElement("li");
@@ -202,24 +203,67 @@ function places_in(text) {
 }
 
 /* A function from a range of the translation to the areas [first, end, weight] of the source that
- * its tokens looked at; null if the reply does not say. A token's range is [first, end). */
-function areas_in(reply, from, to) {
-    const list = reply.alignments?.[0];
-    if (!list)
-        return null;
-    const of_source = places_in(from), of_target = places_in(to);
-    const tokens = list.map(({source: s, target: t, weight = 1}) => ({
-        first: of_target[t[0]], end: of_target[t[1]],
-        area: [of_source[s[0]], of_source[s[1]], weight]}));
+ * its tokens {first, end, areas} looked at. */
+function areas_of(tokens) {
     return (first, end) => {
-        const own = tokens.filter(t => t.first < end && t.end > first && t.area[0] < t.area[1]);
+        const own = tokens.filter(t => t.first < end && t.end > first && t.areas.length);
         const areas = new Map();
-        for (const {area: [a, b, weight]} of own) {
+        for (const [a, b, weight] of own.flatMap(t => t.areas)) {
             const key = a + "-" + b, so_far = areas.get(key)?.[2] ?? 0;
             areas.set(key, [a, b, so_far + weight / own.length]);
         }
         return [...areas.values()];
     };
+}
+
+/* The one source token that each looked at most; null if the reply does not say. */
+function areas_in(reply, from, to) {
+    const list = reply.alignments?.[0];
+    if (!list)
+        return null;
+    const of_source = places_in(from), of_target = places_in(to);
+    return areas_of(list.map(({source: s, target: t}) => ({
+        first: of_target[t[0]], end: of_target[t[1]],
+        areas: s[0] < s[1] ? [[of_source[s[0]], of_source[s[1]], 1]] : []})));
+}
+
+/* All areas, of all layers and heads alike. End tokens stand nowhere. */
+function areas_attended(sentences, from, to) {
+    const of_source = places_in(from), of_target = places_in(to), tokens = [];
+    for (const {layers, source_ranges, target_ranges} of sentences) {
+        const heads = layers.flatMap(layer => layer.heads);
+        target_ranges.forEach(([first, end], t) => {
+            const areas = heads.flatMap(head => head.tokens[t]).flatMap(area => {
+                const there = source_ranges.slice(area.first, area.first + area.width)
+                    .filter(([a, b]) => a < b);
+                return there.length ? [[of_source[there[0][0]], of_source[there.at(-1)[1]],
+                                        area.weight / heads.length]] : [];
+            });
+            tokens.push({first: of_target[first], end: of_target[end], areas});
+        });
+    }
+    return areas_of(tokens);
+}
+
+/* Asks for them when somebody first wants to know. What cannot be had changes nothing; a text with
+ * placeholders was translated without them, and is another translation. */
+async function attend() {
+    const own = shown;
+    if (!can.attention || !own || own.is_attended || own.text !== q.value ||
+        [...own.text].length > MOST_ATTENDED)
+        return;
+    own.is_attended = true;
+    const reply = await post("attention", {text: own.text, source: source.value,
+                                           target: target.value, level: level.value});
+    const {attention, translatedText} = await reply.json();
+    if (shown !== own || translatedText !== own.translation)
+        return;
+    const found = areas_attended(attention, own.text, translatedText);
+    for (const word of result.querySelectorAll(".word"))
+        word.areas = found(...word.place);
+    const word = result.querySelector(".word.on");
+    if (word)
+        look(word);
 }
 
 function clear() {
@@ -239,13 +283,15 @@ function request_of() {
     const body = {q: q.value, source: source.value, target: target.value, level: level.value};
     if (more.checked)
         body.alternatives = Number(more.value);
-    if (can.alignments)
+    if (can.stream && !body.alternatives && body.source !== "auto")
+        body.stream = true;
+    if (can.alignments && (body.stream || q.value.length <= MOST_ALIGNED))
         body.alignments = true;
     return body;
 }
 
-async function post(body, signal) {
-    const reply = await fetch("translate", {
+async function post(path, body, signal) {
+    const reply = await fetch(path, {
         method: "POST", signal, body: JSON.stringify(body),
         headers: {"Content-Type": "application/json"}});
     if (reply.ok)
@@ -259,9 +305,10 @@ async function post(body, signal) {
 
 /* Shows the beginning while the rest is still being translated. */
 async function stream(body, signal) {
-    const reply = await post({...body, stream: true}, signal);
+    const reply = await post("translate", body, signal);
     const lines = reply.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "", text = "", alignments;
+    const alignments = [];
+    let rest = "", text = "";
     for (let piece; !(piece = await lines.read()).done;) {
         const whole = (rest + piece.value).split("\n");
         rest = whole.pop();
@@ -270,7 +317,8 @@ async function stream(body, signal) {
             if (part.error)
                 throw new Error(part.error.error ?? part.error);
             if (part.done)
-                return {translatedText: text, alignments};
+                return {translatedText: text, alignments: body.alignments && [alignments]};
+            alignments.push(...part.alignments ?? []);
             text += (part.before ?? "") + part.translatedText + (part.after ?? "");
             show_words(text, null);
         }
@@ -278,12 +326,10 @@ async function stream(body, signal) {
     throw new Error("The server broke off.");
 }
 
-/* What a stream leaves out (alternatives, the language found, alignments) takes a whole reply. */
+/* What a stream leaves out (alternatives, the language found) takes a whole reply. */
 async function ask(signal) {
     const body = request_of();
-    if (can.stream && !body.alternatives && !body.alignments && body.source !== "auto")
-        return stream(body, signal);
-    return (await post(body, signal)).json();
+    return body.stream ? stream(body, signal) : (await post("translate", body, signal)).json();
 }
 
 async function translate() {
@@ -368,12 +414,18 @@ $("copy").addEventListener("click", async () => {
         state.textContent = "Selected; copy with Ctrl+C";
     }
 });
-result.addEventListener("pointerover", event => look(event.target));
+result.addEventListener("pointerover", event => {
+    look(event.target);
+    attend().catch(() => {});
+});
 result.addEventListener("pointerleave", () => {
     if (!result.contains(document.activeElement))
         forget_areas();
 });
-result.addEventListener("focusin", event => look(event.target));
+result.addEventListener("focusin", event => {
+    look(event.target);
+    attend().catch(() => {});
+});
 result.addEventListener("focusout", forget_areas);
 result.addEventListener("keydown", step);
 addEventListener("resize", grow);

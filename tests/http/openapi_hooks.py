@@ -17,4 +17,6 @@ def filter_body(context, body):
         return False  # a search keeps at least as many hypotheses as it gives
     if others > 0 and body.get("stream"):
         return False  # alternatives are not streamed
+    if body.get("format") == "html" and (body.get("sentences") or body.get("alignments")):
+        return False  # of text alone
     return body.get("source") != "auto"  # of which a text may leave no idea
