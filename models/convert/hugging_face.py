@@ -1,4 +1,5 @@
-"""A Hugging Face directory of MarianMT whose weights are pytorch_model.bin, or shards of it."""
+"""A Hugging Face directory of MarianMT, M2M100 or NLLB whose weights are pytorch_model.bin, or
+shards of it."""
 
 import re
 
@@ -7,7 +8,8 @@ import numpy as np
 from .directory import Model, cards_of
 from .errors import ConvertError, missing, shown, unlike
 from .files import read_bytes, read_json
-from .layout import BIAS, OWN, SHARED, check_config, check_integer, is_shared, shapes_of
+from .layout import (BIAS, M2M100, MARIAN, OWN, SHARED, check_config, check_integer, is_shared,
+                     shapes_of)
 from .sentencepiece_model import read_pieces
 from .tensor import ITEM_TYPES, Tensor
 from .torch_file import read_torch_file
@@ -17,9 +19,14 @@ SINGLE, INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 DECODING = ("num_beams", "max_length", "min_length", "max_new_tokens", "min_new_tokens",
             "length_penalty", "early_stopping", "bad_words_ids", "renormalize_logits",
-            "pad_token_id", "eos_token_id", "decoder_start_token_id", "forced_eos_token_id")
+            "pad_token_id", "eos_token_id", "decoder_start_token_id", "forced_bos_token_id",
+            "forced_eos_token_id")
 OUTPUT = "lm_head.weight"
-POSITIONS = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
+POSITIONS = {f"model.{side}.embed_positions.{name}" for side in ("encoder", "decoder")
+             for name in ("weight", "weights")}
+MULTILINGUAL = ("M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast")
+CLASSES = ("MarianTokenizer", "ByteTokenizer", *MULTILINGUAL)
+SPM, FAST = "sentencepiece.bpe.model", "tokenizer.json"
 # What trained parts of areas are called: they go along, Acre itself checks them.
 AREA = re.compile(r"model\.(encoder|decoder)\.layers\.\d+\.(self_attn|encoder_attn)\.area\.")
 POSITION_BOUND = 1e-2  # float16 tables are this far from the formula
@@ -59,21 +66,27 @@ def same_items(one, other):
     return same and np.array_equal(one.load().view(np.uint8), other.load().view(np.uint8))
 
 
-def positions(shape):
-    """The sinusoidal table that Acre computes: sines first, then cosines."""
+def positions(shape, model_type):
+    """The sinusoidal table that Acre computes: sines first, then cosines. That of M2M100 begins
+    before the first position."""
     n, width = shape
-    steps = 10000.0 ** (-np.arange(width // 2) / (width // 2))
+    half = width // 2
+    steps = 10000.0 ** (-np.arange(half) / (half if model_type == MARIAN else half - 1))
     angles = np.arange(n)[:, None] * steps[None, :]
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def check_positions(name, tensor, d_model):
+def check_positions(name, tensor, config):
     """Older files store the table; one that was trained cannot be converted."""
+    d_model = config["d_model"]
     if tensor.dtype not in ITEM_TYPES or len(tensor.shape) != 2 or tensor.shape[1] != d_model:
         raise unlike(name, f"positions of width {d_model}", f"{tensor.dtype} {list(tensor.shape)}")
     if d_model % 2 or tensor.dtype == "BF16":
         return
-    if np.abs(tensor.load() - positions(tensor.shape)).max(initial=0) > POSITION_BOUND:
+    difference = np.abs(tensor.load() - positions(tensor.shape, config["model_type"]))
+    if config["model_type"] == M2M100:
+        difference[config["pad_token_id"]] = 0  # the row of padding is zero
+    if difference.max(initial=0) > POSITION_BOUND:
         raise unlike(name, "the sinusoidal table", "another, which Acre does not compute")
 
 
@@ -100,10 +113,10 @@ def share(tensors, shapes):
 def check_names(tensors, shapes, config):
     for name, tensor in tensors.items():
         if name in POSITIONS:
-            check_positions(name, tensor, config["d_model"])
+            check_positions(name, tensor, config)
         elif name not in shapes and name not in copies_in(shapes):
             if not ("area" in config and AREA.match(name)):
-                raise unlike(shown(name), "a tensor of MarianMT", "one that Acre does not know")
+                raise unlike(shown(name), "a tensor of the model", "one that Acre does not know")
 
 
 def check_tensor(name, tensor, shape):
@@ -145,7 +158,8 @@ def generation_of(folder, config):
 
 
 def check_tokens(config, generation):
-    """Padding and end must be known; where nothing else is said, decoding starts with padding."""
+    """Padding and end must be known; where nothing else is said, decoding starts with padding, or
+    in M2M100 with the end."""
     last = (config.get("decoder_vocab_size") or config["vocab_size"]) - 1
     tokens = {key: config.get(key) for key in ("pad_token_id", "eos_token_id")}
     tokens |= {key: value for key, value in generation.items() if key in tokens}
@@ -154,21 +168,44 @@ def check_tokens(config, generation):
             tokens[key] = value[0]
         check_integer(CONFIG, tokens, key, 0, last)
     if config.get("decoder_start_token_id") is None:
-        generation.setdefault("decoder_start_token_id", tokens["pad_token_id"])
+        start = "eos_token_id" if config["model_type"] == M2M100 else "pad_token_id"
+        generation.setdefault("decoder_start_token_id", tokens[start])
 
 
 def tokenizer_of(folder):
     config = read_json(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
-    kind = config.setdefault("tokenizer_class", "MarianTokenizer")
-    if kind not in ("MarianTokenizer", "ByteTokenizer"):
-        raise unlike(f"{TOKENIZER}: tokenizer_class", "MarianTokenizer or ByteTokenizer",
-                     shown(kind))
+    kind = config.setdefault("tokenizer_class", class_of_files(folder))
+    if kind not in CLASSES:
+        raise unlike(f"{TOKENIZER}: tokenizer_class", "one of " + ", ".join(CLASSES), shown(kind))
     return config
+
+
+def class_of_files(folder):
+    """As Acre tells it where no class is named."""
+    if not any((folder / name).is_file() for name in (SPM, FAST)):
+        return "MarianTokenizer"
+    return "M2M100Tokenizer" if (folder / "vocab.json").is_file() else "NllbTokenizer"
+
+
+def multilingual_files(folder, tokenizer, config):
+    """Of M2M100 vocab.json and the SentencePiece model, of NLLB that or tokenizer.json, or both."""
+    files = {}
+    if tokenizer["tokenizer_class"] == "M2M100Tokenizer":
+        check_ids("vocab.json", read_json(folder / "vocab.json"), config["vocab_size"])
+        files["vocab.json"] = read_bytes(folder / "vocab.json")
+    elif (folder / FAST).is_file():
+        files[FAST] = read_bytes(folder / FAST)
+    if (folder / SPM).is_file() or FAST not in files:
+        files[SPM] = read_bytes(folder / SPM)
+        read_pieces(SPM, files[SPM])
+    return files
 
 
 def vocabulary_files(folder, tokenizer, config):
     if tokenizer["tokenizer_class"] == "ByteTokenizer":
         return {}
+    if tokenizer["tokenizer_class"] in MULTILINGUAL:
+        return multilingual_files(folder, tokenizer, config)
     sizes = {"vocab.json": config["vocab_size"]}
     if tokenizer.get("separate_vocabs") is True:
         sizes["target_vocab.json"] = config.get("decoder_vocab_size") or config["vocab_size"]

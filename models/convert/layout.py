@@ -1,4 +1,5 @@
-"""What a MarianMT model consists of: the tensors that config.json asks for, and their limits."""
+"""What a model of MarianMT or M2M100 consists of: the tensors that config.json asks for, and their
+limits."""
 
 from .errors import missing, shown, unlike
 
@@ -17,10 +18,13 @@ SIZES = {
     "vocab_size": (2, LARGEST_VOCABULARY),
     "max_position_embeddings": (2, LARGEST_WIDTH),
 }
-# Options that Acre knows with one value only, which is also MarianConfig's default.
+MARIAN, M2M100 = "marian", "m2m_100"
+# Options that Acre knows with one value only, which is also the default of the configuration.
+TIED = {"tie_word_embeddings": True, "is_encoder_decoder": True}
 FLAGS = {
-    "static_position_embeddings": True, "normalize_before": False, "normalize_embedding": False,
-    "add_final_layer_norm": False, "tie_word_embeddings": True, "is_encoder_decoder": True,
+    MARIAN: TIED | {"static_position_embeddings": True, "normalize_before": False,
+                    "normalize_embedding": False, "add_final_layer_norm": False},
+    M2M100: TIED,
 }
 SHARED = "model.shared.weight"
 OWN = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
@@ -38,8 +42,9 @@ def check_integer(name, config, key, least, most):
 
 def check_config(name, config):
     """Refuses what Acre does not compute, and sizes that are none."""
-    if config.get("model_type") != "marian":
-        raise unlike(f"{name}: model_type", '"marian"', shown(config.get("model_type")))
+    if config.get("model_type") not in FLAGS:
+        raise unlike(f"{name}: model_type", '"marian" or "m2m_100"',
+                     shown(config.get("model_type")))
     for key, (least, most) in SIZES.items():
         check_integer(name, config, key, least, most)
     for key in ("encoder_attention_heads", "decoder_attention_heads"):
@@ -50,7 +55,7 @@ def check_config(name, config):
         raise unlike(f"{name}: activation_function", "relu, swish, silu or gelu",
                      shown(config.get("activation_function")))
     check_vocabularies(name, config)
-    for key, wanted in FLAGS.items():
+    for key, wanted in FLAGS[config["model_type"]].items():
         found = config.get(key)
         if found is not None and found is not wanted:
             raise unlike(f"{name}: {key}", shown(wanted), f"{shown(found)}, which Acre does not "
@@ -68,6 +73,8 @@ def check_vocabularies(name, config):
 
 def is_shared(config):
     """Whether source and target have one embedding; null and absence mean yes, as in Acre."""
+    if config["model_type"] == M2M100:
+        return True
     return config.get("share_encoder_decoder_embeddings") is not False
 
 
@@ -93,10 +100,13 @@ def shapes_of(config):
     shapes = {SHARED: (vocabulary, d_model)}
     if not is_shared(config):
         shapes = {OWN["encoder"]: (vocabulary, d_model), OWN["decoder"]: (target, d_model)}
-    shapes[BIAS] = (1, target)
+    if config["model_type"] == MARIAN:
+        shapes[BIAS] = (1, target)
     sides = {"encoder": ["self_attn"], "decoder": ["self_attn", "encoder_attn"]}
     for side, attentions in sides.items():
         for i in range(config[f"{side}_layers"]):
             shapes |= layer_shapes(f"model.{side}.layers.{i}", d_model,
                                    config[f"{side}_ffn_dim"], attentions)
+        if config["model_type"] == M2M100:
+            shapes |= {f"model.{side}.layer_norm.{part}": (d_model,) for part in ("weight", "bias")}
     return shapes

@@ -4,11 +4,12 @@ import re
 
 from .errors import ConvertError, missing, unlike
 from .files import read_text
-from .hugging_face import read_hugging_face
+from .hugging_face import MULTILINGUAL, read_hugging_face
 from .marian import read_marian
 from .yaml_text import read_mapping
 
 LANGUAGE = re.compile("[a-z]{2,3}")
+CODE = re.compile("[A-Za-z]{2,8}([_-][A-Za-z]{2,4})?")
 NAME = re.compile(r"(?:opus-mt-(?:tc-(?:big|base)-)?)?([a-z]{2,3})-([a-z]{2,3})(?![a-z0-9])")
 
 
@@ -43,9 +44,22 @@ def read_source(path):
     return read_marian(npz)
 
 
+def set_defaults(tokenizer, source, target):
+    """What a model of many languages translates where nobody says."""
+    for key, said in (("src_lang", source), ("tgt_lang", target)):
+        if said and not CODE.fullmatch(said):
+            raise unlike(f"--{'source' if key == 'src_lang' else 'target'}-lang",
+                         "a language of the model, as it calls it", said)
+        if said:
+            tokenizer[key] = said
+
+
 def set_languages(model, path, source, target):
     """What the user says, else what the source says, else what its name says."""
     tokenizer = model.documents["tokenizer_config.json"]
+    if tokenizer["tokenizer_class"] in MULTILINGUAL:
+        set_defaults(tokenizer, source, target)
+        return
     folder = path if path.is_dir() else path.parent
     named = NAME.match(folder.resolve().name)
     for key, said, place in (("source_lang", source, 1), ("target_lang", target, 2)):

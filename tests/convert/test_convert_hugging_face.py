@@ -222,3 +222,42 @@ def test_files_that_are_refused(make_source, refused, name, data, words):
 
 def test_a_directory_that_needs_no_conversion(golden, refused):
     refused(read_hugging_face, golden / "tiny-token", words=["Acre opens it as it is"])
+
+
+# ---- Models of many languages ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ("m2m-many", "nllb-many"))
+def test_models_of_many_languages(golden, tmp_path, acre, model):
+    """Also with the tables of positions that older files store, and without decoding keys."""
+    original = golden.parent / "multilingual" / model
+    source = tmp_path / "source"
+    shutil.copytree(original, source,
+                    ignore=shutil.ignore_patterns("*.safetensors", "golden.json", "generation*"))
+    steps = 10000.0 ** (-np.arange(16) / 15)
+    table = np.arange(130)[:, None] * steps
+    table = np.concatenate([np.sin(table), np.cos(table)], axis=1)
+    table[1] = 0
+    tensors = read_tensors(original)
+    stored = {f"model.{side}.embed_positions.weights": ("F32", table.astype("<f4"))
+              for side in ("encoder", "decoder")}
+    write_state(source / "pytorch_model.bin", tensors | stored)
+    write_directory(read_hugging_face(source), tmp_path / "model")
+    check_same(tmp_path / "model", original)
+    options = ("--json", "--beam-size", "4", "--source", "en", "--target", "fr", "--max-length",
+               "40")
+    assert acre(tmp_path / "model", LINES, *options) == acre(original, LINES, *options)
+
+
+def test_defaults_of_many_languages(golden, tmp_path, command, acre):
+    original = golden.parent / "multilingual" / "nllb-many"
+    source = tmp_path / "source"
+    shutil.copytree(original, source, ignore=shutil.ignore_patterns("*.safetensors"))
+    write_state(source / "pytorch_model.bin", read_tensors(original))
+    given = ("--source-lang", "fra_Latn", "--target-lang", "eng_Latn")
+    done = command(source, tmp_path / "model", *given)
+    assert done.returncode == 0, done.stderr
+    expected = acre(original, LINES, "--source", "fr", "--target", "en")
+    assert acre(tmp_path / "model", LINES) == expected
+    wrong = command(source, tmp_path / "other", "--source-lang", "../x")
+    assert wrong.returncode != 0 and "--source-lang: expected a language" in wrong.stderr

@@ -317,3 +317,31 @@ def test_nothing_is_kept(translator):
     before = resident_bytes()
     work(90)
     assert resident_bytes() - before < 4 << 20
+
+
+def test_scores_are_those_of_translations(acre, translator):
+    texts = ["Hello there.", "The cat is old."] * 40
+    found = translator.translate(texts, beam_size=1, scores=True)
+    scores = translator.score(texts, found)
+    assert scores == pytest.approx([t.score for t in found], abs=1e-3)
+    assert translator.score([], []) == []
+    worse = translator.score(texts[:1], ["x"])
+    assert worse[0] < scores[0]
+    with pytest.raises(acre.Error, match="translations: expected 1, one for each text, found 2"):
+        translator.score(["a"], ["b", "c"])
+
+
+def test_models_of_many_languages(acre):
+    directory = MODELS.parent / "multilingual/nllb-many"
+    with acre.Translator(directory, threads=1) as translator:
+        assert (translator.source, translator.target) == ("en", "")
+        assert len(translator.sources) == 202 and "zh-Hant" in translator.targets
+        lines = ["Hello there."]
+        german = translator.translate(lines, source="en", target="de")
+        assert german == translator.translate(lines, source="eng_Latn", target="deu_Latn")
+        assert german == translator.translate(lines, target="de")
+        assert translator.score(lines, german, target="de") != translator.score(
+            lines, german, target="fr")
+        for target in (None, "xx"):
+            with pytest.raises(acre.Error, match="target: expected a language of the model"):
+                translator.translate(lines, source="en", target=target)

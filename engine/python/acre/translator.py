@@ -18,7 +18,8 @@ import time
 import weakref
 from collections import deque
 from contextlib import contextmanager
-from typing import Any, Deque, Iterable, Iterator, NamedTuple, NoReturn, Optional
+from typing import (Any, Callable, Deque, Iterable, Iterator, NamedTuple, NoReturn, Optional,
+                    TypeVar)
 
 from . import _library
 from ._library import Error, check, lib
@@ -27,14 +28,17 @@ from .results import Attention, AttentionPointer, Translation, attention, transl
 _WAIT_MS = 100
 _BATCHES_AHEAD = 8  # per worker, as `acre translate` reads
 _DEFAULT_BATCH_SIZE = 32
+_Result = TypeVar("_Result")
 
 
 class _Asked(NamedTuple):
     """What a call wants of every text."""
 
     decoding: _library.Decoding
-    scores: bool
-    alignments: bool
+    scores: bool = False
+    alignments: bool = False
+    source: Optional[bytes] = None
+    target: Optional[bytes] = None
 
 
 class _Engine:
@@ -91,18 +95,22 @@ class _Engine:
 
 
 class _Job:
-    """A text that is on its way, owned until release()."""
+    """A text that is on its way, with a translation if that is to be scored; owned until
+    release()."""
 
-    def __init__(self, engine: _Engine, text: str, asked: _Asked) -> None:
-        self._engine, self._text, self._asked = engine, text, asked
+    def __init__(self, engine: _Engine, text: str, asked: _Asked,
+                 given: Optional[str] = None) -> None:
+        self._engine, self._text, self._asked, self._given = engine, text, asked, given
         self.handle = ctypes.c_void_p()
 
     def submit(self) -> bool:
         """False if the queue is full."""
         words = _encoded(self._text)
+        given = None if self._given is None else _encoded(self._given)
         request = _library.Request(
-            model=self._engine.model, text=words, text_bytes=len(words),
-            decoding=self._asked.decoding, is_aligned=self._asked.alignments)
+            model=self._engine.model, text=words, text_bytes=len(words), translation=given,
+            translation_bytes=len(given or b""), source=self._asked.source,
+            target=self._asked.target, decoding=self._asked.decoding, is_aligned=self._asked.alignments)
         err = _library.Err()
         with self._engine.entered():
             status = lib.acre_submit(self._engine.engine, request, self.handle, err)
@@ -126,6 +134,9 @@ class _Job:
     def translation(self) -> Translation:
         return translation(self.result(), self._text, self._asked.scores, self._asked.alignments)
 
+    def score(self) -> float:
+        return float(self.result().hypotheses[0].score)
+
     def cancel(self) -> None:
         try:
             with self._engine.entered():
@@ -147,6 +158,10 @@ def _whole(name: str, value: int) -> int:
     if isinstance(value, int) and -2**31 <= value < 2**31:
         return value
     raise Error("bad_option", f"{name}: expected a whole number of 32 bits, found {value!r}")
+
+
+def _name(language: Optional[str]) -> Optional[bytes]:
+    return None if language is None else _encoded(language)
 
 
 def _path(directory: str | os.PathLike[str]) -> bytes:
@@ -190,6 +205,9 @@ class Translator:
         self.name: str = info.name.decode()
         self.source: str = info.source.decode()
         self.target: str = info.target.decode()
+        self.sources = [info.sources[i].tag.decode() for i in range(info.n_sources)]
+        self.targets = [info.targets[i].tag.decode() for i in range(info.n_targets)]
+        self._longest: int = info.max_source_tokens
         self.level: str = info.level.decode()
         self.compute_type: str = info.compute_type.decode()
         self.backend: str = lib.acre_engine_backend(self._engine.engine).decode()
@@ -198,14 +216,17 @@ class Translator:
 
     def translate(self, texts: Iterable[str], beam_size: Optional[int] = None,
                   num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
+                  source: Optional[str] = None, target: Optional[str] = None,
                   length_penalty: Optional[float] = None,
                   max_length: Optional[int] = None) -> list[Translation]:
         """The translations of all texts, in order. What is None is the model's own."""
         return list(self.stream(texts, beam_size, num_hypotheses, scores, alignments,
-                                length_penalty=length_penalty, max_length=max_length))
+                                source=source, target=target, length_penalty=length_penalty,
+                                max_length=max_length))
 
     def stream(self, texts: Iterable[str], beam_size: Optional[int] = None,
                num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
+               source: Optional[str] = None, target: Optional[str] = None,
                length_penalty: Optional[float] = None, max_length: Optional[int] = None,
                read_ahead: Optional[int] = None) -> Iterator[Translation]:
         """translate() for texts without end: reads at most `read_ahead` more of them than it has
@@ -215,16 +236,32 @@ class Translator:
         if read_ahead is not None and read_ahead < 1:
             raise Error("bad_option", f"read_ahead: expected at least 1, found {read_ahead}")
         decoding = self._decoding_of(beam_size, num_hypotheses, length_penalty, max_length)
-        asked = _Asked(decoding, scores, alignments)
+        asked = _Asked(decoding, scores, alignments, _name(source), _name(target))
         self._engine.check_process()
-        return self._translations(iter(texts), asked, read_ahead or self._ahead)
+        jobs = (_Job(self._engine, text, asked) for text in texts)
+        return self._results(jobs, _Job.translation, read_ahead or self._ahead)
 
-    def attention(self, text: str, least: float = 0.01,
-                  beam_size: Optional[int] = None) -> list[Attention]:
+    def score(self, texts: Iterable[str], translations: Iterable[str], *,
+              source: Optional[str] = None, target: Optional[str] = None) -> list[float]:
+        """How likely each translation is for its text: the sum of the natural logarithms of its
+        tokens' probabilities, end token included. Each is taken as one sentence."""
+        texts, translations = list(texts), list(translations)
+        if len(texts) != len(translations):
+            raise Error("bad_input", f"translations: expected {len(texts)}, one for each text, "
+                                     f"found {len(translations)}")
+        decoding = self._decoding_of(1, 1, None, self._longest)
+        asked = _Asked(decoding, source=_name(source), target=_name(target))
+        self._engine.check_process()
+        jobs = (_Job(self._engine, text, asked, given) for text, given in zip(texts, translations))
+        return list(self._results(jobs, _Job.score, self._ahead))
+
+    def attention(self, text: str, least: float = 0.01, beam_size: Optional[int] = None, *,
+                  source: Optional[str] = None, target: Optional[str] = None) -> list[Attention]:
         """What the decoder attended to, for each sentence of a text. Areas that weigh less than
         `least` are left out."""
         job = _Job(self._engine, text,
-                   _Asked(self._decoding_of(beam_size, 1, None, None), False, False))
+                   _Asked(self._decoding_of(beam_size, 1, None, None), source=_name(source),
+                          target=_name(target)))
         try:
             self._submit_patiently(job)
             return [self._attention_of(job, sentence, least)
@@ -263,21 +300,20 @@ class Translator:
             decoding.min_length = min(decoding.min_length, max_length)
         return decoding
 
-    def _translations(self, texts: Iterator[str], asked: _Asked,
-                      ahead: int) -> Iterator[Translation]:
+    def _results(self, made: Iterator[_Job], result: Callable[[_Job], _Result],
+                 ahead: int) -> Iterator[_Result]:
         jobs: Deque[_Job] = deque()  # oldest first
         try:
-            for text in texts:
-                job = _Job(self._engine, text, asked)
+            for job in made:
                 while jobs and not job.submit():  # full: make room
-                    yield self._take(jobs)
+                    yield self._take(jobs, result)
                 if not job.handle:
                     self._submit_patiently(job)
                 jobs.append(job)
                 if len(jobs) >= ahead:
-                    yield self._take(jobs)
+                    yield self._take(jobs, result)
             while jobs:
-                yield self._take(jobs)
+                yield self._take(jobs, result)
         finally:
             for job in jobs:
                 job.cancel()
@@ -285,8 +321,8 @@ class Translator:
                 job.release()
 
     @staticmethod
-    def _take(jobs: Deque[_Job]) -> Translation:
-        found = jobs[0].translation()
+    def _take(jobs: Deque[_Job], result: Callable[[_Job], _Result]) -> _Result:
+        found = result(jobs[0])
         jobs.popleft().release()
         return found
 

@@ -1,0 +1,112 @@
+"""`acre translate --score`: what the search gives its own output, what transformers gives others'."""
+
+import json
+import math
+
+import pytest
+from conftest import ROOT
+
+MODELS = ROOT / "tests/golden/models"
+EXACT = ("--device", "cpu", "--compute-type", "f32", "--tokens")
+
+
+def write(path, lines):
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def golden_of(model):
+    return json.loads((MODELS / model / "golden.json").read_text())["sentences"]
+
+
+@pytest.fixture
+def score(acre, tmp_path):
+    def run(model, sources, targets, *options):
+        return acre("translate", "--model", MODELS / model, write(tmp_path / "input", sources),
+                    "--score", write(tmp_path / "targets", targets), *options)
+
+    return run
+
+
+@pytest.mark.parametrize("model", ("tiny-token", "tiny-area", "tiny-char", "m2m-area", "tiny-lstm",
+                                   "area-concat"))
+def test_own_translations_have_their_scores(score, model):
+    sentences = golden_of(model)
+    best = [s["runs"]["beam"][0] for s in sentences]
+    result = score(model, [s["source"] for s in sentences], [b[0] for b in best], *EXACT)
+    assert result.returncode == 0, result.stderr
+    found = [float(line) for line in result.stdout.splitlines()]
+    assert found == pytest.approx([b[1] for b in best], abs=1e-4)
+
+
+@pytest.mark.parametrize("model", ("tiny-area", "odd-sizes", "m2m-area", "area-sum"))
+def test_forced_translations_are_scored_as_transformers_does(score, model):
+    """Of models whose softmax is over all tokens, as the forced log-probabilities are."""
+    sentences = golden_of(model)
+    vocabulary = json.loads((MODELS / model / "vocab.json").read_text())
+    names = {i: name for name, i in vocabulary.items()}
+    targets = [" ".join(names[i] for i in s["teacher_forced"]["target_ids"][:-1])
+               for s in sentences]
+    result = score(model, [s["source"] for s in sentences], targets, *EXACT, "--json")
+    assert result.returncode == 0, result.stderr
+    for line, target, sentence in zip(result.stdout.splitlines(), targets, sentences, strict=True):
+        found, expected = json.loads(line), sum(sentence["teacher_forced"]["log_probs"])
+        assert found["score"] == pytest.approx(expected, abs=1e-3)
+        assert found["tokens"] == target.split()
+        n = len(found["tokens"]) + 1
+        assert found["normalized_score"] == pytest.approx(found["score"] / n, rel=1e-6)
+
+
+def test_batches_change_no_bit(score):
+    sentences = golden_of("tiny-area") * 3
+    sources = [s["source"] for s in sentences]
+    targets = [s["runs"]["greedy"][0][0] for s in sentences][::-1]
+    one = score("tiny-area", sources, targets, *EXACT, "--batch-size", "1")
+    many = score("tiny-area", sources, targets, *EXACT, "--threads", "2")
+    assert one.stdout == many.stdout and len(one.stdout.splitlines()) == len(sources)
+
+
+def test_texts_empty_lines_and_limits(score):
+    lines = ["Hello there.", "", "Hello. Two sentences.", ""]
+    result = score("tiny-token", lines, ["Hallo.", "", "Ja. Nein.", "Hallo."])
+    found = [float(line) for line in result.stdout.splitlines()]
+    assert len(found) == 4 and found[1] == 0 and all(math.isfinite(x) and x <= 0 for x in found)
+    long = score("tiny-token", ["a"], ["b " * 500])
+    assert long.returncode == 1
+    assert "line 1: translation: expected at most 127 tokens, found " in long.stderr
+    long = score("tiny-token", ["b " * 500], ["a"])
+    assert "line 1: expected at most 127 tokens, found " in long.stderr
+    limited = score("tiny-token", ["a"], ["b b b b b b"], "--max-length", "3")
+    assert "translation: expected at most 3 tokens" in limited.stderr
+
+
+def test_tokens_that_cannot_be(score):
+    """The padding is never written: its probability is 0."""
+    plain = score("tiny-token", ["▁a"], ["▁a <pad>"], *EXACT)
+    assert plain.stdout == "-inf\n"
+    as_json = score("tiny-token", ["▁a"], ["▁a <pad>"], *EXACT, "--json")
+    assert json.loads(as_json.stdout)["score"] is None
+
+
+@pytest.mark.parametrize("sources, targets, words", (
+    (["a", "b"], ["c"], "targets: expected as many lines as in {}/input, found fewer than 2"),
+    (["a"], ["c", "d"], "targets: expected as many lines as in {}/input, found more than 1"),
+    ([], ["c"], "found more than 0"),
+))
+def test_lines_must_be_as_many(score, sources, targets, words, tmp_path):
+    result = score("tiny-token", sources, targets)
+    assert result.returncode == 1 and words.format(tmp_path) in result.stderr
+    assert len(result.stdout.splitlines()) == min(len(sources), len(targets))
+    assert "are scored" in result.stderr
+
+
+def test_files_that_are_refused(acre, tmp_path):
+    result = acre("translate", "--model", MODELS / "tiny-token", "--score", tmp_path / "none")
+    assert result.returncode == 1 and "none: expected a readable file" in result.stderr
+    (tmp_path / "input").write_text("a\n")
+    (tmp_path / "bad").write_bytes(b"\xff\n")
+    result = acre("translate", "--model", MODELS / "tiny-token", tmp_path / "input", "--score",
+                  tmp_path / "bad")
+    assert result.returncode == 1 and "bad: line 1: expected UTF-8" in result.stderr
+    both = acre("translate", "--model", MODELS / "tiny-token", "--score", "-")
+    assert both.returncode == 2 and "--score: expected a file" in both.stderr

@@ -1,0 +1,129 @@
+"""Models of many languages over HTTP: what is listed, what is chosen, and by what names."""
+
+import json
+import shutil
+import time
+
+import pytest
+from acre_server import ROOT, Server
+
+MANY = ROOT / "tests/golden/multilingual"
+TEXT = "Where is the bus stop?"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """NLLB beside a model of one pair, English to German."""
+    folder = tmp_path_factory.mktemp("models")
+    shutil.copytree(MANY / "nllb-many", folder / "nllb-many")
+    shutil.copytree(ROOT / "tests/golden/models/tiny-token", folder / "tiny-token")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    server = Server(folder)
+    yield server
+    assert server.stop() == 0, "".join(server.log)
+
+
+def translate(server, **fields):
+    return server.post("/translate", json={"q": TEXT, **fields})
+
+
+def text_of(reply):
+    assert reply.status_code == 200, reply.text
+    return reply.json()["translatedText"]
+
+
+def test_languages_are_listed_once(server):
+    start = time.monotonic()
+    languages = server.get("/languages").json()
+    assert time.monotonic() - start < 1
+    codes = [language["code"] for language in languages]
+    assert len(codes) == len(set(codes)) == 202
+    by_code = {language["code"]: language for language in languages}
+    assert by_code["zh-Hant"]["name"] == "Chinese (Traditional)"
+    assert {"de", "zh", "zh-Hant"} <= set(by_code["en"]["targets"])
+    assert all(code not in language["targets"] and len(set(language["targets"])) == 201
+               for code, language in by_code.items())
+
+
+def test_models_tell_their_languages(server):
+    models = {model["name"]: model for model in server.get("/models").json()["models"]}
+    assert models["tiny-token"]["sources"] == ["en"]
+    assert models["tiny-token"]["targets"] == ["de"]
+    many = models["nllb-many"]
+    assert (many["source"], many["target"]) == ("en", "") and len(many["targets"]) == 202
+
+
+def test_the_page_and_the_interface_list_them(server):
+    page = server.get("/").text
+    assert '<option value="zh-Hant">Chinese (Traditional)</option>' in page
+    document = json.dumps(server.get("/openapi.json").json())
+    assert '"zh-Hant"' in document and '"source", "target"' in document
+
+
+def test_a_pair_is_for_the_model_of_fewest_languages(server):
+    own = text_of(translate(server, model="tiny-token"))
+    assert text_of(translate(server, source="en", target="de")) == own
+    many = text_of(translate(server, source="en", target="de", model="nllb-many"))
+    assert many != own
+    french = text_of(translate(server, source="en", target="fr"))
+    assert french == text_of(translate(server, source="en", target="fr", model="nllb-many"))
+
+
+@pytest.mark.parametrize("names", (("eng_Latn", "zho_Hant"), ("EN", "zh-TW"), ("en", "zh_HK"),
+                                   ("eng", "ZH-hant")))
+def test_languages_have_many_names(server, names):
+    expected = text_of(translate(server, source="en", target="zh-Hant"))
+    assert text_of(translate(server, source=names[0], target=names[1])) == expected
+
+
+def test_the_source_is_detected_among_all(server):
+    reply = server.post("/translate", json={"q": "Wo ist denn hier die Bushaltestelle, bitte?",
+                                            "source": "auto", "target": "en"})
+    assert reply.json()["detectedLanguage"]["language"] == "de"
+    reply = server.post("/translate/nllb-many", json={
+        "q": "Où se trouve l'arrêt de bus, s'il vous plaît ?", "source": "auto", "target": "en"})
+    assert reply.json()["detectedLanguage"]["language"] == "fr"
+    detected = server.post("/detect", json={"q": "Где находится автобусная остановка?"}).json()
+    assert detected[0]["language"] == "ru"
+
+
+@pytest.mark.parametrize("fields, status, code, words", (
+    ({"source": "xx", "target": "de"}, 400, "language_not_supported", "xx"),
+    ({"source": "en", "target": "en-XX"}, 400, "language_not_supported", "en-XX"),
+    ({"model": "nllb-many"}, 400, "missing_parameter", "target"),
+    ({"model": "nllb-many", "target": "xx"}, 400, "model_mismatch", "xx"),
+    ({"model": "tiny-token", "target": "fr"}, 400, "model_mismatch", "fr"),
+    ({"source": "en", "target": "fr", "level": "char"}, 400, "level_not_available", "char"),
+    ({"source": "e" * 5000, "target": "fr"}, 400, "language_not_supported", "eee"),
+    ({"source": "en\u0000", "target": "fr"}, 400, None, ""),
+))
+def test_what_cannot_be_chosen(server, fields, status, code, words):
+    reply = translate(server, **fields)
+    assert reply.status_code == status, reply.text
+    assert (code is None or reply.json()["code"] == code) and words in reply.json()["error"]
+
+
+def test_defaults_of_a_model(server):
+    expected = text_of(translate(server, source="en", target="fr", model="nllb-many"))
+    assert text_of(translate(server, target="fr", model="nllb-many")) == expected
+
+
+def test_deepl_lists_and_chooses(server):
+    targets = {language["language"] for language in
+               server.get("/v2/languages?type=target").json()}
+    assert {"DE", "EN-GB", "ZH", "ZH-HANT", "PT-BR"} <= targets
+    sources = [language["language"] for language in server.get("/v2/languages").json()]
+    assert len(sources) == len(set(sources)) == 202
+    expected = text_of(translate(server, source="en", target="zh-Hant"))
+    for code in ("ZH-HANT", "zh-Hant"):
+        reply = server.post("/v2/translate", json={"text": [TEXT], "source_lang": "EN",
+                                                   "target_lang": code})
+        assert reply.json()["translations"][0]["text"] == expected
+    portuguese = server.post("/v2/translate", json={"text": [TEXT], "source_lang": "EN",
+                                                    "target_lang": "PT-BR"})
+    assert portuguese.json()["translations"][0]["text"] == text_of(
+        translate(server, source="en", target="pt"))
