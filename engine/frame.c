@@ -75,17 +75,18 @@ static int set_languages(struct frame *frame, const struct acre_model *model,
 
 /* ---- Translations that are scored ------------------------------------------------------------ */
 
-static int check_translation(const struct frame *frame, const struct acre_request *request,
-                             struct acre_err *err)
+static int check_translation(const struct frame *frame, const struct acre_model *model,
+                             const struct acre_request *request, struct acre_err *err)
 {
+    int most = model->config.max_positions - 1; /* the start token has a position too */
     size_t valid = utf8_check(request->translation, request->translation_bytes);
     if (valid < request->translation_bytes)
         return err_set(err, ACRE_EINPUT, "translation: byte %zu: expected UTF-8, found 0x%02X",
                        valid, (unsigned char)request->translation[valid]);
-    if (frame->translation.n <= (size_t)request->decoding.max_length)
+    if (frame->translation.n <= (size_t)most)
         return 0;
-    return err_set(err, ACRE_EINPUT, "translation: expected at most %d tokens, found %zu",
-                   request->decoding.max_length, frame->translation.n);
+    return err_set(err, ACRE_EINPUT, "translation: expected at most %d tokens, found %zu", most,
+                   frame->translation.n);
 }
 
 /* Tokens may have the language's in front, as translations have. */
@@ -101,7 +102,7 @@ static int add_translation(struct frame *frame, const struct acre_model *model,
         return status;
     if (n == 1 && tokens->n > 1 && request->is_tokens && tokens->ids[0] == tokens->ids[1])
         memmove(tokens->ids + 1, tokens->ids + 2, (--tokens->n - 1) * sizeof(*tokens->ids));
-    status = check_translation(frame, request, err);
+    status = check_translation(frame, model, request, err);
     if (status == 0) {
         frame->known.n_known = (int)tokens->n;
         frame->known.is_whole = true;

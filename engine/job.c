@@ -449,6 +449,16 @@ static uint64_t deadline_of(const struct acre_request *request)
     return scheduler_now_ns() + (uint64_t)request->timeout_ms * 1000000;
 }
 
+/* Of a translation that is scored: one that is max_length long counts as cut there by the search,
+ * in which the end token adds 0; one that is longer does not. */
+static void adapt_decoding(struct acre_decoding *decoding, const struct search_known *known,
+                           const struct acre_model *model)
+{
+    decoding->beam_size = decoding->num_hypotheses = 1;
+    if (known->n_known > decoding->max_length)
+        decoding->max_length = model->config.max_positions - 1;
+}
+
 int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
                   struct acre_job **out, struct acre_err *err)
 {
@@ -471,9 +481,9 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     job->decoding = request->decoding;
     job->deadline_ns = deadline_ns;
     job->caller = request->caller;
-    if (request->translation)
-        job->decoding.beam_size = job->decoding.num_hypotheses = 1;
     status = frame_init(&job->frame, job->model, request, err);
+    if (request->translation)
+        adapt_decoding(&job->decoding, &job->frame.known, job->model);
     if (status == 0)
         status = open_text(job, request, err);
     if (status != 0) {

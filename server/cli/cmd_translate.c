@@ -59,7 +59,8 @@ static const struct args_command command = {
         "With --score nothing is looked for: each line of FILE is scored as the translation of "
         "the\n"
         "same line of INPUT, as one sentence, and the score is printed: the sum of the natural\n"
-        "logarithms of its tokens' probabilities, end token included. With --json as\n"
+        "logarithms of its tokens' probabilities, end token included (not if it is as long as\n"
+        "--max-length, where the search would have cut it). With --json as\n"
         "{\"score\":S,\"normalized_score\":N,\"tokens\":[...]}.\n"
         "A line that is not UTF-8, has a NUL byte or does not fill a model's grid ends the run\n"
         "with status 1: lines before it are translated, it and those after it are not.\n",
@@ -372,13 +373,6 @@ static int check(const struct translate_args *args)
     return 0;
 }
 
-/* Any length that the model can decode is scored, unless there is a limit. */
-static void allow_any_length(struct decode *decode, const struct decode_args *args)
-{
-    if (args->wish.max_length == DECODING_UNSET)
-        decode->decoding.max_length = acre_model_info(decode->model)->max_source_tokens;
-}
-
 static int run(const struct translate_args *args, struct lines *lines, struct lines *translations)
 {
     struct decode decode;
@@ -386,8 +380,6 @@ static int run(const struct translate_args *args, struct lines *lines, struct li
 
     if (rc == 0)
         rc = decode_languages(&decode, &args->decode);
-    if (rc == 0 && translations)
-        allow_any_length(&decode, &args->decode);
     if (rc == 0)
         rc = translate_lines(lines, translations, &decode, args);
     decode_close(&decode);

@@ -76,8 +76,13 @@ def test_texts_empty_lines_and_limits(score):
     assert "line 1: translation: expected at most 127 tokens, found " in long.stderr
     long = score("tiny-token", ["b " * 500], ["a"])
     assert "line 1: expected at most 127 tokens, found " in long.stderr
-    limited = score("tiny-token", ["a"], ["b b b b b b"], "--max-length", "3")
-    assert "translation: expected at most 3 tokens" in limited.stderr
+
+
+def test_what_is_as_long_as_the_limit_was_cut_there(score):
+    """As the search counts it: then the end token adds 0."""
+    whole, cut, longer = (float(score("tiny-token", ["▁a"], ["▁a ▁a ▁a"], *EXACT, "--max-length",
+                                      str(limit)).stdout) for limit in (9, 3, 2))
+    assert whole < cut and longer == whole
 
 
 def test_tokens_that_cannot_be(score):

@@ -207,7 +207,6 @@ class Translator:
         self.target: str = info.target.decode()
         self.sources = [info.sources[i].tag.decode() for i in range(info.n_sources)]
         self.targets = [info.targets[i].tag.decode() for i in range(info.n_targets)]
-        self._longest: int = info.max_source_tokens
         self.level: str = info.level.decode()
         self.compute_type: str = info.compute_type.decode()
         self.backend: str = lib.acre_engine_backend(self._engine.engine).decode()
@@ -249,7 +248,7 @@ class Translator:
         if len(texts) != len(translations):
             raise Error("bad_input", f"translations: expected {len(texts)}, one for each text, "
                                      f"found {len(translations)}")
-        decoding = self._decoding_of(1, 1, None, self._longest)
+        decoding = self._decoding_of(1, 1, None, None)
         asked = _Asked(decoding, source=_name(source), target=_name(target))
         self._engine.check_process()
         jobs = (_Job(self._engine, text, asked, given) for text, given in zip(texts, translations))
