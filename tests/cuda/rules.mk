@@ -73,6 +73,12 @@ $2%: $B/tests/%.c.o $$(EMULATED_OBJ_$1) $(SUPPORT_OBJ) $B/libacre.a
 endef
 $(foreach build,$(CUDA_BUILDS),$(eval $(call emulated_rules,$(build),$B/emulated/$(build:plain=)$(if $(build:plain=),/))))
 
+# What gpu-run measures with, to try it.
+$B/emulated/speed/%: $B/tests/cuda/plain/tests/cuda/speed/%.cu.o $(EMULATED_OBJ_plain) $B/libacre.a
+	@mkdir -p $(@D)
+	@echo '  LINK $@'
+	$(Q)$(CXX) -no-pie $(LDFLAGS) -o $@ $^ $(ENGINE_LDLIBS)
+
 emulated-test: ## the emulated backend: every golden run, random shapes, sanitizers, races (hours)
 	@conf/packages install build test
 	@$(MAKE) --no-print-directory $B/acre $(CUDA_TESTS) $(EMULATED) build/venv-test/ready
@@ -114,6 +120,18 @@ install-cuda: build
 $B/acre_cuda.so: $(LIBRARY_OBJ)
 	@echo '  NVCC $@'
 	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL -o $@ $^
+
+# What gpu-run measures with.
+SPEED := $(addprefix $B/cuda/speed/,copy products attention)
+
+$B/cuda/speed/%: $(CUDA_DIR)/tests/cuda/speed/%.cu.o $(BACKEND:%=$(CUDA_DIR)/%.o) $B/libacre_device.a
+	@mkdir -p $(@D)
+	@echo '  NVCC $@'
+	$(Q)$(NVCC) -cudart static -o $@ $^ -ldl
+
+.PHONY: gpu-pack
+gpu-pack: cuda $(SPEED) $B/acre $B/tests/golden/area $B/tests/cuda/shapes ## what tests/cuda/gpu-run needs on a machine with a GPU: build/gpu-run.tar.xz
+	tests/cuda/gpu-run --pack
 
 # What ptxas tells of kernels is kept beside the object, for the gate; what else is told, is shown.
 $(CUDA_DIR)/%.cu.o: %.cu tests/cuda/rules.mk
