@@ -194,7 +194,7 @@ static void read_first(struct server *server)
     if (!server->reading)
         return;
     server->reading->is_reading = true;
-    server->n_reading++;
+    server->n_working++;
     uv_queue_work(server->loop, &server->reading->work, read_in_pool, on_read);
 }
 
@@ -204,7 +204,7 @@ static void on_read(uv_work_t *uv_work, int status)
 
     (void)status;
     call->is_reading = false;
-    call->server->n_reading--;
+    call->server->n_working--;
     call->server->reading = call->next;
     read_first(call->server);
     if (call->is_given_up)
