@@ -232,6 +232,8 @@ static int find_dictionaries(struct call *call, const struct acre_model *model,
 {
     const struct acre_model_info *info = acre_model_info(model);
     struct srv_translate *request = &call->request;
+    const char *source = request->source ? request->source : info->source;
+    const char *target = request->target ? request->target : info->target;
 
     if (call->dictionary)
         request->dictionaries[request->n_dictionaries++] = call->dictionary;
@@ -243,11 +245,11 @@ static int find_dictionaries(struct call *call, const struct acre_model *model,
 
         if (!glossary)
             return error_reply(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
-        part = glossary_find_part(glossary, info->source, info->target);
+        part = glossary_find_part(glossary, source, target);
         if (!part)
             return error_reply(error, 400, "dictionary_not_found",
-                               "Glossary %.40s has no dictionary from %s to %s", id, info->source,
-                               info->target);
+                               "Glossary %.40s has no dictionary from %.20s to %.20s", id, source,
+                               target);
         request->dictionaries[request->n_dictionaries++] = part->dictionary;
     }
     return 0;

@@ -209,23 +209,16 @@ static void reply_to_key(struct server *server, struct http_request *request, js
 /* Those that models translate, each once. A glossary may have others. */
 void api_deepl_glossary_pairs(struct server *server, struct http_request *request, const char *rest)
 {
+    const struct pairs *pairs = &server->models.pairs;
     json_t *list = json_array();
 
     (void)rest;
-    for (size_t i = 0; i < server->models.n_items; i++) {
-        const struct acre_model_info *info = acre_model_info(server->models.items[i]), *other;
-        bool is_new = info->source[0] && info->target[0];
-
-        for (size_t k = 0; k < i; k++) {
-            other = acre_model_info(server->models.items[k]);
-            if (strcasecmp(other->source, info->source) == 0 &&
-                strcasecmp(other->target, info->target) == 0)
-                is_new = false;
-        }
-        if (is_new)
-            list = json_list_append(list, json_pack("{s:s, s:s}", "source_lang", info->source,
-                                                    "target_lang", info->target));
-    }
+    for (size_t i = 0; i < pairs->n_sources; i++)
+        for (size_t k = 0; k < pairs->n_targets; k++)
+            if (pairs_have(pairs, i, k))
+                list =
+                    json_list_append(list, json_pack("{s:s, s:s}", "source_lang", pairs->sources[i],
+                                                     "target_lang", pairs->targets[k]));
     reply_to_key(server, request, json_pack("{s:o}", "supported_languages", list));
 }
 

@@ -42,8 +42,8 @@ struct glossary_call {
     const char *type;
     uv_work_t work;
     struct glossary_call *next; /* in server->reading, the first of which is being read */
-    bool is_reading; /* a thread of the pool has it */
-    bool is_writing; /* the store has its change */
+    bool is_reading;            /* a thread of the pool has it */
+    bool is_writing;            /* the store has its change */
     bool is_given_up;
     enum http_give_up why;
     int rc;

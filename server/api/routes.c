@@ -8,8 +8,8 @@
 #include "api/reply.h"
 #include "common/log.h"
 
-/* A '*' in a path is one part of it, up to a slash or the end. HEAD is answered where GET is, OPTIONS
- * everywhere; lines of one path stand together. A new dialect adds its lines here. */
+/* A '*' in a path is one part of it, up to a slash or the end. HEAD is answered where GET is,
+ * OPTIONS everywhere; lines of one path stand together. A new dialect adds its lines here. */
 static const struct route {
     const char *path, *method;
     route_fn *handler;

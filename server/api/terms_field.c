@@ -24,8 +24,7 @@ int terms_field_seal(struct dictionary *filled, struct dictionary **dictionary, 
 }
 
 int terms_field_entries(const char *format, const char *entries, size_t bytes, const char *source,
-                        const char *target, struct dictionary **dictionary,
-                        struct srv_error *error)
+                        const char *target, struct dictionary **dictionary, struct srv_error *error)
 {
     struct dictionary *filled = dictionary_open(DICTIONARY_MAX_BYTES);
     struct acre_err err;

@@ -26,8 +26,8 @@ struct name {
 struct state {
     uint32_t parent, word; /* whom it continues, and with what */
     uint32_t fallback;     /* the longest other state that is an end of this one */
-    uint32_t entry;        /* of the longest term that is an end of it, in reading order a beginning */
-    uint32_t depth;        /* words */
+    uint32_t entry; /* of the longest term that is an end of it, in reading order a beginning */
+    uint32_t depth; /* words */
 };
 
 /* Numbers by hash, 0: free. At most half are taken. */
@@ -336,8 +336,8 @@ static uint32_t add_state(struct dictionary *d, uint32_t parent, uint32_t word)
         return 0;
     slot = state_slot(d, parent, word);
     if (*slot == 0) {
-        d->states[d->n_states] = (struct state){
-            .parent = parent, .word = word, .depth = d->states[parent].depth + 1};
+        d->states[d->n_states] =
+            (struct state){.parent = parent, .word = word, .depth = d->states[parent].depth + 1};
         *slot = (uint32_t)d->n_states++;
     }
     return *slot;
@@ -410,8 +410,7 @@ static bool link_states(struct dictionary *d)
         struct state *state = &d->states[order[i]];
 
         if (state->depth > 1)
-            state->fallback =
-                dictionary_step(d, d->states[state->parent].fallback, state->word);
+            state->fallback = dictionary_step(d, d->states[state->parent].fallback, state->word);
         if (!state->entry)
             state->entry = d->states[state->fallback].entry;
     }
@@ -477,8 +476,8 @@ uint32_t dictionary_find(const struct dictionary *d, const char *source, size_t 
     for (size_t at = 0; at < bytes && n < DICTIONARY_TERM_BYTES; n++) {
         const struct word word = word_next(source, bytes, &at);
 
-        numbers[n] = dictionary_word(d, source + word.begin, word.end - word.begin,
-                                     word.kind == WORD_BLANK);
+        numbers[n] =
+            dictionary_word(d, source + word.begin, word.end - word.begin, word.kind == WORD_BLANK);
         if (numbers[n] == DICTIONARY_NONE)
             return DICTIONARY_NONE;
     }

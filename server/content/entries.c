@@ -16,8 +16,8 @@ static int read_line(struct dictionary *dictionary, const char *line, size_t byt
     const size_t number = dictionary_entries(dictionary) + 1;
 
     if (!tab)
-        return error_set(err, ACRE_EINPUT, "entry %zu: expected a tab between two terms, found none",
-                         number);
+        return error_set(err, ACRE_EINPUT,
+                         "entry %zu: expected a tab between two terms, found none", number);
     if (memchr(tab + 1, '\t', bytes - (size_t)(tab + 1 - line)))
         return error_set(err, ACRE_EINPUT, "entry %zu: expected one tab, found more", number);
     return dictionary_add(dictionary, line, (size_t)(tab - line), tab + 1,

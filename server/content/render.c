@@ -227,9 +227,8 @@ static void put_term(struct render *r, const struct prose_mark *mark, bool is_ra
     char first[5];
 
     if (is_raised && !has_capital(term->target, term->bytes)) {
-        n = unicode_encode((uint32_t)u_toupper(
-                               (UChar32)unicode_next(term->target, term->bytes, &rest)),
-                           first);
+        n = unicode_encode(
+            (uint32_t)u_toupper((UChar32)unicode_next(term->target, term->bytes, &rest)), first);
         put_text(r, first, n);
     }
     put_text(r, term->target + rest, term->bytes - rest);
@@ -461,8 +460,7 @@ static bool has_words(const struct render *r, struct acre_range sentence, size_t
     UChar32 c;
 
     for (size_t at = sentence.first; at < end;) {
-        while (first < last &&
-               (r->prose->marks[first].at < at || r->prose->marks[first].n == 0))
+        while (first < last && (r->prose->marks[first].at < at || r->prose->marks[first].n == 0))
             first++;
         if (first < last && r->prose->marks[first].at == at) {
             at += r->prose->marks[first++].n;

@@ -150,9 +150,9 @@ static void search(struct search *s, const struct dictionary *dictionary, size_t
         number = lowered(s, dictionary, i);
         if (number != DICTIONARY_NONE)
             keep_longest(piece, dictionary, dictionary_step(dictionary, state, number), of, true);
-        number = dictionary_word(dictionary, s->text + piece->word.begin,
-                                 piece->word.end - piece->word.begin,
-                                 piece->word.kind == WORD_BLANK);
+        number =
+            dictionary_word(dictionary, s->text + piece->word.begin,
+                            piece->word.end - piece->word.begin, piece->word.kind == WORD_BLANK);
         state = dictionary_step(dictionary, state, number);
         keep_longest(piece, dictionary, state, of, false);
     }

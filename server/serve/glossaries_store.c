@@ -31,8 +31,8 @@ int glossaries_write(sqlite3 *db, const struct glossary *before, const struct gl
     if (rc == 0 && !after)
         return store_do(db, err, "DELETE FROM glossaries WHERE id = ?", "s", id);
     if (rc == 0 && before)
-        rc = store_do(db, err, "UPDATE glossaries SET name = ? WHERE id = ?", "ss", after->name,
-                      id);
+        rc =
+            store_do(db, err, "UPDATE glossaries SET name = ? WHERE id = ?", "ss", after->name, id);
     else if (rc == 0)
         rc = store_do(db, err,
                       "INSERT INTO glossaries (id, owner, name, created) VALUES (?, ?, ?, ?)",
@@ -65,8 +65,8 @@ static int read_part(sqlite3_stmt *row, struct glossary *g, struct acre_err *err
     if (rc == 0 && !glossary_add(g, &part))
         rc = error_set(err, ACRE_ENOMEM, "out of memory");
     dictionary_drop(part.dictionary);
-    return rc == 0 ? 0 : error_prefix(err, "glossary %s: %s to %s: ", g->id, part.source,
-                                      part.target);
+    return rc == 0 ? 0
+                   : error_prefix(err, "glossary %s: %s to %s: ", g->id, part.source, part.target);
 }
 
 static int read_parts(sqlite3 *db, struct glossary *g, struct acre_err *err)
