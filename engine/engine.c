@@ -22,6 +22,8 @@
 enum {
     DEFAULT_BATCH_SIZE = 32,
     DEFAULT_MAX_BEAM = 8,
+    LARGE_PARAMETERS = 100000000,   /* whoever loads so many is told that it begins, */
+    PROGRESS_SECONDS = 2,           /* and this often how far it is */
     DEFAULT_QUEUED_TOKENS = 100000, /* per thread: half a minute of a small model's work */
 };
 
@@ -38,6 +40,13 @@ static void say(const struct acre_options *options, const char *format, ...)
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     options->log(options->log_user, ACRE_LOG_INFO, line);
+}
+
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
 }
 
 /* ---- Engine ---------------------------------------------------------------------------------- */
@@ -354,6 +363,23 @@ static enum compute_type half_or_f32(const struct config *config, const struct s
     return COMPUTE_F16;
 }
 
+/* A large model takes a while to load; whoever waits is told how far it is. */
+struct loading {
+    const struct acre_model *model;
+    struct timespec told;
+};
+
+static void tell_loading(void *user, uint64_t read_bytes, uint64_t all_bytes)
+{
+    struct loading *loading = user;
+    if (seconds_since(&loading->told) < PROGRESS_SECONDS || read_bytes >= all_bytes)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &loading->told);
+    say(&loading->model->engine->options, "model %s: %.0f %% of %.0f MiB of weights read",
+        loading->model->name, 100.0 * (double)read_bytes / (double)all_bytes,
+        (double)all_bytes / (1 << 20));
+}
+
 static int load_weights(struct acre_engine *engine, const char *directory, struct acre_model *model,
                         struct acre_err *err)
 {
@@ -363,6 +389,12 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
         return status;
     if (!engine->is_type_forced && engine->device->has_f16)
         model->config.compute_type = half_or_f32(&model->config, weights);
+    struct loading loading = {.model = model};
+    if (safetensors_parameters(weights) >= LARGE_PARAMETERS)
+        say(&engine->options, "model %s: loading %.1f M parameters", model->name,
+            1e-6 * (double)safetensors_parameters(weights));
+    clock_gettime(CLOCK_MONOTONIC, &loading.told);
+    safetensors_watch(weights, tell_loading, &loading);
     status = check_key_weights(&model->config, weights, err);
     if (status == 0)
         status = network_open(engine->device, &model->config, weights, &model->network, err);
@@ -403,13 +435,6 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     status = serve(engine, model, err);
     model->info.working_bytes = mem_held() - before;
     return status;
-}
-
-static double seconds_since(const struct timespec *start)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
 }
 
 static void say_loaded(const struct acre_engine *engine, const struct acre_model_info *info,

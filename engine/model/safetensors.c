@@ -57,6 +57,9 @@ struct safetensors {
     size_t n_entries, entries_capacity;
     size_t n_floats;
     uint64_t n_parameters;
+    uint64_t read_bytes;
+    safetensors_progress_fn *progress; /* NULL: nobody wants to know */
+    void *user;
     struct block *blocks;
     size_t n_blocks, blocks_capacity;
 };
@@ -567,8 +570,25 @@ static void *take_room(struct safetensors *weights, size_t bytes)
     return block->memory + block->used - wanted;
 }
 
+static void tell_progress(struct safetensors *weights, size_t bytes)
+{
+    uint64_t all = 0;
+    weights->read_bytes += bytes;
+    if (!weights->progress)
+        return;
+    for (size_t i = 0; i < weights->n_files; i++)
+        all += weights->files[i].section_bytes;
+    weights->progress(weights->user, weights->read_bytes, all);
+}
+
+void safetensors_watch(struct safetensors *weights, safetensors_progress_fn *progress, void *user)
+{
+    weights->progress = progress;
+    weights->user = user;
+}
+
 /* Reads the numbers of an entry. NULL as room: there is none. */
-static int read_numbers(const struct safetensors *weights, const struct entry *entry, void *room,
+static int read_numbers(struct safetensors *weights, const struct entry *entry, void *room,
                         struct tensor *tensor, struct acre_err *err)
 {
     const struct weight_file *file = &weights->files[entry->file];
@@ -577,7 +597,11 @@ static int read_numbers(const struct safetensors *weights, const struct entry *e
     *tensor = entry->tensor;
     tensor->data = room;
     int code = read_part(file, file->section + entry->begin, entry->end - entry->begin, room, err);
-    return code ? code : check_numbers(file, entry, tensor, err);
+    if (!code)
+        code = check_numbers(file, entry, tensor, err);
+    if (!code)
+        tell_progress(weights, entry->end - entry->begin);
+    return code;
 }
 
 /* The entry called `name` if it has this shape and a float type. */
@@ -621,8 +645,8 @@ int safetensors_get(struct safetensors *weights, const char *name, int n_dims, c
     return 0;
 }
 
-int safetensors_take(const struct safetensors *weights, const char *name, int n_dims,
-                     const size_t *shape, struct tensor *tensor, struct acre_err *err)
+int safetensors_take(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
+                     struct tensor *tensor, struct acre_err *err)
 {
     struct entry *entry;
     int code = find_shaped(weights, name, n_dims, shape, &entry, err);

@@ -26,14 +26,18 @@ int safetensors_open_buffer(const void *data, size_t bytes, struct safetensors *
                             struct acre_err *err);
 void safetensors_close(struct safetensors *weights); /* NULL is allowed */
 
+/* From now on tells after each tensor how many bytes of numbers have been read, of all. */
+typedef void safetensors_progress_fn(void *user, uint64_t read_bytes, uint64_t all_bytes);
+void safetensors_watch(struct safetensors *weights, safetensors_progress_fn *progress, void *user);
+
 /* The tensor `name` with exactly this shape and any of the float types. Its numbers are read from
  * the file, and stay in memory until the next release. */
 int safetensors_get(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
                     struct tensor *tensor, struct acre_err *err);
 
 /* The same, with numbers that the caller owns: tensor->data is for mem_free(). */
-int safetensors_take(const struct safetensors *weights, const char *name, int n_dims,
-                     const size_t *shape, struct tensor *tensor, struct acre_err *err);
+int safetensors_take(struct safetensors *weights, const char *name, int n_dims, const size_t *shape,
+                     struct tensor *tensor, struct acre_err *err);
 
 /* Ends the life of the numbers of all tensors handed out: for when they have been packed. */
 void safetensors_release(struct safetensors *weights);

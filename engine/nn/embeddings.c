@@ -15,7 +15,7 @@ static const char *table_name(const struct safetensors *weights, const struct co
 
 /* *table is borrowed from the embedding. */
 static int open_table(struct device *device, const struct config *config,
-                      const struct safetensors *weights, const char *name, int vocab_size,
+                      struct safetensors *weights, const char *name, int vocab_size,
                       const struct positions *positions, struct tensor *table,
                       struct embedding **embedding, struct acre_err *err)
 {
