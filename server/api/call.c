@@ -1,6 +1,6 @@
-/* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), choose(),
- * translate_start() ... on_translated() -> write_reply() -> reply. A long body is read, and a long
- * reply written, in the pool.
+/* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), limits_admit() ->
+ * begin(): choose(), translate_start() ... on_translated() -> write_reply() -> reply. A long body is
+ * read, and a long reply written, in the pool.
  *
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
@@ -430,9 +430,7 @@ static int start(struct call *call, struct srv_error *error)
 {
     struct acre_model *model;
 
-    if (call->dialect->parse(call, error) != 0 ||
-        limits_admit(&call->server->limits, &call->grant, call->n_characters, error) != 0 ||
-        choose(call, &model, error) != 0 || read_decoding(call, model, error) != 0 ||
+    if (choose(call, &model, error) != 0 || read_decoding(call, model, error) != 0 ||
         find_dictionaries(call, model, error) != 0)
         return -1;
     call->request.caller = access_caller(call->http, &call->grant);
@@ -463,11 +461,9 @@ static void answer(struct call *call)
     free_call(call);
 }
 
-static void go_on(struct call *call)
+/* It has been admitted, or rc says that it is not. */
+static void begin(struct call *call)
 {
-    if (call->rc == 0)
-        call->rc = access_identify(call->server, call->http, &call->fields,
-                                   call->dialect->key_field, &call->grant, &call->error);
     if (call->rc == 0 && call->dialect->answer) {
         answer(call);
         return;
@@ -478,6 +474,39 @@ static void go_on(struct call *call)
         end_with_error(call, &call->error);
     else if (call->request.is_streamed)
         stream(call);
+}
+
+static void on_admitted(void *user, int rc, const struct srv_error *error)
+{
+    struct call *call = user;
+
+    call->is_working = false;
+    call->server->n_working--;
+    call->rc = rc;
+    if (rc != 0)
+        call->error = *error;
+    if (call->is_given_up)
+        give_up(call, call->why);
+    else
+        begin(call);
+}
+
+static void go_on(struct call *call)
+{
+    if (call->rc == 0)
+        call->rc = access_identify(call->server, call->http, &call->fields,
+                                   call->dialect->key_field, &call->grant, &call->error);
+    if (call->rc == 0 && call->dialect->parse)
+        call->rc = call->dialect->parse(call, &call->error);
+    if (call->rc == 0)
+        call->rc = limits_admit(&call->server->limits, &call->grant, call->n_characters,
+                                on_admitted, call, &call->error);
+    if (call->rc == LIMITS_LATER) {
+        call->is_working = true;
+        call->server->n_working++;
+    } else {
+        begin(call);
+    }
 }
 
 /* Pool thread. */

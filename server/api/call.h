@@ -50,7 +50,7 @@ struct call {
     bool has_begun, is_event_stream;
 
     uv_work_t work;          /* of a thread of the pool, which reads the body or writes the reply */
-    bool is_working;         /* in there */
+    bool is_working;         /* in there; or other replicas are asked whether it may go on */
     struct call *next_heavy; /* of server->heavy_waiting */
     bool is_counted;         /* in server->n_heavy */
     atomic_bool is_given_up; /* meanwhile, and why: */

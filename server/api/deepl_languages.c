@@ -2,6 +2,7 @@
  * /v2/usage. What is listed is what models translate. Nothing here waits. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -236,6 +237,55 @@ static json_t *usage(const struct server *server, struct key *key)
                      (json_int_t)(limit ? limit : NO_LIMIT));
 }
 
+struct usage_call {
+    struct server *server;
+    struct http_request *request;
+    struct grant grant;
+    bool is_replied;
+};
+
+static void reply_usage(struct usage_call *call)
+{
+    if (!call->is_replied)
+        reply_json(call->request, 200, usage(call->server, call->grant.key));
+    call->is_replied = true;
+}
+
+/* Nobody waits any more; the answer of the others comes all the same. */
+static void on_usage_given_up(void *user, enum http_give_up why)
+{
+    (void)why;
+    reply_usage(user);
+}
+
+static void on_usage(void *user, int rc, const struct srv_error *error)
+{
+    struct usage_call *call = user;
+
+    (void)rc; /* without characters nothing is refused */
+    (void)error;
+    reply_usage(call);
+    call->server->n_working--;
+    free(call);
+}
+
+/* As other replicas count it, too. */
+static void ask_usage(struct server *server, struct http_request *request, struct key *key)
+{
+    struct usage_call *call = calloc(1, sizeof(*call));
+    struct srv_error error;
+
+    if (!call || !http_await(request, 1000, on_usage_given_up, call)) {
+        reply_json(request, 200, usage(server, key));
+        free(call);
+        return;
+    }
+    *call = (struct usage_call){.server = server, .request = request, .grant = {.key = key}};
+    server->n_working++;
+    if (limits_admit(&server->limits, &call->grant, 0, on_usage, call, &error) != LIMITS_LATER)
+        on_usage(call, 0, NULL);
+}
+
 void api_deepl_usage(struct server *server, struct http_request *request, const char *rest)
 {
     struct fields fields;
@@ -243,9 +293,11 @@ void api_deepl_usage(struct server *server, struct http_request *request, const 
     struct key *key;
 
     (void)rest;
-    if (read_parameter(server, request, &fields, NULL, NULL, &key, &error) == 0)
-        reply_json(request, 200, usage(server, key));
-    else
+    if (read_parameter(server, request, &fields, NULL, NULL, &key, &error) != 0)
         reply_error(request, &error);
+    else if (key)
+        ask_usage(server, request, key);
+    else
+        reply_json(request, 200, usage(server, NULL));
     fields_fini(&fields);
 }

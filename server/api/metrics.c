@@ -230,6 +230,21 @@ static void print_connections(FILE *out, const struct http *http)
                 1e-3 * (double)http_lag_ms(http));
 }
 
+static void print_shared(FILE *out, const struct shared *shared)
+{
+    static const char name[] = "acre_shared_limits_asked_total";
+    const struct shared_counts n = shared_counts(shared);
+
+    print_gauge(out, "acre_shared_limits_up", "Whether replicas count together.",
+                shared_is_up(shared));
+    head(out, name, "counter", "Requests that other replicas' limits were asked for.");
+    fprintf(out,
+            "%s{outcome=\"answered\"} %llu\n%s{outcome=\"late\"} %llu\n"
+            "%s{outcome=\"away\"} %llu\n",
+            name, (unsigned long long)n.answered, name, (unsigned long long)n.late, name,
+            (unsigned long long)n.away);
+}
+
 static void print_limits(FILE *out, const struct limits *limits)
 {
     static const char name[] = "acre_refused_total";
@@ -238,6 +253,8 @@ static void print_limits(FILE *out, const struct limits *limits)
     for (size_t i = 0; i < LIMITS_REFUSALS; i++)
         fprintf(out, "%s{reason=\"%s\"} %llu\n", name, limits_refusal_names[i],
                 (unsigned long long)limits->n_refused[i]);
+    if (limits->shared)
+        print_shared(out, limits->shared);
     if (limits->keyring)
         print_gauge(out, "acre_keys", "API keys that are not revoked.",
                     (double)keyring_count(limits->keyring));

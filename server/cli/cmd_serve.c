@@ -369,8 +369,9 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
         translator_free(server->translator);
         return err->code;
     }
+    if (limits_start(&server->limits, &serve->loop, err) != 0)
+        log_error("%s", err->text); /* UNTESTED: no memory */
     start_handles(serve);
-    limits_start(&server->limits, &serve->loop);
     say_ready(serve, start_ns);
     notify_ready();
     run_and_close(serve);

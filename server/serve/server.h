@@ -19,7 +19,8 @@
 struct server {
     const struct settings *settings;
     uv_loop_t *loop;
-    size_t n_working; /* calls that a thread of the pool reads the body of, or writes the reply */
+    size_t n_working; /* calls that a thread of the pool reads the body of, or writes the reply; or
+                         for which other replicas are asked */
     struct call *heavy, *heavy_waiting; /* of those that take turns: at work, and the next */
     size_t n_heavy;                     /* calls that will or do, or wait for a translation */
     struct acre_engine *engine;

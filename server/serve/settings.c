@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "http/networks.h"
+#include "serve/shared.h"
 #include "http/listener.h" /* listener_valid(): what an address looks like */
 
 #define INT(field, low, high, standard, text)                                                      \
@@ -143,6 +144,9 @@ const struct option settings_table[] = {
     INT(rate_limit, 0, 1000000, "0",
         "requests a minute, and at once, of a key that has no rate of its own, and of an address "
         "(of IPv6, one /64) without a key; beyond it 429. 0 = no such limit"),
+    FIXED_TEXT(shared_limits, "", shared_valid, SHARED_EXPECTED,
+               "Redis or Valkey through which replicas share rates and quotas; while it is away "
+               "each counts alone; empty = each always does"),
     {.key = "trusted_proxies",
      .type = OPTION_TEXT,
      .offset = offsetof(struct settings, trusted_proxies),

@@ -43,6 +43,7 @@ struct settings {
     char store[OPTION_TEXT_BYTES];
     bool keys_required;
     int64_t rate_limit;
+    char shared_limits[OPTION_TEXT_BYTES];
     char trusted_proxies[OPTION_TEXT_BYTES];
     bool proxy_protocol;
     bool page;
