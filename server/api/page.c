@@ -147,6 +147,16 @@ static void put_wants_alternatives(FILE *out, const struct view *view)
     fputs(view->wants_alternatives ? " checked" : "", out);
 }
 
+/* It is not given back: who reloads the page writes it again. */
+static void put_key(FILE *out, const struct view *view)
+{
+    if (view->server->store)
+        fprintf(out,
+                "<label>API key\n<input id=\"key\" name=\"api_key\" type=\"password\" "
+                "autocomplete=\"off\" maxlength=\"64\" size=\"12\"%s></label>\n",
+                view->server->settings->keys_required ? " required" : "");
+}
+
 static void put_target_code(FILE *out, const struct view *view)
 {
     if (view->call)
@@ -175,6 +185,7 @@ static const struct {
     {"alternatives", put_alternatives},
     {"wants_alternatives", put_wants_alternatives},
     {"target_code", put_target_code},
+    {"key", put_key},
     {"detected", put_detected},
 };
 

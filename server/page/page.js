@@ -287,6 +287,8 @@ function request_of() {
         body.stream = true;
     if (can.alignments && (body.stream || q.value.length <= MOST_ALIGNED))
         body.alignments = true;
+    if ($("key")?.value)
+        body.api_key = $("key").value;
     return body;
 }
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import urllib.request
+from pathlib import Path
 
 import kubernetes_validate
 import pytest
@@ -152,6 +153,24 @@ def test_replicas_have_no_privileges_and_time_to_drain():
     hosts = {target.split(":")[0] for job in targets["scrape_configs"]
              for config in job["static_configs"] for target in config["targets"]}
     assert hosts <= services.keys()
+
+
+def test_replicas_share_keys_and_what_is_set_exists():
+    services = compose()["services"]
+    words = [re.sub(r"\$\{\w+:-(.*?)\}", r"\1", word) for word in services["acre-1"]["command"]]
+    sets = dict(word.removeprefix("--set=").split("=", 1) for word in words
+                if word.startswith("--set="))
+    assert sets.keys() <= SETTINGS.keys() and sets["trusted_proxies"]
+    folder = str(Path(sets["store"]).parent)
+    for name in ("acre-1", "acre-2"):
+        assert services[name]["volumes"] == [f"keys:{folder}"] and "keys" in compose()["volumes"]
+    assert f'{folder.lstrip("/")}}}' in (ROOT / "docker/assemble").read_text()
+    for name in DOCKERFILES:
+        assert ("COPY", f"--from=build --chown=65534:65534 /image{folder} {folder}") in \
+            instructions(name)
+    said = (ROOT / "docker/compose.yaml").read_text()
+    host = re.search(r"ACRE_SHARED_LIMITS=redis://(\w+):6379", said)[1]
+    assert host in services and services[host]["networks"] == services["acre-1"]["networks"]
 
 
 def instructions(name):

@@ -1,6 +1,7 @@
 """API keys and limits: where clients put keys, quotas, rates, what is counted and told."""
 
 import json
+import re
 import resource
 import signal
 import sqlite3
@@ -91,6 +92,16 @@ def test_keys_are_taken_wherever_clients_put_them(serve, store):
     shown = server.get("/frontend/settings").json()
     assert (shown["apiKeys"], shown["keyRequired"]) == (True, True)
     assert key not in "".join(server.log)
+
+
+def test_the_page_asks_for_a_key_where_there_are_some(serve, store, server):
+    key = store.add("web")
+    with_keys = serve(store=store.path, keys_required="true")
+    page = with_keys.get("/").text
+    assert re.search(r'<input id="key" name="api_key" type="password" [^>]* required>', page)
+    reply = with_keys.post("/", data={**HELLO, "api_key": key})
+    assert reply.status_code == 200 and key not in reply.text
+    assert "api_key" not in re.sub("<script>.*</script>", "", server.get("/").text, flags=re.DOTALL)
 
 
 def test_words_of_each_dialect(serve, store):
