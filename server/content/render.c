@@ -23,6 +23,7 @@ struct render {
     size_t mark;       /* the next one */
     bool is_value;     /* of an attribute: quotes are escaped, too */
     bool is_behind;    /* a term, from which the next word must stand apart */
+    bool has_word;     /* at the end of what was taken */
     char *out;
     size_t bytes, capacity;
     size_t n_taken;                   /* of the document: bytes before `out` */
@@ -212,8 +213,9 @@ static bool has_capital(const char *text, size_t n)
 static void reach_term(struct render *r, const struct prose_mark *mark)
 {
     const struct prose_term *term = &r->prose->terms[mark->partner];
+    const bool is_after_word = r->bytes > 0 ? ends_with_word(r->out, r->bytes) : r->has_word;
 
-    if (ends_with_word(r->out, r->bytes) && begins_with_word(term->target, term->bytes))
+    if (is_after_word && begins_with_word(term->target, term->bytes))
         put(r, " ", 1);
     r->is_behind = false;
 }
@@ -607,6 +609,8 @@ int render_take(struct render *r, struct render_part *part, struct acre_err *err
     if (r->no_memory || !r->out)
         return error_set(err, ACRE_ENOMEM, "out of memory");
     r->out[r->bytes] = '\0';
+    if (r->bytes > 0)
+        r->has_word = ends_with_word(r->out, r->bytes);
     *part = (struct render_part){.text = r->out,
                                  .bytes = r->bytes,
                                  .sentence_at = r->sentence_at,

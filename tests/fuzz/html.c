@@ -1,6 +1,7 @@
 /* Documents as prose and back. The first byte says which kind a document is, the second which of
- * many wrong translations it gets: words in another order, left out, doubled, aligned at random.
- * Whatever the translation, every tag of the document comes out once. */
+ * many wrong translations it gets: words in another order, left out, doubled, aligned at random;
+ * and which of its words are terms of a glossary, and what those are called. Whatever the
+ * translation, every tag of the document comes out once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "common/unicode.h"
 #include "content/html_token.h"
 #include "content/render.h"
+#include "content/terms.h"
 
 enum { MAX_WORDS = 4096, MAX_SENTENCES = 1024 };
 
@@ -180,11 +182,44 @@ static void check_parts(const struct prose *prose, const struct translation *t, 
         abort();
 }
 
+/* Some bytes of a text, from and to the beginnings of characters. */
+static struct acre_range slice(const char *text, size_t bytes)
+{
+    size_t begin = random_below((unsigned)bytes), end = begin + 1 + random_below(30);
+
+    end = end < bytes ? end : bytes;
+    while (begin < bytes && ((unsigned char)text[begin] & 0xC0) == 0x80)
+        begin++;
+    while (end < bytes && ((unsigned char)text[end] & 0xC0) == 0x80)
+        end++;
+    return (struct acre_range){begin, end > begin ? end - begin : 0};
+}
+
+/* NULL: none. Terms that are refused are left out. */
+static struct dictionary *choose_terms(const char *text, size_t bytes)
+{
+    struct dictionary *dictionary = dictionary_open(1 << 20);
+
+    if (!dictionary)
+        abort();
+    for (unsigned n = bytes > 0 ? random_below(8) : 0; n > 0; n--) {
+        const struct acre_range from = slice(text, bytes), to = slice(text, bytes);
+
+        dictionary_add(dictionary, text + from.first, from.n_bytes, text + to.first, to.n_bytes,
+                       NULL);
+    }
+    if (dictionary_seal(dictionary, NULL) == 0)
+        return dictionary;
+    dictionary_drop(dictionary);
+    return NULL;
+}
+
 static void check(const char *document, size_t bytes, unsigned kind)
 {
     static struct translation t;
     const struct prose_markup markup = {.is_xml = kind == 2, .with_attributes = kind == 3};
     struct prose prose;
+    struct dictionary *dictionary;
     struct acre_err err;
     char *out;
     size_t n;
@@ -192,6 +227,9 @@ static void check(const char *document, size_t bytes, unsigned kind)
     if ((kind == 4 ? prose_read_text(document, bytes, &prose, &err)
                    : prose_read_markup(document, bytes, &markup, &prose, &err)) != 0 ||
         unicode_valid_bytes(prose.text, prose.text_bytes) != prose.text_bytes)
+        abort();
+    dictionary = choose_terms(document, bytes);
+    if (dictionary && terms_mark(&prose, &dictionary, 1, &err) != 0)
         abort();
     translate(&t, prose.text, prose.text_bytes);
     const struct acre_hypothesis hypothesis = {.text = t.text,
@@ -215,6 +253,7 @@ static void check(const char *document, size_t bytes, unsigned kind)
     render_whole(&prose, NULL, &out);
     free(out);
     prose_fini(&prose);
+    dictionary_drop(dictionary);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -60,7 +60,7 @@ def test_make_from_csv(client):
 
 
 def test_csv_as_it_comes(server, client):
-    text = '"a ""b""","c, d"\r\nx,y,EN,DE\r\nleft,out,de,en\r\n'
+    text = '\ufeff"a ""b""","c, d"\r\nx,y,EN,DE\r\nleft,out,de,en\r\n'
     made = make(server, text, entries_format="csv").json()
     reply = server.get(f"/v2/glossaries/{made['glossary_id']}/entries")
     assert reply.headers["Content-Type"] == "text/tab-separated-values; charset=UTF-8"
