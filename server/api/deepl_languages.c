@@ -178,9 +178,11 @@ void api_deepl_languages_v3(struct server *server, struct http_request *request,
     int rc = read_parameter(server, request, &fields, "resource", &resource, &key, &error);
 
     (void)rest;
-    if (rc == 0 && (!resource || strcmp(resource, "translate_text") != 0))
+    if (rc == 0 && (!resource ||
+                    (strcmp(resource, "translate_text") != 0 && strcmp(resource, "glossary") != 0)))
         rc = error_reply(&error, 400, "invalid_parameter",
-                         "Parameter 'resource' is invalid: expected 'translate_text', found %.60s",
+                         "Parameter 'resource' is invalid: expected 'translate_text' or "
+                         "'glossary', found %.60s",
                          resource ? resource : "none");
     if (rc == 0)
         reply_json(request, 200, list_v3(&server->models.pairs));

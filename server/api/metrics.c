@@ -298,6 +298,10 @@ static void print_all(FILE *out, const struct server *server)
     print_process(out);
     print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",
                 (double)acre_engine_queued_tokens(server->engine));
+    print_gauge(out, "acre_glossaries", "Glossaries of all keys.",
+                (double)server->glossaries.n_items);
+    print_gauge(out, "acre_glossary_bytes", "Memory that they take.",
+                (double)server->glossaries.bytes);
     print_gauge(out, "acre_models", "Models that are loaded.", (double)server->models.n_items);
     print_models(out, &server->models);
     print_waits(out, &server->models);

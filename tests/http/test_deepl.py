@@ -325,6 +325,7 @@ def test_languages_version_3(server):
                                         "auto_detection": {"status": "stable"}},
                            "usable_as_source": True, "usable_as_target": False}
     assert found["de"]["usable_as_target"] and not found["de"]["usable_as_source"]
+    assert server.get("/v3/languages?resource=glossary").json() == list(found.values())
     assert server.get("/v3/languages").status_code == 400
     assert server.get("/v3/languages?resource=voice").status_code == 400
 

@@ -1,6 +1,7 @@
 """DeepL's glossaries, as its official Python client uses them, unchanged; and over plain HTTP."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import threading
@@ -238,6 +239,9 @@ def test_bounded_in_number_and_memory(serve):
         client.create_glossary("mine", "EN", "DE", {"a": "b"})
     client.delete_glossary(first.json()["glossary_id"])
     assert make(server).status_code == 201
+    metrics = server.get("/metrics").text
+    assert "acre_glossaries 2\n" in metrics
+    assert 100 < float(re.search(r"^acre_glossary_bytes (\S+)", metrics, re.M)[1]) < 100000
     off = serve(max_glossaries=0)
     assert make(off).status_code == 403
 
