@@ -86,6 +86,7 @@ $B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) serve
 include tests/cuda/rules.mk
 include tests/alone/rules.mk
 include tests/deploy/rules.mk
+include tests/http/rules.mk
 include docker/rules.mk
 -include $(shell find $B -name '*.d' -type f 2>/dev/null)
 

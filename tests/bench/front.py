@@ -109,7 +109,8 @@ def report(args):
     cpus = hardware.two_cores() or (None, None)
     acre = Acre(args.acre.resolve())
     yield (f"# The front\n\n{hardware.in_words()}; load average {os.getloadavg()[0]:.1f} at the "
-           f"start.\n\nMade by `tests/bench/front.py`; the server on one CPU, clients on another.\n")
+           f"start, nice {os.nice(0)}.\n\nMade by `tests/bench/front.py`; the server on one CPU, "
+           "clients on another.\n")
     yield "| what | found | range |\n|---|---|---|"
     with acre.serve(args.serve_model, cpus[0], threads=1, max_connections=12000) as server:
         rates, own, failed = zip(*(wrk(server, cpus[1], args.seconds) for _ in range(args.rounds)))
@@ -119,7 +120,8 @@ def report(args):
                    f"| {min(found):.0f} to {max(found):.0f} |")
         yield f"| failures | {sum(failed, []) or 'none'} | |"
         opened, found, kib = with_idle(server, args.idle)
-        yield f"| {args.idle} connections opened in | {opened:.1f} s | {kib / 1024:.0f} MiB resident |"
+        yield (f"| {args.idle} connections opened in | {opened:.1f} s "
+               f"| {kib / 1024:.0f} MiB resident |")
         yield (f"| health meanwhile, on a new connection | **{statistics.median(found):.1f} ms** "
                f"| {min(found):.1f} to {max(found):.1f} |")
     with acre.serve(args.serve_model, cpus[0], threads=1) as server:

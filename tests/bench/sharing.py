@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Latency under load against an ideal server, for several batch sizes.
 
-    tests/bench/sharing.py --serve-model DIR [--eval DIR] [--batch-sizes 4,8,16,32,64] [--requests N]
+    tests/bench/sharing.py --serve-model DIR [--eval DIR] [--batch-sizes 4,8,16,32,64]
 
-The ideal is processor sharing: all requests that are there get equal parts of one server at every
-moment, and none gets more than it would get alone. How long each sentence takes alone is measured,
-and how many sentences a second 32 closed-loop clients get; then Poisson arrivals at 80 % of that
-come to Acre, and in a simulation the same arrivals come to the ideal server, which has the same
-rate. A class of lengths is told by words. Ratios over 1: Acre is slower than the ideal.
+The ideal is processor sharing: all requests that are there get equal parts of the server at every
+moment, however many they are. What it has to share is measured: how long each sentence takes alone,
+and how many sentences a second 1, 2, 4 ... closed-loop clients get, since the more are decoded
+together, the less each costs. Poisson arrivals at 80 % of the rate of 32 clients come to Acre, and
+in a simulation the same ones come to the ideal server. Ratios over 1: Acre is slower.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import os
 import random
 import statistics
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,39 +27,44 @@ import material
 from acre import Acre
 
 BEAM, CLIENTS, LOAD = 4, 32, 0.8
+IDEAL_BATCH, POINTS = 64, (1, 2, 4, 8, 16, 32, 64)  # where the ideal server's rates are measured
 PERCENTILES = ("p50", "p99")
 
 # ---- The ideal server -------------------------------------------------------------------------
 
 
-def shares(caps, total):
-    """Equal parts of `total`, but to nobody more than his cap."""
-    left, n, given = total, len(caps), {}
-    for name, cap in sorted(caps.items(), key=lambda item: item[1]):
-        given[name] = min(cap, left / n)
-        left, n = left - given[name], n - 1
-    return given
+class Rates:
+    """What a server gets done with k requests at once, by what it gets done with one."""
+
+    def __init__(self, measured):
+        self.points = sorted(measured.items())  # [(k, sentences a second)]
+
+    def speedup(self, k):
+        """Between the measured points on lines, beyond the last as there."""
+        found = self.points[-1][1]
+        for (k0, rate0), (k1, rate1) in zip(self.points, self.points[1:]):
+            if k <= k1:
+                found = rate0 + (rate1 - rate0) * (k - k0) / (k1 - k0)
+                break
+        return found / self.points[0][1]
 
 
-def processor_sharing(arrivals):
-    """[(at, work, alone)] in order: `work` is in seconds of the whole server, `alone` how long it
-    takes by itself. Returns the seconds that each takes."""
-    now, waiting, took, i = 0.0, {}, [0.0] * len(arrivals), 0
-    caps = {k: min(1.0, work / alone) for k, (_, work, alone) in enumerate(arrivals)}
-    while i < len(arrivals) or waiting:
-        speeds = shares({k: caps[k] for k in waiting}, 1.0)
-        ends = {k: now + left / speeds[k] for k, left in waiting.items()}
-        first = min(ends, key=ends.get) if ends else None
+def processor_sharing(arrivals, rates):
+    """[(at, seconds alone)] in order. Returns the seconds that each takes."""
+    now, left, took, i = 0.0, {}, [0.0] * len(arrivals), 0
+    while i < len(arrivals) or left:
+        speed = rates.speedup(len(left)) / len(left) if left else 0.0
+        first = min(left, key=left.get) if left else None
+        end = now + left[first] / speed if left else float("inf")
         at = arrivals[i][0] if i < len(arrivals) else float("inf")
-        then = min(at, ends[first]) if ends else at
-        for k in waiting:
-            waiting[k] -= speeds[k] * (then - now)
-        now = then
-        if ends and ends[first] <= at:
+        for k in left:
+            left[k] -= speed * (min(at, end) - now)
+        now = min(at, end)
+        if end <= at:
             took[first] = now - arrivals[first][0]
-            del waiting[first]
+            del left[first]
         else:
-            waiting[i] = arrivals[i][1]
+            left[i] = arrivals[i][1]
             i += 1
     return took
 
@@ -77,13 +83,20 @@ async def alone(pool, payloads, rounds):
     return found
 
 
-async def closed_rate(pool, payloads, n):
-    """Sentences a second of the closed loop."""
+async def closed_rate(pool, payloads, n, clients):
+    """Sentences a second of the closed loop, while all clients are there."""
     requests = [(i % len(payloads), payloads[i % len(payloads)]) for i in range(n)]
-    await load.closed_loop(pool, requests[:CLIENTS], CLIENTS)
-    began = asyncio.get_running_loop().time()
-    await load.closed_loop(pool, requests, CLIENTS)
-    return n / (asyncio.get_running_loop().time() - began)
+    random.Random(5).shuffle(requests)
+    await load.closed_loop(pool, requests[:clients], clients)
+    began, pending, done = time.perf_counter(), iter(requests), []
+
+    async def client():
+        for _, payload in pending:
+            await pool.post(payload)
+            done.append(time.perf_counter())
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return (n - clients) / (done[n - clients - 1] - began)
 
 
 async def open_trace(pool, payloads, n, rate):
@@ -104,10 +117,8 @@ async def open_trace(pool, payloads, n, rate):
 class Server:
     """Acre with one batch size on one CPU; this program is on another."""
 
-    def __init__(self, args, lines, batch_size):
-        self.args, self.lines, self.batch_size = args, lines, batch_size
-        cpus = hardware.two_cores()
-        self.cpu = cpus[0] if cpus else None
+    def __init__(self, args, lines, cpu, batch_size):
+        self.args, self.lines, self.cpu, self.batch_size = args, lines, cpu, batch_size
 
     def measure(self, what, *arguments):
         served = Acre(self.args.acre.resolve()).serve(
@@ -139,38 +150,62 @@ def classes_of(trace, ideal, lines):
     return found
 
 
-def compare(batch_size, rate, trace, times, lines):
-    """A row for each class; the server's rate at this size is that of the ideal."""
-    scale = (1 / rate) / statistics.mean(times)  # alone to a part of the full server
-    ideal = processor_sharing([(at, times[line] * scale, times[line]) for at, line, _ in trace])
-    for words, (ours, theirs) in sorted(classes_of(trace, ideal, lines).items()):
-        a, b = load.latencies(ours), load.latencies(theirs)
-        cells = " | ".join(f"{a[p]:.1f} | {b[p]:.1f} | **{a[p] / b[p]:.2f}**" for p in PERCENTILES)
-        yield f"| {batch_size} | {rate:.1f} | {words} | {len(ours)} | {cells} |"
+class Round:
+    """What one round has measured: rates, then for each batch size a trace; and the ideal's."""
+
+    def __init__(self, args, servers, times, number):
+        n, self.closed, self.ratios = args.requests // 3, {}, {}
+        points = [(IDEAL_BATCH, k) for k in POINTS] + [(size, CLIENTS) for size in args.batch_sizes]
+        for size, clients in points:
+            rate = servers[size].measure(closed_rate, max(n, 8 * clients), clients)
+            self.closed[size, clients] = rate
+            material.progress(f"  {number}: batch_size {size}, {clients} clients: {rate:.1f}/s")
+        self.rates = Rates({k: self.closed[IDEAL_BATCH, k] for k in POINTS})
+        self.arriving = LOAD * self.closed[IDEAL_BATCH, CLIENTS]
+        # as long as one client says that they take on average, in this round
+        scale = 1 / self.closed[IDEAL_BATCH, 1] / statistics.mean(times)
+        for size in args.batch_sizes:
+            trace = servers[size].measure(open_trace, args.requests, self.arriving)
+            ideal = processor_sharing([(at, scale * times[i]) for at, i, _ in trace], self.rates)
+            self.ratios[size] = classes_of(trace, ideal, servers[size].lines)
+            material.progress(f"  {number}: batch_size {size}, {self.arriving:.1f} arrivals/s")
 
 
-def report(args, lines):
-    servers = {size: Server(args, lines, size) for size in args.batch_sizes}
-    best = servers[args.batch_sizes[0]]
-    yield (f"# Sharing\n\n{hardware.in_words()}; load average {os.getloadavg()[0]:.1f} at the start."
-           f"\n\nMade by `tests/bench/sharing.py`; model {args.serve_model.name}, one thread, beam "
-           f"{BEAM}, {len(lines)} sentences, {args.requests} requests each.\n")
-    times = best.measure(alone, args.rounds)
-    rates = {size: [] for size in servers}
-    for _ in range(args.rounds):
-        for size, server in servers.items():
-            rates[size].append(server.measure(closed_rate, args.requests))
-            material.progress(f"  batch_size {size}: {rates[size][-1]:.1f}/s")
-    rates = {size: statistics.median(found) for size, found in rates.items()}
-    rate = LOAD * rates.get(32, max(rates.values()))
-    yield (f"A sentence takes {1e3 * statistics.mean(times):.1f} ms alone on average. Arrivals: "
-           f"{rate:.1f} a second, {100 * LOAD:.0f} % of what {CLIENTS} clients get with the default"
-           " batch_size. Latencies in ms.\n")
-    yield "| batch_size | closed loop, /s | words | requests | p50 | ideal | ratio | p99 | ideal | ratio |"
+def rows(size, rounds):
+    """For each class the medians over the rounds of what was measured in one."""
+    closed = statistics.median(each.closed[size, CLIENTS] for each in rounds)
+    for words in sorted(rounds[0].ratios[size]):
+        cells = ""
+        for p in PERCENTILES:
+            both = [[load.latencies(side)[p] for side in each.ratios[size][words]]
+                    for each in rounds]
+            ratios = [ours / ideal for ours, ideal in both]
+            ours, ideal = (statistics.median(column) for column in zip(*both))
+            cells += (f" {ours:.1f} | {ideal:.1f} | **{statistics.median(ratios):.2f}** "
+                      f"({min(ratios):.2f} to {max(ratios):.2f}) |")
+        n = len(rounds[0].ratios[size][words][0])
+        yield f"| {size} | {closed:.0f} | {words} | {n} |{cells}"
+
+
+def report(args, lines, cpu, where):
+    servers = {size: Server(args, lines, cpu, size) for size in (*args.batch_sizes, IDEAL_BATCH)}
+    yield (f"# Sharing\n\n{where}; load average {os.getloadavg()[0]:.1f} at the start, nice "
+           f"{os.nice(0)}.\n\nMade by `tests/bench/sharing.py`; model {args.serve_model.name}, one "
+           f"thread, beam {BEAM}, {len(lines)} sentences, {args.requests} requests each, "
+           f"{args.rounds} rounds.\n")
+    times = servers[IDEAL_BATCH].measure(alone, 3)
+    rounds = [Round(args, servers, times, i + 1) for i in range(args.rounds)]
+    for each in rounds:
+        found = ", ".join(f"{k}: {rate:.0f}" for k, rate in each.rates.points)
+        yield (f"Sentences a second by closed-loop clients: {found}; then {each.arriving:.0f} "
+               "arrivals a second.  ")
+    yield ("\nLatencies in ms, medians of the rounds; the ratio is the median of those of the "
+           "rounds. The closed loop is of 32 clients, sentences a second.\n")
+    yield ("| batch_size | closed loop | words | requests | p50 | ideal | ratio "
+           "| p99 | ideal | ratio |")
     yield "|---|---|---|---|---|---|---|---|---|---|"
-    for size, server in servers.items():
-        trace = server.measure(open_trace, args.requests, rate)
-        yield from compare(size, rates[size], trace, times, lines)
+    for size in args.batch_sizes:
+        yield from rows(size, rounds)
 
 
 def parse_args():
@@ -189,7 +224,7 @@ def parse_args():
 
 def main():
     args = parse_args()
-    cpus = hardware.two_cores()
+    where, cpus = hardware.in_words(), hardware.two_cores()
     if cpus:
         os.sched_setaffinity(0, {cpus[1]})
     found = args.eval and material.newstest(args.eval, "de")
@@ -197,7 +232,7 @@ def main():
         material.made_up_text(args.sentences)
     lines = chosen.read_text().splitlines()
     text = ""
-    for line in report(args, lines):
+    for line in report(args, lines, cpus[0] if cpus else None, where):
         print(line, flush=True)
         text += line + "\n"
     if args.output:

@@ -47,7 +47,8 @@ def cases():
 
 PIECES = [b"\r\n", b"\n", b"\r", b" ", b"\t", b":", b"\0", b"\xff", b"0", b"-1", b"chunked", b"%",
           b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b"Host: b\r\n", b"; a=b",
-          b"ffffffffffffffff", b"HTTP/1.1", b"{", b"[" * 50, b'"', b"\\u0000", b"X-A: " + b"b" * 999]
+          b"ffffffffffffffff", b"HTTP/1.1", b"{", b"[" * 50, b'"', b"\\u0000",
+          b"X-A: " + b"b" * 999]
 
 
 def mutate(rng, request, others):
@@ -167,7 +168,8 @@ def put_models(folder):
 
 
 def replies_500(server):
-    found = re.findall(r'acre_http_replies_total\{.*status="500"\} (\d+)', server.get("/metrics").text)
+    metrics = server.get("/metrics").text
+    found = re.findall(r'acre_http_replies_total\{.*status="500"\} (\d+)', metrics)
     return sum(map(int, found))
 
 
@@ -194,8 +196,8 @@ def soak(seconds, seed):
         wrong = [each for _, (_, found) in results for each in found]
         for who, (n, _) in results:
             print(f"{who.__name__}: {n} requests")
-        print(f"schemathesis: {(re.findall(r'[0-9]+ generated', text) or ['nothing generated'])[-1]}, "
-              f"exit {fuzzed}")
+        generated = re.findall(r"[0-9]+ generated", text) or ["nothing generated"]
+        print(f"schemathesis: {generated[-1]}, exit {fuzzed}")
         n_500, status = replies_500(server), server.stop()
         print(f"replies with 500: {n_500}; SIGTERM: exit {status}")
         if fuzzed != 0:
@@ -212,32 +214,44 @@ def resident_kib(server):
     return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1])
 
 
+CYCLE, AT_ONCE = 500, 20
+
+
+def cycle():
+    """The requests that come again and again, so that the first thousand have all that follow."""
+    kinds = {HEALTH: 260, TRANSLATE: 120, post({"q": "Hi.", "source": "xx", "target": "de"}): 60,
+             HTML: 20, STREAM: 10, LONG: 10, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n": 10,
+             b"BAD\r\n\r\n": 10}
+    found = [request for request, n in kinds.items() for _ in range(n)]
+    random.Random(1).shuffle(found)
+    return found
+
+
+def reads(connection, request):
+    """Takes the reply; whether the connection can be used again."""
+    if request is not STREAM:
+        status, headers, _ = read_reply(connection)
+        return status is not None and headers.get("connection") != "close"
+    data = b""
+    while not data.endswith(b"0\r\n\r\n"):
+        data += connection.recv(1 << 16)
+    return True
+
+
 def send_many(server, n):
-    """Of every kind, some that leave and some that are refused, on 4 connections at a time."""
-    kinds = [TRANSLATE, HTML, STREAM, post({"q": "Hi.", "source": "xx", "target": "de"}), HEALTH,
-             b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", LONG, b"BAD\r\n\r\n"]
-    weights = [8, 2, 1, 4, 20, 1, 1, 1]
-    rng = random.Random(n)
-    for i in range(0, n, 4):
-        connections = [connect(server.port) for _ in range(4)]
-        for k, connection in enumerate(connections):
-            request = rng.choices(kinds, weights)[0]
-            connection.sendall(request)
-            if (i + k) % 50 != 49:
-                connection.shutdown(1) if request in (HEALTH, b"BAD\r\n\r\n") else None
-                read_some(connection)
-        for connection in connections:
-            connection.close()
-
-
-def read_some(connection):
-    connection.settimeout(10)
-    try:
-        data = connection.recv(1 << 16)
-        while b"Transfer-Encoding: chunked" in data and not data.endswith(b"0\r\n\r\n"):
-            data += connection.recv(1 << 16)
-    except OSError:
-        pass
+    """So many at once on connections that are kept; the last of them leaves without its reply."""
+    requests, connections = cycle(), [None] * AT_ONCE
+    for i in range(0, n, AT_ONCE):
+        batch = [requests[(i + k) % CYCLE] for k in range(AT_ONCE)]
+        for k, request in enumerate(batch):
+            connections[k] = connections[k] or connect(server.port)
+            connections[k].sendall(request)
+        for k, request in enumerate(batch):
+            if k == AT_ONCE - 1 or not reads(connections[k], request):
+                connections[k].close()
+                connections[k] = None
+    for connection in filter(None, connections):
+        connection.close()
 
 
 def memory(n_first, n):
