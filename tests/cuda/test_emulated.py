@@ -63,6 +63,29 @@ def test_translations_are_the_golden_ones(model, run):
         assert difference(json.loads(line)["hypotheses"], sentence["runs"][run]) is None
 
 
+def many_languages(name):
+    """A model, and of its sentences those from English to German."""
+    model = ROOT / "tests/golden/multilingual" / name
+    golden = json.loads((model / "golden.json").read_text("utf-8"))
+    sentences = [s for s in golden["sentences"] if s["pair"] == ["en", "de"]]
+    return model, golden["runs"]["beam"], sentences if ALL else sentences[:2]
+
+
+@pytest.mark.parametrize("name", ("m2m-many", "nllb-many"))
+def test_models_of_many_languages(name, tmp_path):
+    """First tokens are forced, and whole translations scored, as on the CPU."""
+    model, options, sentences = many_languages(name)
+    given = ("--compute-type", "f32", "--source", "en", "--target", "de")
+    sources = [s["source"] for s in sentences]
+    lines = translate(model, sources, *given, *arguments(options))
+    for sentence, line in zip(sentences, lines, strict=True):
+        assert difference(json.loads(line)["hypotheses"], sentence["runs"]["beam"]) is None
+    targets = tmp_path / "targets"
+    targets.write_text("".join(s["runs"]["beam"][0][0] + "\n" for s in sentences))
+    for sentence, line in zip(sentences, translate(model, sources, *given, "--score", targets)):
+        assert abs(json.loads(line)["score"] - sentence["runs"]["beam"][0][1]) < 1e-3
+
+
 @pytest.mark.parametrize("kind", ("f32", "f16", "bf16", "int8"))
 @pytest.mark.parametrize("model", SOME, ids=named)
 def test_batches_change_no_bit(model, kind):
