@@ -468,10 +468,11 @@ static void prepare(const work *work)
     now.n_blocks = work->grid;
 }
 
-void emulate::execute(const work *work, uint32_t *last_launch)
+void emulate::execute(const work *work, int device, uint32_t *last_launch)
 {
     unsigned n_blocks = work->grid.x * work->grid.y * work->grid.z;
     prepare(work);
+    who.device = device;
     who.launch = who.block + 1;
     unawaited = work->is_early && *last_launch != 0 ? *last_launch : who.launch;
     *last_launch = who.launch;

@@ -95,8 +95,8 @@ template <class P> struct kernel_call : work {
 
 void enqueue(cudaStream_t stream, const work *owned);
 
-/* The last launch that the work's stream has seen, by its first block; 0: none yet. */
-void execute(const work *work, uint32_t *last_launch);
+/* On a device. The last launch that the work's stream has seen, by its first block; 0: none yet. */
+void execute(const work *work, int device, uint32_t *last_launch);
 
 template <class P>
 void launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, dim3 block, size_t shared_bytes,

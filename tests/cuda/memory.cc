@@ -51,15 +51,15 @@ struct shadow {
 struct region {
     char *begin, *end;
     bool is_host = false;
+    int device = 0;
     struct shadow shadow;
 };
 
 std::map<const char *, std::unique_ptr<region>> regions; /* by their end */
-size_t held;
 bool is_open;
 
 struct {
-    region memory = {nullptr, nullptr, false, {}};
+    region memory = {nullptr, nullptr, false, 0, {}};
     size_t room = 0, n_warps = 0; /* of the shadow */
     uint32_t block = 0;
     std::vector<std::pair<size_t, size_t>> red_zones;
@@ -82,21 +82,19 @@ region *region_of(const char *at)
 
 /* ---- Device memory --------------------------------------------------------------------------- */
 
-void *memory_take(size_t bytes, bool is_host)
+void *memory_take(size_t bytes, bool is_host, int device)
 {
     auto r = std::make_unique<region>();
     r->begin = (char *)aligned_alloc(256, (bytes + 255) / 256 * 256);
     r->end = r->begin + bytes;
     r->is_host = is_host;
+    r->device = device;
     memset(r->begin, 0xff, bytes); /* NaNs */
     POISON(r->end, (bytes + 255) / 256 * 256 - bytes);
     if (emulate::sees_accesses)
         r->shadow.open(bytes, 1);
-    if (!is_host) {
-        held += bytes;
-        if (!is_open)
-            POISON(r->begin, bytes);
-    }
+    if (!is_host && !is_open)
+        POISON(r->begin, bytes);
     char *memory = r->begin;
     regions[r->end] = std::move(r);
     if (is_host)
@@ -112,7 +110,6 @@ bool memory_give(void *memory)
             continue;
         size_t bytes = (size_t)(r->end - r->begin);
         UNPOISON(r->begin, (bytes + 255) / 256 * 256);
-        held -= r->is_host ? 0 : bytes;
         free(r->begin);
         last_found = nullptr;
         regions.erase(each);
@@ -121,8 +118,14 @@ bool memory_give(void *memory)
     return false;
 }
 
-size_t memory_held()
+size_t memory_held(int device)
 {
+    size_t held = 0;
+    for (const auto &each : regions) {
+        const region *r = each.second.get();
+        if (!r->is_host && (device == ALL_DEVICES || r->device == device))
+            held += (size_t)(r->end - r->begin);
+    }
     return held;
 }
 
@@ -337,6 +340,11 @@ void memory_access(const actor *who, const void *address, size_t bytes, bool is_
     if (!r || at + bytes > r->end) {
         report(&emulate::test.wild, "%s of %zu bytes at %p, in no memory of the device (%p)", what,
                bytes, address, pc);
+        return;
+    }
+    if (r != &shared.memory && !r->is_host && r->device != who->device) {
+        report(&emulate::test.wild, "%s of memory of device %d on device %d (%p)", what, r->device,
+               who->device, pc);
         return;
     }
     size_t first = (size_t)(at - r->begin);

@@ -19,11 +19,14 @@ struct actor {
         first_block; /* of the launches that may be under way, but for those of other streams */
     uint32_t block, epoch, warp_clock;
     uint32_t thread;
+    int device;
 };
 
-void *memory_take(size_t bytes, bool is_host); /* is_host: pinned, the host's as well */
-bool memory_give(void *memory);                /* false: it was not taken */
-size_t memory_held();
+/* is_host: pinned, the host's as well, and every device's. */
+void *memory_take(size_t bytes, bool is_host, int device);
+bool memory_give(void *memory); /* false: it was not taken */
+enum { ALL_DEVICES = -1 };
+size_t memory_held(int device);
 bool memory_is_closed_at(const void *at); /* in the address sanitizer's build */
 void memory_open();                       /* device memory is the device's, */
 void memory_close();                      /* and nobody's */

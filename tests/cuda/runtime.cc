@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <unistd.h>
@@ -28,6 +29,7 @@ struct emulated_graph {
 };
 
 struct emulated_stream {
+    int device = 0;
     std::deque<operation> queue;
     emulated_graph *capture = nullptr;
     bool is_capture_broken = false;
@@ -46,14 +48,22 @@ struct emulated_event {
 
 static std::recursive_mutex lock;
 static std::set<emulated_stream *> streams;
-static cudaError_t fault = cudaSuccess;      /* of a kernel: for ever */
-static cudaError_t last_error = cudaSuccess; /* of a call or a kernel */
+enum { MAX_DEVICES = 8 };
+static cudaError_t faults[MAX_DEVICES];                   /* of kernels: for ever */
+static thread_local int current;                          /* device */
+static thread_local cudaError_t last_error = cudaSuccess; /* of a call */
 using guard = std::lock_guard<std::recursive_mutex>;
+
+int emulate::devices_of_program()
+{
+    const char *n = getenv("EMULATED_DEVICES");
+    return n && atoi(n) > 0 && atoi(n) <= MAX_DEVICES ? atoi(n) : 1;
+}
 
 static cudaError_t finish(cudaError_t error)
 {
-    if (fault != cudaSuccess)
-        error = fault;
+    if (faults[current] != cudaSuccess)
+        error = faults[current];
     if (error != cudaSuccess)
         last_error = error;
     return error;
@@ -62,7 +72,9 @@ static cudaError_t finish(cudaError_t error)
 void emulate::revive()
 {
     guard g(lock);
-    fault = last_error = cudaSuccess;
+    last_error = cudaSuccess;
+    for (cudaError_t &fault : faults)
+        fault = cudaSuccess;
     for (emulated_stream *stream : streams)
         stream->queue.clear();
     machine = {};
@@ -71,7 +83,7 @@ void emulate::revive()
 size_t emulate::memory_held()
 {
     guard g(lock);
-    return ::memory_held();
+    return ::memory_held(ALL_DEVICES);
 }
 
 /* ---- Work ------------------------------------------------------------------------------------ */
@@ -88,7 +100,7 @@ static void run_first(emulated_stream *stream)
 {
     operation first = std::move(stream->queue.front());
     stream->queue.pop_front();
-    if (fault == cudaSuccess)
+    if (faults[stream->device] == cudaSuccess)
         first(stream);
 }
 
@@ -98,28 +110,36 @@ static void drain(emulated_stream *stream)
         run_first(stream);
 }
 
+static void drain_device()
+{
+    for (emulated_stream *stream : streams)
+        if (stream->device == current)
+            drain(stream);
+}
+
 static void reach(const std::shared_ptr<mark> &mark)
 {
     while (mark && !mark->is_reached && !mark->stream->queue.empty())
         run_first(mark->stream);
 }
 
-/* Whether the file is there that an environment variable names. */
-static bool is_told(const char *variable)
+/* Whether the file is there that an environment variable names, or the one of the device. */
+static bool is_told(const char *variable, int device)
 {
     const char *file = getenv(variable);
-    return file && access(file, F_OK) == 0;
+    return file && (access(file, F_OK) == 0 ||
+                    access((file + ("." + std::to_string(device))).c_str(), F_OK) == 0);
 }
 
 static void run_kernel(const emulate::work *work, emulated_stream *stream)
 {
-    if (machine.launches_until_fault == 0 || is_told("EMULATED_FAULT")) {
-        fault = last_error = cudaErrorIllegalAddress;
+    if (machine.launches_until_fault == 0 || is_told("EMULATED_FAULT", stream->device)) {
+        faults[stream->device] = cudaErrorIllegalAddress;
         return;
     }
     if (machine.launches_until_fault > 0)
         machine.launches_until_fault--;
-    emulate::execute(work, &stream->last_launch);
+    emulate::execute(work, stream->device, &stream->last_launch);
 }
 
 void emulate::enqueue(cudaStream_t stream, const work *owned)
@@ -206,15 +226,15 @@ const char *cudaGetErrorString(cudaError_t error)
 cudaError_t cudaGetLastError()
 {
     guard g(lock);
-    cudaError_t error = last_error;
-    last_error = fault;
+    cudaError_t error = finish(last_error);
+    last_error = cudaSuccess;
     return error;
 }
 
 cudaError_t cudaPeekAtLastError()
 {
     guard g(lock);
-    return last_error;
+    return finish(last_error);
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
@@ -241,7 +261,10 @@ cudaError_t cudaGetDeviceCount(int *n)
 cudaError_t cudaSetDevice(int device)
 {
     guard g(lock);
-    return finish(device >= 0 && device < machine.n_devices ? cudaSuccess : cudaErrorInvalidDevice);
+    if (device < 0 || device >= machine.n_devices)
+        return finish(cudaErrorInvalidDevice);
+    current = device;
+    return finish(cudaSuccess);
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
@@ -279,15 +302,14 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     guard g(lock);
     *total_bytes = machine.memory_bytes;
-    *free_bytes = machine.memory_bytes - ::memory_held();
+    *free_bytes = machine.memory_bytes - ::memory_held(current);
     return finish(cudaSuccess);
 }
 
 cudaError_t cudaDeviceSynchronize()
 {
     guard g(lock);
-    for (emulated_stream *stream : streams)
-        drain(stream);
+    drain_device();
     return finish(cudaSuccess);
 }
 
@@ -297,25 +319,25 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     guard g(lock);
     *memory = nullptr;
-    if (fault != cudaSuccess || bytes > machine.memory_bytes - ::memory_held())
+    size_t left = machine.memory_bytes - ::memory_held(current);
+    if (faults[current] != cudaSuccess || bytes > left)
         return finish(cudaErrorMemoryAllocation);
-    *memory = memory_take(bytes, false);
+    *memory = memory_take(bytes, false, current);
     return cudaSuccess;
 }
 
-/* As CUDA's, it waits for all work. */
+/* As CUDA's, it waits for all work of the device. */
 cudaError_t cudaFree(void *memory)
 {
     guard g(lock);
-    for (emulated_stream *stream : streams)
-        drain(stream);
+    drain_device();
     return finish(!memory || memory_give(memory) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
 {
     guard g(lock);
-    *memory = fault == cudaSuccess ? memory_take(bytes, true) : nullptr;
+    *memory = faults[current] == cudaSuccess ? memory_take(bytes, true, current) : nullptr;
     return finish(cudaSuccess);
 }
 
@@ -327,9 +349,9 @@ cudaError_t cudaFreeHost(void *memory)
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
     guard g(lock);
-    if (fault == cudaSuccess && !is_copy_right(to, from, bytes, kind))
+    if (faults[current] == cudaSuccess && !is_copy_right(to, from, bytes, kind))
         return finish(cudaErrorInvalidValue);
-    if (fault == cudaSuccess)
+    if (faults[current] == cudaSuccess)
         copy_bytes(to, from, bytes);
     return finish(cudaSuccess);
 }
@@ -368,6 +390,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
     guard g(lock);
     *stream = new emulated_stream;
+    (*stream)->device = current;
     streams.insert(*stream);
     return finish(cudaSuccess);
 }
@@ -434,7 +457,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     guard g(lock);
     if (!event->last || event->last->is_reached)
         return finish(cudaSuccess);
-    if (!machine.hangs && !is_told("EMULATED_HANG"))
+    if (!machine.hangs && !is_told("EMULATED_HANG", event->last->stream->device))
         reach(event->last);
     return finish(cudaErrorNotReady);
 }

@@ -3,7 +3,8 @@
  * Names, numbers and meanings are CUDA's. Work of a stream waits until somebody waits for it: for
  * the stream, for an event behind the work, or for all. So a host that reads too early, or that
  * changes what a copy has not read yet, shows. What a capture records are the arguments of then.
- * Any thread may call; one lock guards all.
+ * Any thread may call, on the device that it has set; one lock guards all. Devices have their own
+ * memory, streams and faults.
  */
 #ifndef TESTS_CUDA_RUNTIME_H
 #define TESTS_CUDA_RUNTIME_H
@@ -107,11 +108,15 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 namespace emulate
 {
 /* The machine that is emulated, and what goes wrong on it. Tests set it before they use the device;
- * those of a whole program name files, which mean the same as soon as they are there:
- * EMULATED_FAULT, the next kernel faults; EMULATED_HANG, events never come. */
+ * those of a whole program name files, which mean the same as soon as they are there, for all
+ * devices or, with their number behind (FILE.1), for one: EMULATED_FAULT, the next kernel faults;
+ * EMULATED_HANG, events never come. EMULATED_DEVICES says how many there are. */
+int devices_of_program();
 struct machine {
-    int n_devices = 1, driver = 13000, major = 9, minor = 0, n_multiprocessors = 132;
-    size_t memory_bytes = (size_t)8 << 30, shared_bytes = 232448;
+    int n_devices = devices_of_program(), driver = 13000, major = 9, minor = 0,
+        n_multiprocessors = 132;
+    size_t memory_bytes = (size_t)8 << 30, /* of each device */
+        shared_bytes = 232448;
     int launches_until_fault = -1; /* then a kernel faults, and every call says so ever after */
     bool hangs = false;            /* events never come, unless somebody waits for them */
     bool captures_fail = false;
@@ -120,7 +125,7 @@ struct machine {
     size_t n_recorded = 0, n_replayed = 0; /* graphs */
 };
 extern struct machine machine;
-size_t memory_held(); /* by cudaMalloc */
+size_t memory_held(); /* of all devices, by cudaMalloc */
 void revive();        /* forgets a fault, for the next test */
 } // namespace emulate
 
