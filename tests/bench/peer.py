@@ -152,7 +152,7 @@ def convert(args):
 def open_translator(args):
     """As float32 on disk; CTranslate2 quantises while loading."""
     return ctranslate2.Translator(
-        str(args.model), device="cpu", compute_type=args.compute_type,
+        str(args.model), device=args.device, compute_type=args.compute_type,
         inter_threads=args.inter_threads, intra_threads=args.intra_threads,
     )
 
@@ -207,6 +207,7 @@ def bench(args):
 def add_translation_options(parser):
     parser.add_argument("model", type=Path, help="a directory that `convert` wrote")
     parser.add_argument("input", type=Path, help="a sentence a line, as tokens")
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--compute-type", default="float32", help="float32 (default), int8, ...")
     parser.add_argument("--beam-size", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=32, help="sentences (default: 32)")

@@ -95,10 +95,13 @@ CUDA_DIR := $B/cuda/$(subst $(empty) $(empty),-,$(strip $(CUDA_ARCHS)))
 LIBRARY_C := base/error device/area_constants device/positions search/search tensor/area tensor/tensor
 LIBRARY_OBJ := $(BACKEND:%=$(CUDA_DIR)/%.o) $(CUDA_DIR)/engine/device/cuda/host.cc.o \
                $(LIBRARY_C:%=$(CUDA_DIR)/engine/%.c.o)
-NVCC_FLAGS := -std=c++17 -O3 -Iengine -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP \
-              $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
-              -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xfatbin -compress-all \
-              -Xptxas -v
+NVCC_FLAGS := -std=c++17 -O3 -Iengine -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP
+NVCC_TARGETS := $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
+                -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -Xfatbin -compress-all \
+                -Xptxas -v
+# The others have no kernels: the host's code is the same for all.
+CUDA_GATED := $(patsubst %,$(CUDA_DIR)/%.o,$(shell grep -l __global__ engine/device/cuda/*.cu))
+$(CUDA_GATED): NVCC_FLAGS += $(NVCC_TARGETS)
 
 .PHONY: cuda emulated-test
 cuda: ## build build/acre_cuda.so with nvcc (CUDA_ARCHS=90 for one architecture only)
@@ -152,7 +155,6 @@ $(CUDA_DIR)/%.c.o: %.c tests/cuda/rules.mk
 
 # ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
 
-CUDA_GATED := $(patsubst %,$(CUDA_DIR)/%.o,$(shell grep -l __global__ engine/device/cuda/*.cu))
 CUDA_GATE := tests/cuda/gate.py $(ARGS) $B/tests/cuda/test_plain tests/cuda/limits.txt
 
 .PHONY: cuda-gate

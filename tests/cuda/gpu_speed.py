@@ -1,0 +1,213 @@
+"""The steps of gpu-run that measure. What they compare with is noted where it is there, and why not
+where it is not; speed is never judged."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "tests/bench"
+LENGTH = 27  # source tokens, and target tokens, forced
+RUNS = ((1, 1, 32), (4, 32, 128), (4, 256, 1024))  # beam, batch, sentences
+LIBRARIES = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib")
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def last_line(done):
+    return (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
+
+
+def has_module(run, name):
+    """Whether python3 there can import it."""
+    _, done = run.call(sys.executable, "-c", f"import {name}", PYTHONPATH=str(run.python))
+    return done.returncode == 0
+
+
+def library_folders(run):
+    """Where NVIDIA's libraries may be: of the toolkit, and of Python packages."""
+    find = "import site, sys; print(*site.getsitepackages(), *sys.path, sep=chr(10))"
+    _, done = run.call(sys.executable, "-c", find)
+    packages = {folder for path in set(done.stdout.split())
+                for folder in Path(path).glob("nvidia/*/lib") if folder.is_dir()}
+    home = os.environ.get("CUDA_HOME")
+    known = [Path(path) for path in (f"{home}/lib64" if home else "", *LIBRARIES) if path]
+    return [str(path) for path in (*known, *sorted(packages)) if path.is_dir()]
+
+
+def search_path(run, *first):
+    given = run.environment.get("LD_LIBRARY_PATH", "")
+    return ":".join(path for path in (*first, given, *library_folders(run)) if path)
+
+
+# ---- Kernels -------------------------------------------------------------------------------------
+
+
+def ceilings(run):
+    """What memory gives: a large copy."""
+    if run.emulated:
+        run.note("a large copy", None, why="not on the emulator")
+        return
+    _, done = run.call(run.speed / "copy")
+    run.note("a large copy", None, gigabytes_per_second=float(done.stdout or "nan"))
+
+
+def products(run):
+    tiny = ("tiny",) if run.emulated else ()
+    _, done = run.call(run.speed / "products", *tiny, LD_LIBRARY_PATH=search_path(run))
+    lines = json_lines(done.stdout)
+    for line in lines:
+        name = f"product {line.pop('m')}x{line.pop('n')}x{line.pop('k')}, and cuBLASLt's best"
+        off = line.get("difference")
+        run.note(name, None if off is None else off < 1e-2, **line)
+    if done.returncode != 0 or not lines:
+        run.note("products", None, why=last_line(done))
+
+
+def attention(run):
+    tiny = ("tiny",) if run.emulated else ()
+    _, done = run.call(run.speed / "attention", *tiny)
+    ours = json_lines(done.stdout)
+    if done.returncode != 0 or not ours:
+        run.note("attention", None, why=last_line(done))
+    shapes = json.dumps([[line[key] for key in ("sentences", "heads", "length", "head_width")]
+                         for line in ours])
+    _, peer = run.call(sys.executable, ROOT / "tests/cuda/sdpa.py", shapes)
+    theirs, why = json_lines(peer.stdout), last_line(peer)
+    for i, line in enumerate(ours):
+        facts = ({"sdpa_us": theirs[i]["us"], "sdpa_over_ours": theirs[i]["us"] / line["us"]}
+                 if i < len(theirs) else {"no_sdpa": why})
+        run.note(f"attention of {line['sentences']} x {line['length']} tokens", None, **line, **facts)
+
+
+# ---- Models --------------------------------------------------------------------------------------
+
+
+def ours(run, model, text, beam, batch):
+    kind = "f32" if run.emulated else "f16"
+    length = 3 if run.emulated else LENGTH
+    _, done = run.call(run.acre, "bench", "--model", model, "--input", text, "--tokens", "--device",
+                       "cuda", "--compute-type", kind, "--beam-size", beam, "--batch-size", batch,
+                       "--min-length", length, "--max-length", length, "--repeat",
+                       1 if run.emulated else 3, "--json")
+    return json.loads(done.stdout)["tokens_per_second"] if done.returncode == 0 else last_line(done)
+
+
+def theirs(run, model, text, beam, batch, links):
+    kind = ("cpu", "float32", 3) if run.emulated else ("cuda", "float16", LENGTH)
+    _, done = run.call(sys.executable, BENCH / "peer.py", "bench", model, text, "--device", kind[0],
+                       "--compute-type", kind[1], "--length", kind[2], "--beam-size", beam,
+                       "--batch-size", batch, "--repeat", 3, PYTHONPATH=str(run.python),
+                       LD_LIBRARY_PATH=search_path(run, str(links)))
+    return json.loads(done.stdout)["tokens_per_second"] if done.returncode == 0 else last_line(done)
+
+
+def link_cublas(run):
+    """CTranslate2 opens libcublas.so.12: where there is only the one of CUDA 13, which has what it
+    asks for, by a link."""
+    links = run.out / "links"
+    shutil.rmtree(links, ignore_errors=True)
+    links.mkdir()
+    for folder in library_folders(run):
+        newer, older = Path(folder) / "libcublas.so.13", Path(folder) / "libcublas.so.12"
+        if older.exists():
+            break
+        if newer.exists():
+            (links / "libcublas.so.12").symlink_to(newer)
+            break
+    return links
+
+
+def make_models(run):
+    """A random Transformer, for Acre and for CTranslate2; why not, if not."""
+    preset = "tiny" if run.emulated else "base"
+    model, peer = run.out / preset, run.out / f"{preset}-ctranslate2"
+    for command in ((BENCH / "random_model.py", model, "--preset", preset),
+                    (BENCH / "peer.py", "convert", model, peer)):
+        _, done = run.call(sys.executable, *command, PYTHONPATH=str(run.python))
+        if done.returncode != 0:
+            return model, peer, last_line(done)
+    return model, peer, None
+
+
+def translation(run):
+    """Base with random weights, forced lengths: tokens per second beside CTranslate2's, in turns."""
+    if not has_module(run, "numpy"):
+        run.note("translation", None, why="this Python has no numpy, to make models with")
+        return
+    missing = None if has_module(run, "ctranslate2") else "this Python has no ctranslate2"
+    model, peer, why = make_models(run)
+    links, text = link_cublas(run), run.out / "tokens.txt"
+    for beam, batch, sentences in RUNS[:1] if run.emulated else RUNS:
+        count, length = (1, 3) if run.emulated else (sentences, LENGTH)
+        text.write_text("".join(" ".join(f"▁made{1000 + (i * length + j) * 37 % 6000}up"
+                                         for j in range(length)) + "\n" for i in range(count)))
+        rounds = [(ours(run, model, text, beam, batch),
+                   missing or why or theirs(run, peer, text, beam, batch, links))
+                  for _ in range(1 if run.emulated else 2)]
+        mine, other = max(rounds, key=lambda pair: isinstance(pair[0], float) and pair[0])
+        facts = {"tokens_per_second": mine, "ctranslate2": other, "rounds": json.dumps(rounds)}
+        if isinstance(mine, float) and isinstance(other, float):
+            facts["ratio"] = mine / other
+        run.note(f"Base, beam {beam}, batch {batch}", None, **facts)
+    for folder in (model, peer, links):
+        shutil.rmtree(folder, ignore_errors=True)
+    text.unlink()
+
+
+def presets(run):
+    for preset in ("tiny",) if run.emulated else ("base", "small", "lstm-256"):
+        for batch in (1,) if run.emulated else (1, 32, 256):
+            command = [run.acre, "bench", "--preset", preset, "--device", "cuda", "--compute-type",
+                       "f32" if run.emulated else "f16", "--batch-size", batch, "--json"]
+            if run.emulated:
+                command += ["--length", 3, "--vocabulary", 64, "--repeat", 1]
+            _, done = run.call(*command)
+            try:
+                facts = json.loads(done.stdout)
+            except ValueError:
+                run.note(f"preset {preset}, batch {batch}", None, why=done.stderr[-200:])
+                continue
+            run.note(f"preset {preset}, batch {batch}", None, bench=json.dumps(facts)[:2000])
+
+
+def shipped(run):
+    model = ROOT / "models/en-de-token"
+    text = run.out / "input.txt"
+    text.write_text("".join(f"Sentence number {i} is where the train station is.\n"
+                            for i in range(2 if run.emulated else 2048)))
+    for device, batch in (("cpu", 32), ("cuda", 1), ("cuda", 32), ("cuda", 256)):
+        if run.emulated and (device, batch) != ("cuda", 1):
+            continue
+        _, done = run.call(run.acre, "bench", "--model", model, "--input", text, "--device", device,
+                           "--batch-size", batch, "--beam-size", "4", "--json", "--repeat", 1)
+        try:
+            facts = json.loads(done.stdout)
+            run.note(f"en-de-token, {device}, batch {batch}", None,
+                     tokens_per_second=facts["tokens_per_second"], seconds=facts["seconds"])
+        except (ValueError, KeyError):
+            run.note(f"en-de-token, {device}, batch {batch}", None, why=done.stderr[-200:])
+    text.unlink()
+
+
+def profile(run):
+    """Which kernels take the time, and what they wait for, where Nsight Compute is."""
+    tool = shutil.which("ncu")
+    if not tool or run.emulated:
+        run.note("ncu", None, why="not on this machine")
+        return
+    metrics = ("gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,"
+               "sm__throughput.avg.pct_of_peak_sustained_elapsed,"
+               "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active,"
+               "sm__warps_active.avg.pct_of_peak_sustained_active")
+    _, done = run.call(tool, "--clock-control", "none", "--csv", "--metrics", metrics,
+                       "--launch-skip", 2000, "--launch-count", 150, run.acre, "bench", "--preset",
+                       "base", "--device", "cuda", "--compute-type", "f16", "--batch-size", 32,
+                       "--n-rounds", 1)
+    (run.out / "kernels.csv").write_text(done.stdout)
+    run.note("ncu", None, lines=len(done.stdout.splitlines()),
+             says=last_line(done) if done.returncode != 0 else "kernels.csv")
