@@ -26,6 +26,8 @@ struct model {
     bool renormalize;
     struct acre_decoding decoding;
     struct constraint *constraint;
+    struct search_known known;
+    int32_t tokens[MAX_TOKENS]; /* those that are known; the reference knows of the first only */
 };
 
 static void model_logits(const struct model *model, const int32_t *tokens, int n, float *logits)
@@ -109,6 +111,8 @@ static void log_probabilities(const struct reference *r, const struct hypothesis
     float log_sum = maximum + logf(sum);
     for (int id = 0; id < model->vocab_size; id++)
         p[id] = may[id] ? p[id] - log_sum : -INFINITY;
+    for (int id = 0; r->t == 0 && model->known.n_free > 0 && id < model->vocab_size; id++)
+        p[id] = id == model->tokens[0] ? 0 : -INFINITY;
 }
 
 static int by_rank(const void *left, const void *right)
@@ -202,6 +206,8 @@ static void scan_model(const struct model *model, const struct search *search, i
     for (int id = 0; scan->renormalize && id < model->vocab_size; id++)
         if (!(scan->allowed[id / 32] >> (id % 32) & 1))
             logits[id] = -INFINITY;
+    if (scan->has_wanted)
+        scan->wanted = logits[scan->best[0].id];
     kernels_scalar.scan_logits((size_t)model->vocab_size, 0, logits, scan);
 }
 
@@ -216,6 +222,7 @@ static struct search_node *run_search(const struct model *model, struct search *
     search_fill_penalties(model->decoding.length_penalty, 0, search_penalties(&model->decoding),
                           penalties);
     search_init(search, &known, &model->decoding, nodes, penalties);
+    search_know(search, &model->known, model->tokens);
     do {
         for (int b = 0; b < search->n_live; b++) {
             search_scan(search, b, best[b], &scans[b]);
@@ -264,6 +271,74 @@ static void search_follows_the_rules(void **state)
     }
     assert_in_range(n_forced, N_ROUNDS / 20, N_ROUNDS); /* the rounds are of both kinds */
     assert_in_range(n_full, N_ROUNDS / 2, N_ROUNDS);
+}
+
+/* forced_bos_token_id: section 2. Also a token that is forbidden otherwise, as the start is. */
+static void first_tokens_add_nothing(void **state)
+{
+    (void)state;
+    for (int round = 0; round < N_ROUNDS / 4; round++) {
+        struct model model;
+        struct search search;
+        struct reference reference;
+        make_model((uint64_t)round, &model);
+        model.known = (struct search_known){.n_known = 1, .n_free = 1};
+        model.tokens[0] = round % 3 == 0 ? START : 2;
+        struct search_node *nodes = run_search(&model, &search);
+        reference_search(&model, &reference);
+        assert_same(&search, &reference, round);
+        constraint_close(model.constraint);
+        free(nodes);
+    }
+}
+
+/* What a search has found has the same score when all of it is known, to the bit. */
+static void known_translations_are_scored(void **state)
+{
+    (void)state;
+    for (int round = 0; round < N_ROUNDS / 8; round++) {
+        struct model model;
+        struct search search, again;
+        make_model((uint64_t)round, &model);
+        model.known = (struct search_known){.n_known = round % 2, .n_free = round % 2};
+        model.tokens[0] = 2;
+        struct search_node *nodes = run_search(&model, &search);
+        for (int i = 0; i < search.n_results; i++) {
+            const struct search_result *found = &search.results[i];
+            search_tokens(&search, found, model.tokens);
+            model.known.n_known = found->n_tokens;
+            model.known.is_whole = true;
+            struct acre_decoding decoding = model.decoding;
+            model.decoding.beam_size = model.decoding.num_hypotheses = 1;
+            struct search_node *others = run_search(&model, &again);
+            model.decoding = decoding;
+            assert_int_equal(again.n_results, 1);
+            assert_int_equal(again.results[0].n_tokens, found->n_tokens);
+            assert_true(again.results[0].score == found->score);
+            free(others);
+        }
+        constraint_close(model.constraint);
+        free(nodes);
+    }
+}
+
+/* What cannot follow has no probability, and no end after it has any. */
+static void what_cannot_follow_has_no_probability(void **state)
+{
+    (void)state;
+    struct model model;
+    struct search search;
+    for (uint64_t round = 0; !(make_model(round, &model), model.renormalize); round++)
+        constraint_close(model.constraint);
+    model.decoding = (struct acre_decoding){1, 1, 0, 5, 1};
+    model.known = (struct search_known){.n_known = 2, .is_whole = true};
+    model.tokens[0] = 2;
+    model.tokens[1] = START;
+    struct search_node *nodes = run_search(&model, &search);
+    assert_int_equal(search.results[0].n_tokens, 2);
+    assert_true(search.results[0].score == -INFINITY);
+    constraint_close(model.constraint);
+    free(nodes);
 }
 
 /* Beam size 1 takes the most probable token until it is the end token. */
@@ -414,6 +489,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(search_follows_the_rules),
+        cmocka_unit_test(first_tokens_add_nothing),
+        cmocka_unit_test(known_translations_are_scored),
+        cmocka_unit_test(what_cannot_follow_has_no_probability),
         cmocka_unit_test(beam_one_is_greedy),
         cmocka_unit_test(equal_lengths_force_the_length),
         cmocka_unit_test(ranks_over_the_whole_range),
