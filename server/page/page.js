@@ -77,11 +77,12 @@ function write_address() {
 function draw(ranges) {
     const text = q.value, marks = [];
     let at = 0;
-    for (const [first, end, weight, is_most] of ranges) {
+    for (const {first, end, weight, is_most} of ranges) {
         const mark = document.createElement("mark");
         mark.textContent = text.slice(first, end);
         mark.style.setProperty("--weight", String(0.1 + 0.5 * weight));
         mark.classList.toggle("most", is_most);
+        mark.classList.toggle("joined", first === at && marks.length > 0);
         marks.push(text.slice(at, first), mark);
         at = end;
     }
@@ -95,19 +96,18 @@ function forget_areas() {
         word.classList.remove("on");
 }
 
-/* Adjacent ranges [first, end, weight] that do not overlap, from areas that may. */
+/* Ranges that do not overlap, from areas that may; the heaviest area is marked in them. */
 function add_up(list) {
     const ends = [...new Set(list.flatMap(a => [a[0], a[1]]))].sort((a, b) => a - b);
+    const most = list.reduce((best, a) => a[2] > best[2] ? a : best);
     const parts = [];
     for (let i = 0; i + 1 < ends.length; i++) {
-        const over = list.filter(a => a[0] <= ends[i] && a[1] >= ends[i + 1]);
+        const [first, end] = [ends[i], ends[i + 1]];
+        const over = list.filter(a => a[0] <= first && a[1] >= end);
         const weight = Math.min(1, over.reduce((sum, a) => sum + a[2], 0));
         if (weight > 0)
-            parts.push([ends[i], ends[i + 1], weight, false]);
+            parts.push({first, end, weight, is_most: most[0] <= first && most[1] >= end});
     }
-    const heaviest = Math.max(...parts.map(p => p[2]));
-    for (const part of parts)
-        part[3] = part[2] === heaviest;
     return parts;
 }
 

@@ -238,8 +238,49 @@ def test_words_show_what_they_were_made_of(server, browser):
     place = browser.find("#areas mark").rect
     field = browser.find("#q").rect
     assert field["x"] < place["x"] < field["x"] + field["width"]
-    type_in(browser, "Other")
-    assert browser.find_all("#areas mark") == [] and browser.text("#looked") == ""
+    assert browser.driver.execute_script("""
+        q.value = 'Other';
+        q.dispatchEvent(new Event('input'));
+        return [areas.textContent, looked.textContent];""") == ["", ""]
+
+
+def areas_by_hand(reply, word):
+    """What /attention says of the tokens of a word: {text of an area: weight}, heads taken alike."""
+    found, text = {}, SENTENCE.encode()
+    sentence, = reply["attention"]
+    begin = reply["translatedText"].encode().index(word.encode())
+    own = [t for t, (first, end) in enumerate(sentence["target_ranges"])
+           if first < begin + len(word.encode()) and end > begin]
+    heads = [head for layer in sentence["layers"] for head in layer["heads"]]
+    for t in own:
+        for head in heads:
+            for area in head["tokens"][t]:
+                ranges = sentence["source_ranges"][area["first"]:area["first"] + area["width"]]
+                ranges = [r for r in ranges if r[0] < r[1]]
+                if ranges:
+                    name = text[ranges[0][0]:ranges[-1][1]].decode()
+                    found[name] = found.get(name, 0) + area["weight"] / len(heads) / len(own)
+    return found
+
+
+def test_areas_are_those_that_the_model_attended_to(server, browser):
+    """The real thing, by keyboard: Tab from the source's last button to the first word."""
+    browser.open(f"{server.url}/?" + requests.compat.urlencode({**PAIR, "q": SENTENCE}))
+    result_of(browser)
+    browser.find("#go").send_keys(Keys.TAB)
+    word = browser.driver.switch_to.active_element.get_attribute("textContent")
+    assert browser.find_all(".word")[0].get_attribute("textContent") == word
+    reply = server.get("/attention", params={**PAIR, "text": SENTENCE}).json()
+    weights = areas_by_hand(reply, word)
+    browser.wait(lambda: "%" in browser.text("#looked"))
+    told = re.findall(r"“([^”]*)” (\d+) %", browser.text("#looked").split("looked at")[1])
+    assert 1 <= len(told) <= 4
+    for area, percent in told:
+        assert abs(100 * weights[area] - int(percent)) <= 1
+    assert float(told[0][1]) >= 100 * max(weights.values()) - 1
+    drawn = "".join(mark.get_attribute("textContent") for mark in browser.find_all("mark.most"))
+    assert drawn.strip() == told[0][0]
+    assert browser.complaints() == []
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])

@@ -1,0 +1,99 @@
+"""GET and POST /attention: what it says, what it costs others, what it refuses."""
+
+import json
+import subprocess
+import threading
+import time
+
+import pytest
+from acre_server import ACRE, PATIENCE, SENTENCE, eventually
+
+PAIR = {"source": "en", "target": "de"}
+TEXT = "Hello there, %s! How are you?"
+
+
+def test_it_says_what_inspect_says(server, models, tmp_path):
+    path = tmp_path / "attention.json"
+    subprocess.run([ACRE, "inspect", models / "en-de-token", "--attention", TEXT, "-o", path],
+                   check=True, capture_output=True)
+    expected = json.loads(path.read_text())
+    for reply in (server.get("/attention", params={"text": TEXT, **PAIR}),
+                  server.get("/attention", params={"text": TEXT, "model": "en-de-token"}),
+                  server.post("/attention", json={"text": TEXT, **PAIR}),
+                  server.post("/attention", data={"text": TEXT, **PAIR})):
+        assert reply.status_code == 200, reply.text
+        found = reply.json()
+        assert set(found) == {"attention", "translatedText"}
+        assert found["attention"] == expected["attention"]
+        assert found["translatedText"] == expected["hypotheses"][0]["text"]
+
+
+def test_tokens_have_their_places(server):
+    for model, text in (("en-de-token", TEXT), ("en-fr-char", "Größe, café.")):
+        found = server.get("/attention", params={"text": text, "model": model}).json()
+        for sentence in found["attention"]:
+            for side, whole in (("source", text), ("target", found["translatedText"])):
+                ranges = sentence[f"{side}_ranges"]
+                assert len(ranges) == len(sentence[side])
+                assert ranges[-1][0] == ranges[-1][1]  # the end token's
+                for token, (first, end) in zip(sentence[side], ranges, strict=True):
+                    part = whole.encode()[first:end].decode()
+                    assert model != "en-de-token" or first == end or \
+                        token.replace("▁", "") == part or "unk" in token
+            for layer in sentence["layers"]:
+                for head in layer["heads"]:
+                    assert len(head["tokens"]) == len(sentence["target"])
+                    for areas in head["tokens"]:
+                        assert sum(area["weight"] for area in areas) <= 1.001
+
+
+@pytest.mark.parametrize("fields, status, code", [
+    ({}, 400, "missing_parameter"),
+    ({"text": ""}, 400, "missing_parameter"),
+    ({"text": "ü" * 501, **PAIR}, 400, "text_too_long"),
+    ({"text": "Hi"}, 400, "missing_parameter"),
+    ({"text": "Hi", "source": "en", "target": "xx"}, 400, "language_not_supported"),
+    ({"text": "Hi", "model": "nope"}, 400, "unknown_model"),
+    ({"text": "Hi", **PAIR, "level": "word"}, 400, "invalid_parameter"),
+    ({"text": "Hi", **PAIR, "timeout_ms": 0}, 400, "invalid_parameter"),
+])
+def test_what_is_refused(server, fields, status, code):
+    for reply in (server.get("/attention", params=fields), server.post("/attention", json=fields)):
+        assert (reply.status_code, reply.json()["code"]) == (status, code)
+        assert reply.json()["message"]
+
+
+def test_one_text_and_blanks(server):
+    assert server.post("/attention", json={"text": ["Hi"], **PAIR}).status_code == 400
+    assert server.get("/attention", params={"text": " \n", **PAIR}).json() == {
+        "attention": [], "translatedText": " \n"}
+    found = server.get("/attention", params={"text": SENTENCE, "source": "auto", "target": "de"})
+    assert found.json()["detectedLanguage"]["language"] == "en"
+
+
+def test_few_wait_and_others_are_served(serve):
+    """Of thirty at once eight are taken; the loop has time, and those who leave make room."""
+    server = serve(threads=1)
+    text, found = ("The cat is old. " * 40)[:500], []
+
+    def ask():
+        reply = server.get("/attention", params={"text": text, **PAIR}, timeout=60 * PATIENCE)
+        found.append((reply.status_code, reply.headers.get("Retry-After")))
+
+    threads = [threading.Thread(target=ask) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    begun = time.monotonic()
+    assert server.get("/health").status_code == 200
+    assert time.monotonic() - begun < 10 * PATIENCE
+    for thread in threads:
+        thread.join()
+    assert {status for status, _ in found} <= {200, 429}
+    assert sum(status == 200 for status, _ in found) >= 8
+    assert all(after for status, after in found if status == 429)
+    for _ in range(40):  # who leaves, leaves his place
+        with server.connect() as connection:
+            connection.sendall(b"GET /attention?source=en&target=de&text=" +
+                               text.replace(" ", "+").encode() + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert eventually(lambda: server.get("/attention", params={"text": "Hi", **PAIR})
+                      .status_code == 200, 20 * PATIENCE)
