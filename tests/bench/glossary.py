@@ -1,4 +1,4 @@
-"""What a glossary costs and gives: BLEU, terms kept and time on newstest2014, of every shipped model.
+"""What a glossary costs and gives: BLEU, terms kept and time on newstest2014, of shipped models.
 
     build/venv-test/bin/python tests/bench/glossary.py --eval DIR [--step N] [--output FILE]
 
@@ -150,8 +150,8 @@ def report(server, settings):
         for model, source, reference in models:
             cases = list(cases_of(source, reference, entries(model.target), only_said))
             yield from ways(model, cases)
-    yield "\n| model | lines | unchanged without terms | BLEU | with the glossary | lines changed | " \
-          "time, ratio | range |\n|---|---|---|---|---|---|---|---|"
+    yield "\n| model | lines | unchanged without terms | BLEU | with the glossary | " \
+          "lines changed | time, ratio | range |\n|---|---|---|---|---|---|---|---|"
     for each in models:
         yield cost(*each)
 

@@ -17,13 +17,14 @@ DE = {"train station": "Fernbahnhof", "station": "Haltepunkt", "invoice": "Abrec
       "house": "Gebäude", "settings": "Konfiguration", "password": "Kennwort"}
 FR = {"train station": "halte ferroviaire", "station": "halte", "invoice": "note de frais",
       "customer": "preneur", "board of directors": "directoire", "user": "usager",
-      "file": "dossier", "teacher": "pédagogue", "dog": "toutou", "opening hours": "plage d'accueil",
-      "house": "bâtisse", "settings": "paramétrage", "password": "code secret"}
+      "file": "dossier", "teacher": "pédagogue", "dog": "toutou", "house": "bâtisse",
+      "opening hours": "plage d'accueil", "settings": "paramétrage", "password": "code secret"}
 GLOSSARIES = {"de": DE, "fr": FR}
 
-ONE = ["I bought a new {} yesterday.", "The {} was not found.", "Please send the {} to your friend.",
-       "Where is the {}?", "We talked about the {} for two hours.", "My {} is better than yours.",
-       "{}: this is the word that we were looking for.", "Do you know if they have a {}?"]
+ONE = ["I bought a new {} yesterday.", "The {} was not found.", "Where is the {}?",
+       "Please send the {} to your friend.", "We talked about the {} for two hours.",
+       "My {} is better than yours.", "{}: this is the word that we were looking for.",
+       "Do you know if they have a {}?"]
 START = ["{} is what we need.", "{}s are expensive, but a {} is not.", "{} or not, I will go home."]
 TWO = ["The {} and the {} are in the garden.", "A {} without a {} is useless.",
        "He gave the {} of his brother to the {}.", "Is the {} new? No, but the {} is."]
