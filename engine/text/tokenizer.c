@@ -459,7 +459,7 @@ int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size
                      struct acre_err *err)
 {
     int code = 0;
-    if (!tokenizer->kind == KIND_BYTES)
+    if (tokenizer->kind != KIND_BYTES)
         code = decode_pieces(tokenizer, ids, n, text);
     else if (!(*text = bytes_decode(ids, n)))
         code = ACRE_ENOMEM;

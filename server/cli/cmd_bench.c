@@ -369,6 +369,8 @@ static int run_model(struct bench_args *args)
         args->repeat = 1;
     rc = decode_open(&decode, &args->decode, SIZE_MAX / 2);
     if (rc == 0)
+        rc = decode_languages(&decode, &args->decode);
+    if (rc == 0)
         rc = read_sentences(&pass, args->input);
     if (rc == 0)
         rc = measure(&pass, &decode, args);

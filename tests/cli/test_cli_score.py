@@ -1,4 +1,4 @@
-"""`acre translate --score`: what the search gives its own output, what transformers gives others'."""
+"""`acre translate --score`: what the search gives its own output, transformers others'."""
 
 import json
 import math

@@ -161,6 +161,9 @@ def score(model, source, tokens, options):
     _, steps = log_probs(model, source, [*tokens, end])
     steps[:, [token for [token] in generation.bad_words_ids]] = -math.inf
     steps[: options.get("min_length", 0), end] = -math.inf
+    if generation.forced_bos_token_id is not None:
+        steps[0] = -math.inf
+        steps[0, generation.forced_bos_token_id] = 0
     if generation.renormalize_logits:
         steps = steps.log_softmax(-1)
     total = steps[range(len(tokens)), tokens].sum()

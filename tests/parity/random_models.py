@@ -6,7 +6,7 @@
 For each model: 30 forced tokens, whose scores must be those of teacher forcing within 1e-3; then
 greedy search and a beam of 4, whose translations must be those of `generate` in at least 97 % of
 the sentences (float32 against float32: near ties may fall either way). Of four models two are
-MarianMT and two M2M100; every second model has areas of random widths and kinds and is computed by
+MarianMT and two M2M100, whose first token is forced; every second model has areas of random widths and kinds and is computed by
 the definition (tests/golden/reference.py).
 Kinds that jump where float32 rounds are left to the golden models: keys with deviations, top_k.
 Prints a table; exit status 1 if a model misses a bound. Needs PyTorch and transformers
@@ -174,8 +174,9 @@ def make_model(directory, rng, model_type, with_area):
     if with_area:
         reference.set_area(model, config.area)
     randomize(model)
+    forced = None if model_type == "marian" else rng.randrange(4, shape["vocab_size"])
     model.generation_config = GenerationConfig(**special, num_beams=4, max_length=52,
-                                               bad_words_ids=[[pad]])
+                                               bad_words_ids=[[pad]], forced_bos_token_id=forced)
     model.save_pretrained(directory)
     save_vocabulary(directory, shape["vocab_size"], model_type)
     return shape, kind_of(config.area) if with_area else "no"

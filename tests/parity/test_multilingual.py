@@ -237,6 +237,22 @@ def test_a_unigram_fast_tokenizer(tmp_path):
         directory, [tokens], ["▁ a"], pair, tmp_path, "--tokens")
 
 
+def test_other_commands_choose_languages(tmp_path):
+    (tmp_path / "input").write_text("Hello there.\n" * 3)
+    binary = os.environ.get("ACRE", str(ROOT / "build/acre"))
+    bench = [binary, "bench", "--model", str(M2M), "--input", str(tmp_path / "input"), "--json"]
+    result = subprocess.run([*bench, "--source", "en", "--target", "de"], capture_output=True,
+                            text=True, check=True)
+    assert json.loads(result.stdout)["sentences"] == 3
+    result = subprocess.run(bench, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "--target: expected one of the 100" in result.stderr
+    inspect = [binary, "inspect", str(M2M), "--attention", "Hello there.", "-o",
+               str(tmp_path / "out.json")]
+    subprocess.run([*inspect, "--source", "en", "--target", "de"], check=True)
+    sentence, = json.loads((tmp_path / "out.json").read_text())["attention"]
+    assert sentence["source"][0] == "__en__" and sentence["target"][0] == "__de__"
+
+
 def test_no_tokenizer_at_all(tmp_path):
     directory = copied(NLLB, tmp_path, "sentencepiece.bpe.model", "tokenizer.json")
     message = run(directory, ["a"], *languages(("en", "de")), expected=1)

@@ -110,7 +110,8 @@ class _Job:
         request = _library.Request(
             model=self._engine.model, text=words, text_bytes=len(words), translation=given,
             translation_bytes=len(given or b""), source=self._asked.source,
-            target=self._asked.target, decoding=self._asked.decoding, is_aligned=self._asked.alignments)
+            target=self._asked.target, decoding=self._asked.decoding,
+            is_aligned=self._asked.alignments)
         err = _library.Err()
         with self._engine.entered():
             status = lib.acre_submit(self._engine.engine, request, self.handle, err)
