@@ -72,10 +72,13 @@ void acre_engine_close(struct acre_engine *engine);
 /* What the engine runs on, e.g. "cpu avx2"; lives as long as the engine. */
 const char *acre_engine_backend(const struct acre_engine *engine);
 int acre_engine_threads(const struct acre_engine *engine);
+/* How many devices have its models, each all of them, and how many of those are lost. */
+void acre_engine_devices(struct acre_engine *engine, size_t *n_devices, size_t *n_lost);
 /* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
-/* 0, or ACRE_EDEVICE once its device is lost: what ran on it and what waited has ended with that,
- * and nothing more is accepted. `err` says what happened. It does not recover. */
+/* 0, or ACRE_EDEVICE once all its devices are lost: what ran and what waited has ended with that,
+ * and nothing more is accepted. `err` says what happened. It does not recover. What one of several
+ * devices leaves goes to the others, once; a sentence that loses two ends with ACRE_EDEVICE. */
 int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
 
 enum { ACRE_MAX_LENGTH_PENALTY = 10, ACRE_MAX_LENGTH = 100000 };

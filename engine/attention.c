@@ -123,6 +123,16 @@ static void replay_fini(struct replay *replay)
     mem_free(replay->source);
 }
 
+/* On a device that is well, if there is one. */
+static const struct network *network_of(const struct acre_model *model)
+{
+    const struct acre_engine *engine = model->engine;
+    size_t device = 0;
+    while (device + 1 < engine->devices.n && !scheduler_device_is_well(engine->scheduler, device))
+        device++;
+    return model->networks[device];
+}
+
 static int replay_init(struct replay *replay, const struct acre_model *model, size_t n_source,
                        size_t n_target)
 {
@@ -132,13 +142,14 @@ static int replay_init(struct replay *replay, const struct acre_model *model, si
         .max_rows = n_source,
         .search = {model->constraint, model->config.start_token, model->config.end_token, false},
     };
+    const struct network *network = network_of(model);
     replay->weights =
-        mem_alloc(network_weights_floats(model->network, n_source) * sizeof(*replay->weights));
+        mem_alloc(network_weights_floats(network, n_source) * sizeof(*replay->weights));
     replay->source = mem_alloc((n_source + n_target) * sizeof(*replay->source));
     if (!replay->weights || !replay->source)
         return ACRE_ENOMEM;
     replay->target = replay->source + n_source;
-    return workspace_open(model->network, &limits, &replay->workspace);
+    return workspace_open(network, &limits, &replay->workspace);
 }
 
 /* Reads target token after target token; the last one has nothing to go on to. */

@@ -90,8 +90,8 @@ int engine_compute_type(const struct device *device, const char *name, enum comp
 static int choose_type(struct acre_engine *engine, struct acre_err *err)
 {
     engine->is_type_forced = strcmp(engine->options.compute_type, "auto") != 0;
-    return engine_compute_type(engine->device, engine->options.compute_type, &engine->compute_type,
-                               err);
+    return engine_compute_type(engine->devices.all[0], engine->options.compute_type,
+                               &engine->compute_type, err);
 }
 
 static int fill_options(struct acre_options *options, struct acre_err *err)
@@ -117,27 +117,60 @@ static int fill_options(struct acre_options *options, struct acre_err *err)
     return status;
 }
 
-int engine_open_on(struct device *device, const struct acre_options *options,
+static void name_devices(struct acre_engine *engine)
+{
+    for (size_t i = 0; i < engine->devices.n; i++) {
+        size_t n = strlen(engine->name);
+        snprintf(engine->name + n, sizeof(engine->name) - n, "%s%s", i > 0 ? ", " : "",
+                 engine->devices.all[i]->name);
+    }
+}
+
+/* Without a fallback, who is lost is told here; else when the first sentence goes there. */
+static void say_lost(void *user, const struct acre_err *why, size_t n_well)
+{
+    const struct acre_engine *engine = user;
+    char line[640];
+    if (!engine->options.log || (n_well == 0 && engine->fallback))
+        return;
+    snprintf(line, sizeof(line), "device lost: %s; %zu of %zu go on", why->text, n_well,
+             engine->devices.n);
+    engine->options.log(engine->options.log_user, ACRE_LOG_WARNING, line);
+}
+
+/* A device that does not say how many threads are to step it has as many as there are. */
+static void count_workers(struct acre_engine *engine)
+{
+    int of_each = engine->devices.all[0]->n_workers;
+    if (of_each == 0)
+        of_each = engine->options.n_threads == 0 ? cpu_count() : engine->options.n_threads;
+    engine->options.n_threads = of_each * (int)engine->devices.n;
+}
+
+int engine_open_on(const struct device_set *devices, const struct acre_options *options,
                    struct acre_engine **out, struct acre_err *err)
 {
     struct acre_engine *engine = mem_calloc(1, sizeof(*engine));
     if (!engine) {
-        device_close(device);
+        devices_close(devices);
         return err_set(err, ACRE_ENOMEM, "no memory for the engine");
     }
     engine->options = *options;
-    engine->device = device;
+    engine->devices = *devices;
     pthread_mutex_init(&engine->lock, NULL);
-    if (device->n_workers > 0)
-        engine->options.n_threads = device->n_workers;
+    name_devices(engine);
+    count_workers(engine);
     int status = fill_options(&engine->options, err);
     if (status == 0)
         status = choose_type(engine, err);
     if (status == 0) {
         struct scheduler_options scheduling = {
+            .n_devices = engine->devices.n,
             .n_workers = engine->options.n_threads,
             .max_queued_tokens = engine->options.max_queued_tokens,
             .finished = job_sentence_finished,
+            .lost = say_lost,
+            .lost_user = engine,
         };
         status = scheduler_open(&scheduling, &engine->scheduler, err);
     }
@@ -148,8 +181,8 @@ int engine_open_on(struct device *device, const struct acre_options *options,
         acre_engine_close(engine);
         return status;
     }
-    say(&engine->options, "engine: %s, %d worker thread%s", engine->device->name,
-        engine->options.n_threads, engine->options.n_threads == 1 ? "" : "s");
+    say(&engine->options, "engine: %s, %d worker thread%s", engine->name, engine->options.n_threads,
+        engine->options.n_threads == 1 ? "" : "s");
     *out = engine;
     return 0;
 }
@@ -160,7 +193,7 @@ static int open_fallback(struct acre_engine *engine, struct acre_err *err)
 {
     struct acre_options options = engine->options;
     bool is_wanted = options.device_fallback && strcmp(options.device_fallback, "cpu") == 0;
-    if (!is_wanted || strncmp(engine->device->name, "cpu", 3) == 0)
+    if (!is_wanted || strncmp(engine->name, "cpu", 3) == 0)
         return 0;
     options.device = "cpu";
     options.device_fallback = NULL;
@@ -176,21 +209,24 @@ static int open_fallback(struct acre_engine *engine, struct acre_err *err)
 int acre_engine_open(const struct acre_options *options, struct acre_engine **engine,
                      struct acre_err *err)
 {
-    struct device *device;
+    const char *name = options->device ? options->device : "auto";
+    struct device_set devices;
     struct acre_err why = {.code = 0};
-    int status = device_open(options->device ? options->device : "auto", &device, &why);
+    int status = devices_open(name, &devices, &why);
     if (status != 0)
         return err_set(err, status, "%s", why.text);
     if (why.text[0])
-        say(options, "device: auto: no GPU: %s", why.text);
-    status = engine_open_on(device, options, engine, err);
+        say(options, "device: %s: %s: %s", name,
+            strcmp(name, "auto") == 0 ? "no GPU" : "without one", why.text);
+    status = engine_open_on(&devices, options, engine, err);
     return status != 0 ? status : open_fallback(*engine, err);
 }
 
 static void model_close(struct acre_model *model)
 {
     constraint_close(model->constraint);
-    network_close(model->network);
+    for (size_t i = 0; i < MAX_DEVICES; i++)
+        network_close(model->networks[i]);
     tokenizer_close(model->tokenizer);
     language_names_fini(&model->sources);
     language_names_fini(&model->targets);
@@ -209,7 +245,7 @@ void acre_engine_close(struct acre_engine *engine)
         model_close(model);
     }
     acre_engine_close(engine->fallback);
-    device_close(engine->device);
+    devices_close(&engine->devices);
     cache_close(engine->cache);
     pthread_mutex_destroy(&engine->lock);
     mem_free(engine);
@@ -217,12 +253,20 @@ void acre_engine_close(struct acre_engine *engine)
 
 const char *acre_engine_backend(const struct acre_engine *engine)
 {
-    return fallback_works(engine) ? engine->fallback->device->name : engine->device->name;
+    return fallback_works(engine) ? engine->fallback->name : engine->name;
 }
 
 int acre_engine_threads(const struct acre_engine *engine)
 {
     return engine->options.n_threads;
+}
+
+void acre_engine_devices(struct acre_engine *engine, size_t *n_devices, size_t *n_lost)
+{
+    *n_devices = engine->devices.n;
+    *n_lost = 0;
+    for (size_t i = 0; i < engine->devices.n; i++)
+        *n_lost += !scheduler_device_is_well(engine->scheduler, i);
 }
 
 size_t acre_engine_queued_tokens(struct acre_engine *engine)
@@ -319,7 +363,7 @@ static int serve(struct acre_engine *engine, struct acre_model *model, struct ac
         .max_sentences = (size_t)engine->options.batch_size,
         .max_beam_size = (size_t)engine->options.max_beam_size,
     };
-    return scheduler_add_model(engine->scheduler, model->network, &search, &limits, &model->served,
+    return scheduler_add_model(engine->scheduler, model->networks, &search, &limits, &model->served,
                                err);
 }
 
@@ -380,14 +424,15 @@ static void tell_loading(void *user, uint64_t read_bytes, uint64_t all_bytes)
         (double)all_bytes / (1 << 20));
 }
 
+/* Onto one device; the first one's type is that of all. */
 static int load_weights(struct acre_engine *engine, const char *directory, struct acre_model *model,
-                        struct acre_err *err)
+                        size_t device, struct acre_err *err)
 {
     struct safetensors *weights;
     int status = safetensors_open(directory, &weights, err);
     if (status != 0)
         return status;
-    if (!engine->is_type_forced && engine->device->has_f16)
+    if (!engine->is_type_forced && device == 0 && engine->devices.all[0]->has_f16)
         model->config.compute_type = half_or_f32(&model->config, weights);
     struct loading loading = {.model = model};
     if (safetensors_parameters(weights) >= LARGE_PARAMETERS)
@@ -397,7 +442,8 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
     safetensors_watch(weights, tell_loading, &loading);
     status = check_key_weights(&model->config, weights, err);
     if (status == 0)
-        status = network_open(engine->device, &model->config, weights, &model->network, err);
+        status = network_open(engine->devices.all[device], &model->config, weights,
+                              &model->networks[device], err);
     model->parameters = safetensors_parameters(weights);
     safetensors_close(weights);
     return status;
@@ -413,8 +459,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     if (status == 0)
         status = tokenizer_open(directory, config->vocab_size, &model->tokenizer, err);
     size_t before = mem_held();
-    if (status == 0)
-        status = load_weights(engine, directory, model, err);
+    for (size_t i = 0; status == 0 && i < engine->devices.n; i++)
+        status = load_weights(engine, directory, model, i, err);
     if (status != 0)
         return status;
     size_t packed_bytes = mem_held() - before;
@@ -441,11 +487,14 @@ static void say_loaded(const struct acre_engine *engine, const struct acre_model
                        double ms)
 {
     const double mib = 1 << 20;
+    char where[48] = "";
+    if (engine->devices.n > 1)
+        snprintf(where, sizeof(where), " on %zu devices", engine->devices.n);
     say(&engine->options,
         "model %s: %.1f M parameters, areas up to %d wide, %s, %.1f MiB of weights, up to %.1f MiB "
-        "to work in, loaded in %.0f ms",
+        "to work in%s, loaded in %.0f ms",
         info->name, 1e-6 * (double)info->parameters, info->max_area_width, info->compute_type,
-        (double)info->packed_bytes / mib, (double)info->working_bytes / mib, ms);
+        (double)info->packed_bytes / mib, (double)info->working_bytes / mib, where, ms);
 }
 
 /* With the same model for the engine that goes on where this one's device is lost. */

@@ -24,7 +24,8 @@ struct acre_engine {
     struct acre_options options; /* defaults filled in */
     bool is_type_forced;         /* else each model's own */
     enum compute_type compute_type;
-    struct device *device;
+    struct device_set devices; /* each has all models */
+    char name[512];            /* of the devices */
     struct scheduler *scheduler;
     struct cache *cache;          /* NULL: none */
     struct acre_engine *fallback; /* owned, see fallback.h; NULL: there is none */
@@ -44,16 +45,16 @@ struct acre_model {
     struct tokenizer *tokenizer;
     struct language_names sources, targets; /* in the order of the tokenizer's, if it has them */
     const struct acre_language *source, *target; /* where a request does not say; NULL: none */
-    struct network *network;
+    struct network *networks[MAX_DEVICES];       /* one on each */
     struct constraint *constraint;
     struct served_model *served;
     struct acre_model *fallback; /* the same of engine->fallback, which owns it; or NULL */
     struct acre_model_info info;
 };
 
-/* acre_engine_open() on a device that is open already, which becomes the engine's also if it
- * fails; options->device does not count. */
-int engine_open_on(struct device *device, const struct acre_options *options,
+/* acre_engine_open() on devices that are open already, which become the engine's also if it fails;
+ * options->device does not count. */
+int engine_open_on(const struct device_set *devices, const struct acre_options *options,
                    struct acre_engine **engine, struct acre_err *err);
 
 /* ACRE_EOPTION unless it is from 1 to max. */

@@ -10,12 +10,12 @@ bool fallback_works(const struct acre_engine *engine)
 static void tell(struct acre_engine *engine)
 {
     struct acre_err err = {.code = 0};
-    char line[640];
+    char line[1200];
     if (atomic_exchange(&engine->is_loss_told, true) || !engine->options.log)
         return;
     scheduler_health(engine->scheduler, &err);
     snprintf(line, sizeof(line), "device lost: %s; going on with %s", err.text,
-             engine->fallback->device->name);
+             engine->fallback->name);
     engine->options.log(engine->options.log_user, ACRE_LOG_WARNING, line);
 }
 
@@ -29,7 +29,7 @@ static int submit(struct acre_model *model, const struct plan_text *texts, size_
 bool fallback_takes(struct acre_model *model, struct sentence *sentence)
 {
     const struct plan_text text = {sentence, 1};
-    if (sentence->status != ACRE_EDEVICE || !model->fallback || sentence->is_retried)
+    if (sentence->status != ACRE_EDEVICE || sentence->is_retried || !fallback_works(model->engine))
         return false;
     tell(model->engine);
     sentence->is_retried = true;

@@ -54,7 +54,8 @@ struct sentence {
     uint64_t first_step;   /* by the count of its batch, when it was admitted */
     struct sentence *next; /* of those that leave together */
     bool cancelled;
-    bool is_retried; /* its device was lost, and this is another one */
+    bool is_moved;   /* its device was lost, and another one of the engine has it */
+    bool is_retried; /* all were lost, and this is the engine that goes on */
     /* out */
     int status;                             /* 0 or ACRE_E... */
     struct sentence_hypothesis *hypotheses; /* owned, [n_hypotheses], best first */

@@ -284,6 +284,7 @@ struct device {
     const char *name; /* "cpu avx2" */
     int n_workers;    /* threads that it wants to be stepped by; 0: as many as there are */
     int runs_ahead;   /* steps that may be under way while the host plans the next one */
+    int n_alike;      /* devices of its kind that the machine has, this one included; 0: one */
     bool has_f16;     /* COMPUTE_F16 is among its types, and the first choice of them */
 };
 
@@ -292,6 +293,19 @@ bool device_is_known(const char *name);
 /* Of "auto" also a success is explained: err says why it is no GPU. */
 int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
+
+enum { MAX_DEVICES = 16 };
+
+/* Devices that have the same models and share their work. */
+struct device_set {
+    struct device *all[MAX_DEVICES];
+    size_t n;
+};
+
+/* device_open(), but "cuda" is every GPU that can be used. Of "auto", and where some of several
+ * cannot be used, err explains also a success. The caller owns the devices. */
+int devices_open(const char *name, struct device_set *devices, struct acre_err *err);
+void devices_close(const struct device_set *devices);
 
 /* weight_open(), which explains its errors with the weight's name. Too many columns for sums of
  * 8-bit products in 32 bits are ACRE_EOPTION. */

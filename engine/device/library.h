@@ -14,7 +14,7 @@
 #define CUDA_LIBRARY "acre_cuda.so"
 
 /* Goes up when the meaning of something in device.h or here changes and no size does. */
-enum { CUDA_INTERFACE = 2 };
+enum { CUDA_INTERFACE = 3 };
 
 struct cuda_host {
     size_t bytes; /* of this table */

@@ -35,10 +35,20 @@ static int open_cpu(struct device **device, struct acre_err *err)
     return status != 0 ? status : device_cpu_open(level, device, err);
 }
 
+/* The first that can be used; else why the first one cannot. */
+static int open_gpu(struct device **device, struct acre_err *err)
+{
+    int status = device_cuda_open(0, device, err);
+    for (int i = 1; status != 0 && i < MAX_DEVICES; i++)
+        if (device_cuda_open(i, device, NULL) == 0)
+            return err_set(err, 0, "%s", "");
+    return status;
+}
+
 static int open_any(struct device **device, struct acre_err *err)
 {
     struct acre_err why;
-    if (device_cuda_open(0, device, &why) == 0) {
+    if (open_gpu(device, &why) == 0) {
         err_set(err, 0, "%s", "");
         return 0;
     }
@@ -55,7 +65,8 @@ int device_open(const char *name, struct device **device, struct acre_err *err)
         return open_any(device, err);
     if (strcmp(name, "cpu") == 0)
         return open_cpu(device, err);
-    return device_cuda_open(cuda_ordinal(name), device, err);
+    return strcmp(name, "cuda") == 0 ? open_gpu(device, err)
+                                     : device_cuda_open(cuda_ordinal(name), device, err);
 }
 
 int device_bind_weight(struct device *device, enum compute_type type,

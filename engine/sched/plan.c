@@ -3,8 +3,9 @@
  * batch, who enters, one step.
  *
  * What can go wrong: too much waits (ACRE_EBUSY, nothing is queued), or more than leaves time until
- * the deadline (ACRE_ELATE, likewise); the plan is closing, the device is lost. The last two end
- * everybody: who waits at once, who runs when the worker comes round. */
+ * the deadline (ACRE_ELATE, likewise); the plan is closing, which ends everybody: who waits at
+ * once, who runs when the worker comes round; a device is lost, whose workers stop when they are
+ * ready next, and what they ran goes to other devices or ends. */
 #include "sched/plan.h"
 
 #include <stddef.h>
@@ -14,7 +15,7 @@
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-int plan_init(struct plan *plan, size_t n_workers, size_t max_queued_tokens)
+int plan_init(struct plan *plan, size_t n_devices, size_t n_workers, size_t max_queued_tokens)
 {
     *plan = (struct plan){
         .max_queued_tokens = max_queued_tokens,
@@ -22,16 +23,21 @@ int plan_init(struct plan *plan, size_t n_workers, size_t max_queued_tokens)
         .n_workers = n_workers,
         .n_woken = n_workers,
         .sleepers = mem_calloc(n_workers, sizeof(*plan->sleepers)),
+        .is_lost = mem_calloc(n_devices, sizeof(*plan->is_lost)),
+        .n_devices = n_devices,
+        .n_well = n_devices,
     };
     for (size_t i = 0; plan->workers && i < n_workers; i++)
-        plan->workers[i].is_woken = true;
-    return plan->workers && plan->sleepers ? 0 : ACRE_ENOMEM;
+        plan->workers[i] =
+            (struct plan_worker){.device = i / (n_workers / n_devices), .is_woken = true};
+    return plan->workers && plan->sleepers && plan->is_lost ? 0 : ACRE_ENOMEM;
 }
 
 void plan_fini(struct plan *plan)
 {
     mem_free(plan->workers);
     mem_free(plan->sleepers);
+    mem_free(plan->is_lost);
 }
 
 int plan_model_init(struct plan_model *model, size_t n_workers, const struct plan_limits *limits)
@@ -191,7 +197,7 @@ static struct plan_model *model_of(struct queue *queue)
     return (struct plan_model *)((char *)queue - offsetof(struct plan_model, queue));
 }
 
-/* Those of a lost device have all ended, and may be somebody else's by now. */
+/* Where all devices are lost, sentences have ended, and may be somebody else's by now. */
 static void cancel(struct plan *plan, const struct plan_event *event)
 {
     if (plan->lost != 0)
@@ -283,8 +289,6 @@ static int end_of(const struct plan *plan, const struct sentence *sentence, uint
 {
     if (plan->is_closing)
         return ACRE_ECLOSED;
-    if (plan->lost != 0)
-        return plan->lost;
     if (sentence->cancelled)
         return ACRE_ECANCELLED;
     return sentence->deadline_ns != 0 && sentence->deadline_ns <= now_ns ? ACRE_ETIMEOUT : 0;
@@ -407,6 +411,49 @@ static void give_work(struct plan *plan, size_t index, uint64_t now_ns,
     plan->workers[index].began_ns = now_ns;
 }
 
+/* ---- Losing a device ------------------------------------------------------------------------- */
+
+static void lose(struct plan *plan, size_t device, int status)
+{
+    if (plan->is_lost[device])
+        return;
+    plan->is_lost[device] = true;
+    if (--plan->n_well > 0)
+        return;
+    plan->lost = status;
+    end_waiting(plan, status);
+}
+
+/* Another device may have it, unless it has lost one before. */
+static void move(struct plan *plan, struct plan_model *model, struct sentence *sentence,
+                 uint64_t now_ns)
+{
+    int status = end_of(plan, sentence, now_ns);
+    if (status == 0 && (plan->lost != 0 || sentence->is_moved))
+        status = ACRE_EDEVICE;
+    if (status != 0) {
+        end(plan, model, sentence, status);
+        return;
+    }
+    sentence->is_moved = true;
+    queue_put(&model->queue, sentence, 1);
+}
+
+/* Its device has no more of what the worker ran. */
+static void move_all(struct plan *plan, size_t worker, uint64_t now_ns)
+{
+    for (struct plan_model *model = plan->models; model; model = model->next) {
+        struct plan_batch *batch = &model->batches[worker];
+        while (batch->n_running > 0) {
+            struct sentence *sentence = batch->running[batch->n_running - 1];
+            take_out(batch, batch->n_running - 1);
+            move(plan, model, sentence, now_ns);
+        }
+    }
+}
+
+/* ---- A worker is ready ----------------------------------------------------------------------- */
+
 static void ready(struct plan *plan, const struct plan_event *event, uint64_t now_ns,
                   struct plan_actions *actions)
 {
@@ -415,13 +462,17 @@ static void ready(struct plan *plan, const struct plan_event *event, uint64_t no
     worker->is_woken = false;
     end_finished(plan, event, now_ns);
     worker->is_full = false;
-    if (event->status != 0) {
-        plan->lost = event->status;
-        end_waiting(plan, plan->lost);
-    }
+    if (event->status != 0)
+        lose(plan, worker->device, event->status);
+    bool is_lost = plan->is_lost[worker->device];
+    if (is_lost)
+        move_all(plan, event->worker, now_ns);
     actions->ended = plan->ended;
     plan->ended = NULL;
-    give_work(plan, event->worker, now_ns, actions);
+    if (is_lost)
+        actions->work = PLAN_STOP;
+    else
+        give_work(plan, event->worker, now_ns, actions);
 }
 
 /* ---- All events ------------------------------------------------------------------------------ */

@@ -37,8 +37,9 @@
  * - Ends: a waiting sentence leaves the queue, and its limit, with the event that cancels it or
  *   the first event at or after its deadline, and is handed back by the next worker that is ready:
  *   all are busy with a step, or one is on its way. A running one begins no step after that; it
- *   leaves when its worker comes round to its model. Closing ends everybody likewise, and so does a
- *   lost device.
+ *   leaves when its worker comes round to its model. Closing ends everybody likewise.
+ * - Losing a device: its workers stop. What they ran waits anew, once, while another device is
+ * well; else it ends, and with the last device whatever waits ends and nothing more is accepted.
  *
  * Cancelling takes sentences out eagerly because a queue can be long and its workers busy: a sweep
  * would have to look at all that wait, and the queue's heaps give up any sentence in O(log n).
@@ -85,6 +86,7 @@ struct plan_model {
 };
 
 struct plan_worker {
+    size_t device;
     struct plan_model *model; /* stepped last; NULL: none yet */
     bool is_woken;            /* and not ready since */
     bool is_full;             /* that step is of a batch with room for nobody who waits */
@@ -101,7 +103,9 @@ struct plan {
     size_t n_sleepers;
     struct sentence *ended; /* to be handed back by the next worker that is ready */
     bool is_closing;
-    int lost; /* 0, or ACRE_EDEVICE: the device is, see PLAN_READY */
+    bool *is_lost; /* owned, [n_devices] */
+    size_t n_devices, n_well;
+    int lost; /* 0, or ACRE_EDEVICE: no device is well */
 };
 
 enum plan_event_kind {
@@ -125,14 +129,14 @@ struct plan_event {
     struct sentence *const *finished;
     size_t n;
     size_t n_steps, n_rows; /* PLAN_READY: of the device, since it was ready last */
-    int status; /* PLAN_READY: 0, or ACRE_EDEVICE: everybody ends with it, from now on */
+    int status;             /* PLAN_READY: 0, or ACRE_EDEVICE: the worker's device is lost */
 };
 
 /* What a ready worker is to do: */
 enum plan_work {
     PLAN_STEP,  /* one step of `model` */
     PLAN_SLEEP, /* until it is woken; then it is ready again */
-    PLAN_STOP,  /* for ever */
+    PLAN_STOP,  /* for ever: it is closing, or the worker's device is lost */
 };
 
 /* Lists of sentences are linked by `next` and their status is set. */
@@ -151,8 +155,9 @@ struct plan_actions {
     size_t n_newcomers;
 };
 
-/* All workers count as woken. 0 or ACRE_ENOMEM; needs plan_fini() either way. */
-int plan_init(struct plan *plan, size_t n_workers, size_t max_queued_tokens);
+/* Each device has as many workers as any other, in order. All workers count as woken. 0 or
+ * ACRE_ENOMEM; needs plan_fini() either way. */
+int plan_init(struct plan *plan, size_t n_devices, size_t n_workers, size_t max_queued_tokens);
 void plan_fini(struct plan *plan); /* not the models */
 
 /* 0 or ACRE_ENOMEM; needs plan_model_fini() either way. */

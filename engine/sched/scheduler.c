@@ -2,8 +2,9 @@
  * again with those that have finished. With nothing to do it sleeps until the plan wakes it.
  *
  * What can go wrong: a text is refused, which its caller is told; memory for a sentence's results
- * is missing, which its status says; the device is lost. Then the worker tells the plan, which ends
- * everybody with ACRE_EDEVICE, and later texts are refused with what the device said. */
+ * is missing, which its status says; a device is lost. Then the worker tells the plan, and stops.
+ * Is it the last device, everybody ends with ACRE_EDEVICE, and later texts are refused with what it
+ * said. */
 #include "sched/scheduler.h"
 
 #include <pthread.h>
@@ -32,7 +33,7 @@ struct scheduler {
     struct scheduler_options options;
     pthread_mutex_t lock;
     struct plan plan;       /* guarded by the lock, all that is in it */
-    struct acre_err lost;   /* likewise; code 0: the device is well */
+    struct acre_err lost;   /* likewise; code 0: a device is well */
     pthread_cond_t stepped; /* a worker has ended a step, while somebody waits for that */
     size_t n_waiting;       /* likewise; how many wait for it */
     struct worker *workers;
@@ -90,11 +91,27 @@ static void run_step(const struct scheduler *scheduler, struct batch *batch,
     ready->n_rows = step.n_rows;
 }
 
-/* Lock held. */
-static void note_loss(struct scheduler *scheduler, const struct acre_err *err)
+/* What a worker does now. If its device is lost, and nobody has known that, it is told to `lost`.
+ */
+static struct plan_actions next_work(struct worker *worker, const struct plan_event *ready,
+                                     const struct acre_err *err)
 {
-    if (scheduler->lost.code == 0)
+    struct scheduler *scheduler = worker->scheduler;
+    pthread_mutex_lock(&scheduler->lock);
+    size_t n_well = scheduler->plan.n_well;
+    struct plan_actions actions = tell(scheduler, ready);
+    bool is_news = scheduler->plan.n_well < n_well;
+    n_well = scheduler->plan.n_well;
+    if (is_news && n_well == 0)
         scheduler->lost = *err;
+    worker->is_asleep = actions.work == PLAN_SLEEP;
+    worker->stepping = actions.work == PLAN_STEP ? actions.model : NULL;
+    if (scheduler->n_waiting > 0)
+        pthread_cond_broadcast(&scheduler->stepped);
+    pthread_mutex_unlock(&scheduler->lock);
+    if (is_news && scheduler->options.lost)
+        scheduler->options.lost(scheduler->options.lost_user, err, n_well);
+    return actions;
 }
 
 static void sleep_until_woken(struct worker *worker)
@@ -112,15 +129,7 @@ static void *work(void *argument)
     struct plan_event ready = {.kind = PLAN_READY, .worker = worker->index};
     struct acre_err err;
     for (;;) {
-        pthread_mutex_lock(&scheduler->lock);
-        if (ready.status != 0)
-            note_loss(scheduler, &err);
-        struct plan_actions actions = tell(scheduler, &ready);
-        worker->is_asleep = actions.work == PLAN_SLEEP;
-        worker->stepping = actions.work == PLAN_STEP ? actions.model : NULL;
-        if (scheduler->n_waiting > 0)
-            pthread_cond_broadcast(&scheduler->stepped);
-        pthread_mutex_unlock(&scheduler->lock);
+        struct plan_actions actions = next_work(worker, &ready, &err);
         ready = (struct plan_event){.kind = PLAN_READY, .worker = worker->index};
         hand_over(scheduler, actions.ended);
         if (actions.work == PLAN_STOP)
@@ -156,7 +165,8 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
     scheduler->options = *options;
     pthread_mutex_init(&scheduler->lock, NULL);
     pthread_cond_init(&scheduler->stepped, NULL);
-    int status = plan_init(&scheduler->plan, n_workers(scheduler), options->max_queued_tokens);
+    int status = plan_init(&scheduler->plan, options->n_devices, n_workers(scheduler),
+                           options->max_queued_tokens);
     scheduler->workers = mem_calloc(n_workers(scheduler), sizeof(*scheduler->workers));
     if (!scheduler->workers)
         status = ACRE_ENOMEM;
@@ -209,11 +219,12 @@ void scheduler_close(struct scheduler *scheduler)
 }
 
 static int open_batches(const struct scheduler *scheduler, struct served_model *served,
-                        const struct network *network, const struct search_model *model,
+                        struct network *const *networks, const struct search_model *model,
                         const struct batch_limits *limits, struct acre_err *err)
 {
     served->batches = mem_calloc(n_workers(scheduler), sizeof(struct batch *));
     for (size_t i = 0; served->batches && i < n_workers(scheduler); i++) {
+        const struct network *network = networks[scheduler->plan.workers[i].device];
         int status = batch_open(network, model, limits, &served->batches[i], err);
         if (status != 0)
             return status;
@@ -234,14 +245,14 @@ static int open_plan(const struct scheduler *scheduler, struct served_model *ser
     return err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
 }
 
-int scheduler_add_model(struct scheduler *scheduler, const struct network *network,
+int scheduler_add_model(struct scheduler *scheduler, struct network *const *networks,
                         const struct search_model *model, const struct batch_limits *limits,
                         struct served_model **out, struct acre_err *err)
 {
     struct served_model *served = mem_calloc(1, sizeof(*served));
     if (!served)
         return err_set(err, ACRE_ENOMEM, "no memory for a model");
-    int status = open_batches(scheduler, served, network, model, limits, err);
+    int status = open_batches(scheduler, served, networks, model, limits, err);
     if (status == 0)
         status = open_plan(scheduler, served, limits, err);
     if (status != 0) {
@@ -346,6 +357,14 @@ int scheduler_health(struct scheduler *scheduler, struct acre_err *err)
         err_set(err, status, "%s", scheduler->lost.text);
     pthread_mutex_unlock(&scheduler->lock);
     return status;
+}
+
+bool scheduler_device_is_well(struct scheduler *scheduler, size_t device)
+{
+    pthread_mutex_lock(&scheduler->lock);
+    bool is_well = !scheduler->plan.is_lost[device];
+    pthread_mutex_unlock(&scheduler->lock);
+    return is_well;
 }
 
 struct acre_statistics scheduler_statistics(struct scheduler *scheduler,

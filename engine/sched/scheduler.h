@@ -23,11 +23,16 @@ struct scheduler;
 struct served_model;
 
 typedef void sentence_finished_fn(struct sentence *sentence);
+/* A device is lost, as it says; so many are well. Called by a worker without the lock. */
+typedef void device_lost_fn(void *user, const struct acre_err *why, size_t n_well);
 
 struct scheduler_options {
-    int n_workers;
+    size_t n_devices;
+    int n_workers;            /* the same number for each device, in order */
     size_t max_queued_tokens; /* of all models together */
     sentence_finished_fn *finished;
+    device_lost_fn *lost;
+    void *lost_user;
 };
 
 /* Starts the workers. *scheduler is owned by the caller. */
@@ -38,8 +43,9 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
  * with ACRE_ECLOSED. Frees the models. NULL is allowed. */
 void scheduler_close(struct scheduler *scheduler);
 
-/* Adds a model; opens its batches. *served lives until it is removed. */
-int scheduler_add_model(struct scheduler *scheduler, const struct network *network,
+/* Adds a model, which has a network on every device; opens its batches. *served lives until it is
+ * removed. */
+int scheduler_add_model(struct scheduler *scheduler, struct network *const *networks,
                         const struct search_model *model, const struct batch_limits *limits,
                         struct served_model **served, struct acre_err *err);
 
@@ -55,8 +61,9 @@ int scheduler_submit(struct scheduler *scheduler, struct served_model *served,
 /* Ends those of the text's sentences that have not ended yet with ACRE_ECANCELLED, soon. */
 void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, size_t n);
 
-/* 0, or ACRE_EDEVICE and what the device said when it was lost. */
+/* 0, or ACRE_EDEVICE and what the last device said when it was lost. */
 int scheduler_health(struct scheduler *scheduler, struct acre_err *err);
+bool scheduler_device_is_well(struct scheduler *scheduler, size_t device);
 
 struct acre_statistics scheduler_statistics(struct scheduler *scheduler,
                                             const struct served_model *served);

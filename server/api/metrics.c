@@ -260,6 +260,17 @@ static void print_limits(FILE *out, const struct limits *limits)
                     (double)keyring_count(limits->keyring));
 }
 
+static void print_devices(FILE *out, const struct server *server)
+{
+    static const char name[] = "acre_devices";
+    size_t n_devices, n_lost;
+
+    acre_engine_devices(server->engine, &n_devices, &n_lost);
+    head(out, name, "gauge", "Devices that have the models.");
+    fprintf(out, "%s{state=\"well\"} %zu\n%s{state=\"lost\"} %zu\n", name, n_devices - n_lost, name,
+            n_lost);
+}
+
 static void print_reloads(FILE *out, const struct server *server)
 {
     static const char name[] = "acre_reloads_total";
@@ -294,6 +305,7 @@ static void print_all(FILE *out, const struct server *server)
     print_times(out, server);
     print_connections(out, server->http);
     print_limits(out, &server->limits);
+    print_devices(out, server);
     print_reloads(out, server);
     print_process(out);
     print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",

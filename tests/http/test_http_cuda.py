@@ -25,7 +25,8 @@ def emulated(models, monkeypatch, tmp_path):
     servers = []
 
     def make(**overrides):
-        settings = {"device": "cuda", "batch_size": 4, "compute_type": "f32"} | overrides
+        settings = {"device": "cuda", "batch_size": 4, "compute_type": "f32",
+                    "request_timeout_ms": 600000} | overrides
         servers.append(Server(models, **settings))
         return servers[-1]
 
@@ -104,6 +105,40 @@ def test_a_lost_device_ends_its_sentences(emulated, tmp_path):
     assert "cudaErrorIllegalAddress" in ready.json()["message"]
     again = server.translate(TEXTS[0])
     assert (again.status_code, again.json()["code"]) == (503, "device_lost")
+
+
+def memory(server):
+    """Of all models: the one that is loaded first has what they share."""
+    models = server.get("/models").json()["models"]
+    return [sum(m[key] for m in models) for key in ("packed_bytes", "working_bytes")]
+
+
+def test_the_other_device_goes_on(emulated, wanted, tmp_path, monkeypatch):
+    """Of two GPUs one is lost, then the other."""
+    stated = memory(emulated(batch_size=2))
+    monkeypatch.setenv("EMULATED_DEVICES", "2")
+    server = emulated(batch_size=2)
+    assert "cuda:0 emulated GPU (sm_90), cuda:1 emulated GPU (sm_90)" in "".join(server.log)
+    assert "to work in on 2 devices" in "".join(server.log)
+    assert memory(server) == pytest.approx([2 * stated[0], 2 * stated[1]], rel=0.02)
+    clients, found = replies(server, TEXTS)
+    (tmp_path / "fault.1").touch()
+    wait(clients)
+    assert [r.status_code for r in found] == [200] * len(found)
+    assert [r.json()["translatedText"] for r in found] == [wanted[text] for text in TEXTS]
+
+    def all_is_told():
+        wait(replies(server, TEXTS)[0])  # so that the second GPU has something to do
+        return "device lost: cuda:1" in "".join(server.log)
+
+    assert eventually(all_is_told, 300)
+    assert "1 of 2 go on" in "".join(server.log)
+    assert server.get("/health/ready").status_code == 200
+    assert 'acre_devices{state="lost"} 1' in server.get("/metrics").text
+    (tmp_path / "fault.0").touch()
+    assert eventually(lambda: server.translate(TEXTS[0]).status_code == 503, 300)
+    ready = server.get("/health/ready")
+    assert (ready.status_code, ready.json()["code"]) == (503, "device_lost")
 
 
 @pytest.mark.parametrize("how", ("fault", "hang"))

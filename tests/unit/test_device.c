@@ -35,14 +35,24 @@ static struct texts random_texts(void)
     return texts;
 }
 
-static struct acre_engine *open_odd(const struct odd_habits *habits, int n_threads, int batch_size)
+/* On so many devices, of which the first is the one that is lost. */
+static struct acre_engine *open_odds(const struct odd_habits *habits, size_t n_devices,
+                                     int n_threads, int batch_size)
 {
     struct acre_engine *engine;
     struct acre_err err;
     struct acre_options options = {.n_threads = n_threads, .batch_size = batch_size};
-    if (engine_open_on(odd_device_open(habits), &options, &engine, &err) != 0)
+    struct device_set devices = {{odd_device_open(habits)}, n_devices};
+    for (size_t i = 1; i < n_devices; i++)
+        devices.all[i] = odd_device_open_second();
+    if (engine_open_on(&devices, &options, &engine, &err) != 0)
         fail_msg("%s", err.text);
     return engine;
+}
+
+static struct acre_engine *open_odd(const struct odd_habits *habits, int n_threads, int batch_size)
+{
+    return open_odds(habits, 1, n_threads, batch_size);
 }
 
 static struct acre_request counted(struct acre_model *model, const char *text, int *calls)
@@ -173,10 +183,74 @@ static void late_device_changes_nothing(void **state)
     }
 }
 
+/* ---- One of several -------------------------------------------------------------------------- */
+
+/* What the lost one had goes to the other, also what is asked for later; nobody is told. */
+static void others_go_on(void **state)
+{
+    (void)state;
+    static const long lost_after[] = {0, 3, 30};
+    struct acre_engine *plain = open_engine(1, 4);
+    struct acre_model *plain_model = open_model(plain, model_directories[0]);
+    for (size_t i = 0; i < 6; i++) {
+        const struct odd_habits habits = {.lost_after = lost_after[i / 2], .is_late = i % 2};
+        struct acre_engine *engine = open_odds(&habits, 2, 1 + (int)i % 2, 3);
+        struct acre_model *model = open_model(engine, model_directories[0]);
+        struct texts texts = random_texts();
+        struct acre_job *jobs[N_TEXTS], *job;
+        int calls[N_TEXTS] = {0};
+        size_t n_devices, n_lost;
+        for (size_t t = 0; t < N_TEXTS; t++) {
+            struct acre_request request = counted(model, texts.of[t], &calls[t]);
+            assert_int_equal(acre_submit(engine, &request, &jobs[t], NULL), 0);
+        }
+        wait_done(N_TEXTS);
+        for (size_t t = 0; t < N_TEXTS; t++) {
+            struct acre_request request = counted(plain_model, texts.of[t], NULL);
+            assert_int_equal(acre_translate(plain, &request, &job, NULL), 0);
+            assert_same(jobs[t], job);
+            acre_job_close(job);
+            acre_job_close(jobs[t]);
+        }
+        acre_engine_devices(engine, &n_devices, &n_lost);
+        assert_int_equal(n_devices, 2);
+        assert_int_equal(n_lost, 1);
+        assert_int_equal(acre_engine_health(engine, NULL), 0);
+        struct acre_model *later = open_model(engine, model_directories[1]);
+        struct acre_request request = counted(later, "the cat is old.", NULL);
+        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_job_result(job)->status, 0);
+        acre_job_close(job);
+        acre_engine_close(engine);
+    }
+    acre_engine_close(plain);
+}
+
+/* Each has all of a model, and both are stated. */
+static void memory_of_all_is_stated(void **state)
+{
+    (void)state;
+    const struct odd_habits well = {.lost_after = -1};
+    uint64_t packed[2], working[2];
+    for (size_t n = 1; n <= 2; n++) {
+        struct acre_engine *engine = open_odds(&well, n, 1, 3);
+        const struct acre_model_info *info =
+            acre_model_info(open_model(engine, model_directories[0]));
+        packed[n - 1] = info->packed_bytes;
+        working[n - 1] = info->working_bytes;
+        assert_int_equal(acre_engine_threads(engine), n);
+        acre_engine_close(engine);
+    }
+    assert_in_range(packed[1], 2 * packed[0] - packed[0] / 20, 2 * packed[0] + packed[0] / 20);
+    assert_in_range(working[1], 2 * working[0] - working[0] / 20, 2 * working[0] + working[0] / 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lost_device_ends_everybody),
+        cmocka_unit_test(others_go_on),
+        cmocka_unit_test(memory_of_all_is_stated),
         cmocka_unit_test(late_device_changes_nothing),
     };
     random_seed(20);

@@ -1,7 +1,8 @@
 /* The scheduler's plan, simulated under virtual time: random texts, lengths, beams, deadlines,
- * cancellations, bursts, workers, models, durations of steps and ends. After every event it is
- * checked against a plain account of where every sentence is: nothing lost, nothing twice, limits
- * held, every promise of plan.h kept. Then what the random worlds may miss, case by case. */
+ * cancellations, bursts, workers, models, durations of steps, lost devices and ends. After every
+ * event it is checked against a plain account of where every sentence is: nothing lost, nothing
+ * twice, limits held, every promise of plan.h kept. Then what the random worlds may miss, case by
+ * case. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -44,7 +45,9 @@ struct world {
     struct plan plan;
     struct plan_model models[MAX_MODELS];
     struct turns turns[MAX_MODELS];
-    size_t n_models, n_workers;
+    size_t n_models, n_workers, n_devices;
+    bool is_lost[MAX_WORKERS]; /* [n_devices] */
+    size_t n_losses;           /* that are still to come */
     struct hand hands[MAX_WORKERS];
     struct sentence sentences[N_SENTENCES];
     struct fate fates[N_SENTENCES];
@@ -57,7 +60,7 @@ struct world {
 static struct {
     size_t refused, expired_waiting, expired_running, cancelled_waiting, cancelled_running;
     size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished, led,
-        late, reserve;
+        late, reserve, moved, lost_twice, lost_waiting, refused_lost;
 } seen;
 
 static size_t load_of(const struct sentence *sentence)
@@ -143,6 +146,19 @@ static void end_waiting(struct world *w, size_t i, int status)
     w->fates[i].status = status;
 }
 
+static size_t device_of(const struct world *w, size_t worker)
+{
+    return worker / (w->n_workers / w->n_devices);
+}
+
+static bool are_all_lost(const struct world *w)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n_devices; i++)
+        n += w->is_lost[i];
+    return n == w->n_devices;
+}
+
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 /* Wakes are few enough and enough, and the queue counts who waits and nobody else. */
@@ -166,7 +182,7 @@ static void check_wakes(struct world *w, const struct plan_actions *actions)
 }
 
 /* With every event those that wait and have passed their deadline end. */
-static struct plan_actions tell(struct world *w, const struct plan_event *event)
+static void expire(struct world *w)
 {
     for (size_t i = 0; i < w->n_sentences; i++) {
         uint64_t deadline = w->sentences[i].deadline_ns;
@@ -175,6 +191,11 @@ static struct plan_actions tell(struct world *w, const struct plan_event *event)
         end_waiting(w, i, ACRE_ETIMEOUT);
         seen.expired_waiting++;
     }
+}
+
+static struct plan_actions tell(struct world *w, const struct plan_event *event)
+{
+    expire(w);
     return plan_step(&w->plan, event, w->now);
 }
 
@@ -258,7 +279,9 @@ static void submit(struct world *w)
     struct plan_event event = {
         .kind = PLAN_SUBMIT, .model = &w->models[model], .texts = &text, .n = 1};
     struct plan_actions actions = tell(w, &event);
+    bool is_lost = are_all_lost(w) && !w->is_closing;
     int expected = w->is_closing                                      ? ACRE_ECLOSED
+                   : is_lost                                          ? ACRE_EDEVICE
                    : is_full(w, w->sentences[first].caller, n_tokens) ? ACRE_EBUSY
                                                                       : 0;
     if (expected == 0 && actions.status == ACRE_ELATE)
@@ -266,6 +289,7 @@ static void submit(struct world *w)
     else
         assert_int_equal(actions.status, expected);
     seen.refused += expected == ACRE_EBUSY;
+    seen.refused_lost += is_lost;
     for (size_t i = first; actions.status == 0 && i < first + n; i++) {
         w->fates[i].place = WAITS;
         turns_put(&w->turns[model], &w->sentences[i]);
@@ -290,7 +314,7 @@ static void cancel(struct world *w)
     struct plan_event event = {.kind = PLAN_CANCEL, .n = any->n};
     event.sentences = &w->sentences[any->first];
     struct plan_actions actions = tell(w, &event);
-    for (size_t i = any->first; i < any->first + any->n; i++) {
+    for (size_t i = any->first; !are_all_lost(w) && i < any->first + any->n; i++) {
         w->fates[i].is_cancelled = w->fates[i].place == RUNS;
         if (w->fates[i].place != WAITS)
             continue;
@@ -496,19 +520,106 @@ static void check_rest(struct world *w, size_t worker, const struct plan_actions
     w->hands[worker].at = UINT64_MAX;
 }
 
+/* ---- A device that is lost ------------------------------------------------------------------- */
+
+/* As allow_passes(), of one that waits anew. */
+static void allow_passes_of_moved(struct world *w, size_t moved)
+{
+    const struct sentence *sentence = &w->sentences[moved];
+    bool has_earlier[QUEUE_CLASSES] = {false};
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        const struct sentence *other = &w->sentences[i];
+        if (i == moved || !waits_in(w, i, w->fates[moved].model) ||
+            other->caller != sentence->caller)
+            continue;
+        if (is_before(other, sentence))
+            has_earlier[turns_class(other)] = true;
+        else
+            w->fates[i].max_passes += turns_class(other) != turns_class(sentence);
+    }
+    has_earlier[turns_class(sentence)] = false;
+    w->fates[moved].n_passes = w->fates[moved].max_passes = 0;
+    for (size_t class = 0; class < QUEUE_CLASSES; class ++)
+        w->fates[moved].max_passes += has_earlier[class];
+}
+
+/* What a worker of a lost device ran waits anew, or ends: who may not go on, who has lost a device
+ * before, all where it is the last one. */
+static void expect_moves(struct world *w, size_t worker, bool *has_moved)
+{
+    for (size_t i = 0; i < w->n_sentences; i++) {
+        struct fate *fate = &w->fates[i];
+        has_moved[i] = false;
+        if (fate->place == WAITS && are_all_lost(w)) {
+            end_waiting(w, i, ACRE_EDEVICE);
+            seen.lost_waiting++;
+        }
+        if (fate->place != RUNS || fate->worker != worker)
+            continue;
+        int status = why_leave(w, i);
+        has_moved[i] = status == 0 && !are_all_lost(w) && !w->sentences[i].is_moved;
+        seen.moved += has_moved[i];
+        seen.lost_twice += status == 0 && w->sentences[i].is_moved && !are_all_lost(w);
+        fate->place = has_moved[i] ? WAITS : ENDED;
+        fate->status = status == 0 && !has_moved[i] ? ACRE_EDEVICE : status;
+    }
+}
+
+/* The worker's step fails, if it has to. Whether its device is lost. */
+static bool lose_device(struct world *w, size_t worker, struct plan_event *event)
+{
+    bool is_stepping = w->hands[worker].doing == STEPPING;
+    if (is_stepping && w->n_losses > 0 && random_pick(0, 20) == 0) {
+        w->n_losses--;
+        event->status = ACRE_EDEVICE;
+        w->is_lost[device_of(w, worker)] = true;
+    }
+    return w->is_lost[device_of(w, worker)];
+}
+
+static void check_stopped(struct world *w, size_t worker, const struct plan_actions *actions,
+                          const bool *has_moved)
+{
+    assert_int_equal(actions->work, PLAN_STOP);
+    w->hands[worker].doing = STOPPED;
+    w->hands[worker].at = UINT64_MAX;
+    for (uint64_t order = 0, next; order != UINT64_MAX; order = next) {
+        next = UINT64_MAX; /* they come into their queues one after the other */
+        for (size_t i = 0; i < w->n_sentences; i++) {
+            const struct sentence *sentence = &w->sentences[i];
+            if (has_moved[i] && sentence->order == order) {
+                turns_put(&w->turns[w->fates[i].model], sentence);
+                allow_passes_of_moved(w, i);
+            }
+            if (has_moved[i] && sentence->order > order && sentence->order < next)
+                next = sentence->order;
+        }
+    }
+    for (size_t model = 0; model < w->n_models; model++)
+        assert_int_equal(w->models[model].batches[worker].n_running, 0);
+}
+
 static void be_ready(struct world *w, size_t worker)
 {
     struct hand *hand = &w->hands[worker];
     struct sentence *finished[MAX_SEAT];
+    bool has_moved[N_SENTENCES];
     struct plan_event event = {.kind = PLAN_READY, .worker = worker, .finished = finished};
-    event.n_steps = hand->doing == STEPPING;
-    event.n_rows = event.n_steps ? 4 * count_batch(w, worker, hand->model).n : 0;
-    event.n = event.n_steps ? finish_step(w, worker, finished) : 0;
+    bool is_lost = lose_device(w, worker, &event);
+    if (hand->doing == STEPPING && event.status == 0) {
+        event.n_steps = 1;
+        event.n_rows = 4 * count_batch(w, worker, hand->model).n;
+        event.n = finish_step(w, worker, finished);
+    }
     hand->doing = STEPPING;
+    if (is_lost)
+        expire(w), expect_moves(w, worker, has_moved);
     struct plan_actions actions = tell(w, &event);
     take_back(w, actions.ended);
     assert_int_equal(count_places(w, ENDED), 0);
-    if (actions.work == PLAN_STEP) {
+    if (is_lost) {
+        check_stopped(w, worker, &actions, has_moved);
+    } else if (actions.work == PLAN_STEP) {
         hand->model = (size_t)(actions.model - w->models);
         check_turns(w, worker, hand->model);
         check_leaving(w, worker, hand->model, actions.leaving);
@@ -526,9 +637,11 @@ static struct world *open_world(void)
 {
     struct world *w = calloc(1, sizeof(*w));
     w->n_workers = random_pick(1, MAX_WORKERS);
+    w->n_devices = random_pick(0, 1) ? w->n_workers : 1;
+    w->n_losses = random_pick(0, 2) ? 0 : random_pick(1, MAX_WORKERS);
     w->n_models = random_pick(1, MAX_MODELS);
     size_t max_queued = random_pick(0, 2) ? 100000 : random_pick(10, 2000);
-    assert_int_equal(plan_init(&w->plan, w->n_workers, max_queued), 0);
+    assert_int_equal(plan_init(&w->plan, w->n_devices, w->n_workers, max_queued), 0);
     for (size_t i = 0; i < w->n_models; i++) {
         struct plan_limits limits = {.max_sentences = random_pick(1, MAX_SEAT)};
         limits.max_load = limits.max_sentences * random_pick(10, 130);
@@ -588,12 +701,14 @@ static void random_worlds_keep_every_promise(void **state)
         assert_int_equal(w->n_sentences, N_SENTENCES);
         for (size_t i = 0; i < N_SENTENCES; i++)
             assert_true(w->fates[i].place == BACK || w->fates[i].place == NOWHERE);
-        assert_int_equal(count_doing(w, w->is_closing ? STOPPED : SLEEPING), w->n_workers);
+        size_t n_stopped = count_doing(w, STOPPED), n_asleep = count_doing(w, SLEEPING);
+        assert_int_equal(n_stopped + (w->is_closing ? 0 : n_asleep), w->n_workers);
         close_all(w);
     }
     assert_true(seen.refused && seen.expired_waiting && seen.expired_running);
     assert_true(seen.cancelled_waiting && seen.cancelled_running);
     assert_true(seen.closed_waiting && seen.closed_running && seen.finished);
+    assert_true(seen.moved && seen.lost_twice && seen.lost_waiting && seen.refused_lost);
     assert_true(seen.passed && seen.held_back && seen.too_large && seen.shared && seen.led);
     assert_true(seen.late && seen.reserve);
 }
@@ -623,7 +738,7 @@ static struct plan_actions put(struct small *s, struct sentence *sentences, size
 static void open_small(struct small *s, size_t n_workers, size_t max_queued_tokens)
 {
     struct plan_limits limits = {.max_sentences = 8, .max_load = 100, .max_admit_rows = 100};
-    assert_int_equal(plan_init(&s->plan, n_workers, max_queued_tokens), 0);
+    assert_int_equal(plan_init(&s->plan, 1, n_workers, max_queued_tokens), 0);
     assert_int_equal(plan_model_init(&s->model, n_workers, &limits), 0);
     plan_add_model(&s->plan, &s->model);
     for (size_t i = 0; i < n_workers; i++)

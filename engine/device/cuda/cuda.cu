@@ -76,7 +76,7 @@ static const struct device_ops *operations()
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static int find(int ordinal, struct acre_err *err)
+static int find(int ordinal, int *n_gpus, struct acre_err *err)
 {
     int driver = 0, runtime = 0, n = 0;
     cudaError_t error = cudaDriverGetVersion(&driver);
@@ -97,6 +97,7 @@ static int find(int ordinal, struct acre_err *err)
     if (ordinal >= n)
         return err_set(err, ACRE_EUNSUPPORTED, "cuda:%d: expected a GPU from 0 to %d", ordinal,
                        n - 1);
+    *n_gpus = n;
     return 0;
 }
 
@@ -142,7 +143,7 @@ static int describe(struct cuda_device *cuda, struct acre_err *err)
 
 extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_err *err)
 {
-    int status = find(ordinal, err);
+    int n_gpus = 0, status = find(ordinal, &n_gpus, err);
     if (status != 0)
         return status;
     struct cuda_device *cuda = cuda_new<struct cuda_device>();
@@ -152,6 +153,7 @@ extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_er
     cuda->device.ops = operations();
     cuda->device.name = cuda->name;
     cuda->device.n_workers = 1;
+    cuda->device.n_alike = n_gpus;
     cuda->device.runs_ahead = 1;
     cuda->device.has_f16 = true;
     pthread_mutex_init(&cuda->loading, NULL);
