@@ -5,6 +5,9 @@
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
  *
+ * One that brings a file: its translation is made in the pool, too. If it goes on without its
+ * client: on_queued() -> the dialect's accept(), which replies -> its finish(), later.
+ *
  * Failure modes: anything wrong with the request is refused before it is queued. on_give_up() ends
  * a call at its deadline, when its client left, or when the server stops; while a thread of the
  * pool reads the body, which goes with the request, that waits until it has read it. */
@@ -16,8 +19,10 @@
 #include <strings.h>
 
 #include "api/detect.h"
+#include "api/document.h"
 #include "api/reply.h"
 #include "api/stream.h"
+#include "api/upload.h"
 #include "common/unicode.h"
 #include "serve/languages.h"
 
@@ -38,13 +43,19 @@ static void leave_turns(struct call *call)
     call->server->n_heavy -= call->is_counted;
 }
 
-static void free_call(struct call *call)
+void call_end(struct call *call)
 {
+    if (call->is_working) { /* who works frees it */
+        call->is_ended = true;
+        return;
+    }
     limits_settle(&call->server->limits, &call->grant, call->is_charged);
     if (call->dialect->is_heavy)
         leave_turns(call);
     translate_close(call->translate);
     fields_fini(&call->fields);
+    document_close(call->document);
+    upload_close(call->upload);
     free(call->request.texts);
     free(call->ignored);
     free(call->body);
@@ -55,13 +66,15 @@ static void free_call(struct call *call)
 static void end_with_error(struct call *call, struct srv_error *error)
 {
     call->dialect->word(call, error);
-    if (call->has_begun)
+    if (call->file)
+        call->dialect->finish(call, error);
+    else if (call->has_begun)
         stream_end_with_error(call, error);
     else if (call->dialect->refuse)
         call->dialect->refuse(call, error);
     else
         reply_error(call->http, error);
-    free_call(call);
+    call_end(call);
 }
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
@@ -110,6 +123,25 @@ int call_parse_texts(struct call *call, const char *field, struct srv_error *err
         if (parse_text(call, json_array_get(found, i), name, &request->texts[i], error))
             return -1;
     }
+    return 0;
+}
+
+int call_parse_file(struct call *call, struct srv_error *error)
+{
+    struct srv_translate *request = &call->request;
+    const struct upload *upload = call->upload;
+
+    if (upload->rc != 0) {
+        *error = upload->error;
+        return -1;
+    }
+    request->texts = calloc(1, sizeof(request->texts[0]));
+    if (!request->texts)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    request->n_texts = 1;
+    request->texts[0] = (struct srv_text){upload->text.data, upload->text.bytes};
+    request->format = upload->kind->format;
+    call->n_characters = (int64_t)upload->n_chars;
     return 0;
 }
 
@@ -269,7 +301,7 @@ static void stream(void *user)
         break;
     case STREAM_ENDED:
         call->is_charged = true;
-        free_call(call);
+        call_end(call);
         break;
     case STREAM_WAITS:
         break;
@@ -283,11 +315,13 @@ static void give_up(struct call *call, enum http_give_up why)
     if (why == HTTP_LEFT && call->has_begun) {
         http_stream_end(call->http, false);
         call->is_charged = true;
-        free_call(call);
+        call_end(call);
         return;
     }
     if (why == HTTP_DEADLINE)
-        error_deadline(&error, call->request.timeout_ms);
+        error_deadline(&error, call->dialect->accept
+                                   ? (uint64_t)call->server->settings->request_timeout_ms
+                                   : call->request.timeout_ms);
     else if (why == HTTP_SHUTDOWN)
         error_from_engine(&error, ACRE_ECLOSED, NULL);
     else
@@ -319,7 +353,7 @@ static void send_reply(struct call *call)
     call->is_charged = call->body != NULL;
     reply_text(call->http, call->body, call->body_bytes);
     call->body = NULL;
-    free_call(call);
+    call_end(call);
 }
 
 /* Pool thread. */
@@ -387,6 +421,66 @@ static bool is_small(const struct call *call)
     return bytes <= SMALL_REPLY_BYTES;
 }
 
+/* Any thread. */
+static void make_document(struct call *call)
+{
+    const struct srv_text *text = &call->request.texts[0];
+    const char *translation = translate_text(call->translate, 0, 0);
+
+    call->document =
+        upload_document(call->upload, translation ? translation : text->data,
+                        translation ? strlen(translation) : text->bytes, call->request.target);
+}
+
+static void end_with_document(struct call *call)
+{
+    struct srv_error error;
+
+    if (!call->document) {
+        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        end_with_error(call, &error);
+        return;
+    }
+    if (call->file)
+        call->dialect->finish(call, NULL);
+    else
+        call->dialect->reply(call);
+    call_end(call);
+}
+
+/* Pool thread. */
+static void make_in_pool(uv_work_t *work)
+{
+    make_document(work->data);
+}
+
+static void on_made(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+
+    (void)status;
+    call->is_working = false;
+    call->server->n_working--;
+    if (call->is_ended)
+        call_end(call);
+    else if (call->is_given_up)
+        give_up(call, call->why);
+    else
+        end_with_document(call);
+}
+
+/* Its client gets its reply and leaves, if all is queued. False: the call has ended. */
+static bool on_queued(struct call *call)
+{
+    struct srv_error error;
+
+    if (call->file || !translate_is_queued(call->translate) ||
+        call->dialect->accept(call, &error) == 0)
+        return true;
+    end_with_error(call, &error);
+    return false;
+}
+
 static void on_translated(void *user)
 {
     struct call *call = user;
@@ -396,14 +490,21 @@ static void on_translated(void *user)
         stream(call);
         return;
     }
+    if (call->dialect->accept && (!on_queued(call) || !translate_is_done(call->translate)))
+        return;
     if (translate_error(call->translate, &error) != 0) {
         end_with_error(call, &error);
         return;
     }
-    if (call->dialect->reply) {
+    if (call->upload && is_small(call)) {
+        make_document(call);
+        end_with_document(call);
+    } else if (call->upload) {
+        work_in_pool(call, make_in_pool, on_made);
+    } else if (call->dialect->reply) {
         call->dialect->reply(call);
         call->is_charged = true;
-        free_call(call);
+        call_end(call);
     } else if (call->dialect->is_heavy) {
         wait_for_turn(call);
     } else if (is_small(call)) {
@@ -434,7 +535,11 @@ static int start(struct call *call, struct srv_error *error)
         find_dictionaries(call, model, error) != 0)
         return -1;
     call->request.caller = access_caller(call->http, &call->grant);
-    http_set_deadline(call->http, call->request.timeout_ms);
+    if (!call->dialect->accept)
+        http_set_deadline(call->http, call->request.timeout_ms);
+    call->request.tells_queued = call->dialect->accept != NULL;
+    if (!call->request.target)
+        call->request.target = acre_model_info(model)->target;
     return translate_start(call->server->translator, &call->request, model, on_translated, call,
                            &call->translate, error);
 }
@@ -442,10 +547,17 @@ static int start(struct call *call, struct srv_error *error)
 /* Any thread. */
 static void read_fields(struct call *call)
 {
-    call->rc = fields_read(&call->fields, call->http, call->dialect->fields,
-                           call->dialect->repeated, &call->error);
-    if (call->rc == 0 && call->dialect->prepare)
-        call->rc = call->dialect->prepare(call, &call->error);
+    const struct dialect *dialect = call->dialect;
+
+    call->rc = fields_read_file(&call->fields, call->http, dialect->fields, dialect->repeated,
+                                dialect->file, &call->error);
+    if (call->rc == 0 && dialect->prepare)
+        call->rc = dialect->prepare(call, &call->error);
+    if (call->rc != 0 || !dialect->file)
+        return;
+    call->upload = upload_open(&call->fields);
+    if (!call->upload)
+        call->rc = error_from_engine(&call->error, ACRE_ENOMEM, NULL);
 }
 
 static void answer(struct call *call)
@@ -458,7 +570,7 @@ static void answer(struct call *call)
     }
     reply_json(call->http, 200, body);
     call->is_charged = true;
-    free_call(call);
+    call_end(call);
 }
 
 /* It has been admitted, or rc says that it is not. */
@@ -474,6 +586,8 @@ static void begin(struct call *call)
         end_with_error(call, &call->error);
     else if (call->request.is_streamed)
         stream(call);
+    else if (call->dialect->accept)
+        on_queued(call);
 }
 
 static void on_admitted(void *user, int rc, const struct srv_error *error)

@@ -16,12 +16,15 @@
 #include "serve/server.h"
 
 struct dialect;
+struct document;
+struct file;
+struct upload;
 
 enum { CALL_MAX_GLOSSARIES = 5 }; /* as DeepL has it */
 
 struct call {
     struct server *server;
-    struct http_request *http;
+    struct http_request *http; /* NULL once its client has its reply: see accept() */
     const struct dialect *dialect;
     const char *name;             /* of the model, in the path; or NULL. Lives with the request */
     struct fields fields;         /* owns the strings of `request` */
@@ -30,6 +33,10 @@ struct call {
     struct grant grant;           /* settled when the call ends: */
     int64_t n_characters;         /* of its texts */
     bool is_charged;              /* there is a reply to pay for */
+
+    struct upload *upload;     /* owned; NULL: it brings no file */
+    struct document *document; /* owned: the file translated, once it is */
+    struct file *file;         /* that owns the call, once its client has its reply */
 
     /* What a dialect's parse() leaves for its write(). */
     bool is_array; /* the texts came as one, so the reply has arrays */
@@ -53,6 +60,7 @@ struct call {
     bool is_working;         /* in there; or other replicas are asked whether it may go on */
     struct call *next_heavy; /* of server->heavy_waiting */
     bool is_counted;         /* in server->n_heavy */
+    bool is_ended;           /* while it works: it is nobody's any more */
     atomic_bool is_given_up; /* meanwhile, and why: */
     enum http_give_up why;
     int rc; /* of reading, and then of starting */
@@ -70,6 +78,7 @@ struct dialect {
     /* Reads what takes long of the fields, before parse(), in the thread that read them; or NULL.
      */
     int (*prepare)(struct call *call, struct srv_error *error);
+    const char *file; /* the one that is a file, call->upload; or NULL. Replies by reply() */
     int (*parse)(struct call *call, struct srv_error *error);
     json_t *(*render)(const struct call *call); /* NULL: no memory. Any thread */
     /* Or this, where that would be large as a tree. Likewise; false: no memory. */
@@ -82,8 +91,13 @@ struct dialect {
     /* On the loop, once the reply is written; or NULL. */
     void (*count)(const struct call *call);
     /* What does not reply in JSON has these instead, and for errors; on the loop. */
-    void (*reply)(const struct call *call);
+    void (*reply)(struct call *call);
     void (*refuse)(const struct call *call, const struct srv_error *error);
+    /* What brings a file and goes on without its client has these instead: accept() replies, when
+     * all is queued, and sets call->file, which takes the call; finish() has call->document, or
+     * what was wrong. */
+    int (*accept)(struct call *call, struct srv_error *error);
+    void (*finish)(struct call *call, const struct srv_error *error);
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */
     void (*word)(const struct call *call, struct srv_error *error);
 };
@@ -91,6 +105,12 @@ struct dialect {
 /* Replies, now or later. `name` is the model's, or NULL. */
 void call_start(struct server *server, struct http_request *request, const char *name,
                 const struct dialect *dialect);
+
+/* For parse(): the text of the file. */
+int call_parse_file(struct call *call, struct srv_error *error);
+
+/* Ends a call whose client has its reply, whatever it is doing. */
+void call_end(struct call *call);
 
 /* For parse(): one text or an array of them, into call->request and call->is_array. */
 int call_parse_texts(struct call *call, const char *field, struct srv_error *error);

@@ -42,7 +42,7 @@ enum { MAX_TAGS = 100 };
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
-static int refuse_value(struct srv_error *error, const char *field, const char *why)
+int deepl_refuse_value(struct srv_error *error, const char *field, const char *why)
 {
     return error_reply(error, 400, "invalid_parameter", "Value for '%s' not supported%s%s", field,
                        why[0] ? ": " : ".", why);
@@ -60,7 +60,7 @@ static int parse_choice(const struct call *call, const char *field, const char *
     snprintf(wanted, sizeof(wanted), " %.36s ", *value ? *value : "");
     return !*value || (!strchr(*value, ' ') && strstr(values, wanted))
                ? 0
-               : refuse_value(error, field, "");
+               : deepl_refuse_value(error, field, "");
 }
 
 static int parse_languages(struct call *call, struct srv_error *error)
@@ -76,7 +76,7 @@ static int parse_languages(struct call *call, struct srv_error *error)
                            "expected a language, found none");
     request->target = deepl_target(&call->server->models, target, call->target);
     if (!request->target)
-        return refuse_value(error, "target_lang", "");
+        return deepl_refuse_value(error, "target_lang", "");
     if (!request->source)
         request->source = "auto";
     return 0;
@@ -155,7 +155,7 @@ static int parse_ignored(struct call *call, struct srv_error *error)
     if (rc != 0 || n == 0)
         return rc;
     if (n > MAX_TAGS)
-        return refuse_value(error, "ignore_tags", "expected at most 100 names");
+        return deepl_refuse_value(error, "ignore_tags", "expected at most 100 names");
     call->ignored = calloc(n, sizeof(char *));
     if (!call->ignored)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
@@ -203,9 +203,9 @@ static int parse_glossaries(struct call *call, struct srv_error *error)
     if (rc != 0)
         return -1;
     if (one && json_array_size(ids) > 0)
-        return refuse_value(error, "glossary_ids", "expected no glossary_id beside it");
+        return deepl_refuse_value(error, "glossary_ids", "expected no glossary_id beside it");
     if (json_array_size(ids) > CALL_MAX_GLOSSARIES)
-        return refuse_value(error, "glossary_ids", "expected at most 5");
+        return deepl_refuse_value(error, "glossary_ids", "expected at most 5");
     if (one)
         call->glossary_ids[call->n_glossary_ids++] = one;
     for (size_t i = 0; i < json_array_size(ids); i++) {
@@ -239,12 +239,20 @@ static int refuse_unsupported(const struct call *call, struct srv_error *error)
         const json_t *found = fields_find(&call->fields, refused[i].field);
 
         if (found && !(json_is_array(found) && json_array_size(found) == 0))
-            return refuse_value(error, refused[i].field, refused[i].why);
+            return deepl_refuse_value(error, refused[i].field, refused[i].why);
     }
     return 0;
 }
 
-static int parse_options(struct call *call, struct srv_error *error)
+int deepl_parse_options(struct call *call, struct srv_error *error)
+{
+    return parse_languages(call, error) != 0 || parse_formality(call, error) != 0 ||
+                   parse_glossaries(call, error) != 0
+               ? -1
+               : refuse_unsupported(call, error);
+}
+
+static int parse_flags(struct call *call, struct srv_error *error)
 {
     static const char types[] = " quality_optimized latency_optimized prefer_quality_optimized ";
     bool ignored = false;
@@ -255,16 +263,15 @@ static int parse_options(struct call *call, struct srv_error *error)
         fields_flag(&call->fields, "outline_detection", &ignored, error) ||
         parse_choice(call, "model_type", types, &call->model_type, error))
         return -1;
-    return refuse_unsupported(call, error);
+    return 0;
 }
 
 static int parse(struct call *call, struct srv_error *error)
 {
-    if (call_parse_texts(call, "text", error) != 0 || parse_languages(call, error) != 0 ||
-        parse_split(call, error) != 0 || parse_formality(call, error) != 0 ||
-        parse_markup(call, error) != 0 || parse_glossaries(call, error) != 0)
+    if (call_parse_texts(call, "text", error) != 0 || deepl_parse_options(call, error) != 0 ||
+        parse_split(call, error) != 0 || parse_markup(call, error) != 0)
         return -1;
-    return parse_options(call, error);
+    return parse_flags(call, error);
 }
 
 /* ---- Rendering ------------------------------------------------------------------------------- */

@@ -7,9 +7,8 @@
 #ifndef SERVER_API_DEEPL_H
 #define SERVER_API_DEEPL_H
 
-#include "common/error.h"
+#include "api/call.h"
 #include "common/json.h"
-#include "serve/models.h"
 
 enum { DEEPL_CODE_BYTES = 16 };
 
@@ -20,6 +19,19 @@ const char *deepl_code(const char *code, char upper[DEEPL_CODE_BYTES]);
  * translates to "en-US". What is none stays as it is; NULL if it is too long. */
 const char *deepl_target(const struct models *models, const char *target,
                          char code[DEEPL_CODE_BYTES]);
+
+/* Of texts and documents: languages, formality, and what no model here can do. */
+int deepl_parse_options(struct call *call, struct srv_error *error);
+
+/* The value of one field of a request that has few and short ones, if its API key is good; *key is
+ * NULL if it has none. Without a name there is no field. `fields` owns the value: fini it whatever
+ * this returns. */
+int deepl_read_field(struct server *server, struct http_request *request, struct fields *fields,
+                     const char *name, const char **value, struct key **key,
+                     struct srv_error *error);
+
+/* 400, "Value for 'FIELD' not supported: WHY". */
+int deepl_refuse_value(struct srv_error *error, const char *field, const char *why);
 
 /* Puts the names of DeepL's fields, and its words, into an error. */
 void deepl_word(struct srv_error *error);

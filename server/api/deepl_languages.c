@@ -1,5 +1,6 @@
-/* DeepL's languages: GET /v2/languages, /v3/languages, /v2/glossary-language-pairs; and GET
- * /v2/usage. What is listed is what models translate. Nothing here waits. */
+/* DeepL's languages: GET /v2/languages, /v3/languages, /v3/languages/resources,
+ * /v2/glossary-language-pairs; and GET /v2/usage. What is listed is what models translate. Nothing
+ * here waits. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,17 +92,15 @@ static json_t *list_v2(const struct pairs *pairs, bool of_targets)
     return list;
 }
 
-/* Of a request whose body is a few parameters, if it has one; `name` is the one wanted, or NULL.
- * *key is its API key's, or NULL. */
-static int read_parameter(struct server *server, struct http_request *request,
-                          struct fields *fields, const char *name, const char **value,
-                          struct key **key, struct srv_error *error)
+int deepl_read_field(struct server *server, struct http_request *request, struct fields *fields,
+                     const char *name, const char **value, struct key **key,
+                     struct srv_error *error)
 {
     const char *const names[] = {"auth_key", name, NULL};
     size_t bytes;
 
     http_body(request, &bytes);
-    fields->object = NULL;
+    *fields = (struct fields){.object = NULL};
     if (bytes > 4096)
         return error_reply(error, 413, "body_too_large", "expected a body of at most 4096 bytes");
     if (fields_read(fields, request, names, NULL, error) != 0)
@@ -119,7 +118,7 @@ void api_deepl_languages(struct server *server, struct http_request *request, co
     struct fields fields;
     struct srv_error error;
     struct key *key;
-    int rc = read_parameter(server, request, &fields, "type", &type, &key, &error);
+    int rc = deepl_read_field(server, request, &fields, "type", &type, &key, &error);
 
     (void)rest;
     if (rc == 0 && strcmp(type, "source") != 0 && strcmp(type, "target") != 0)
@@ -134,61 +133,118 @@ void api_deepl_languages(struct server *server, struct http_request *request, co
 
 /* ---- Version 3 ------------------------------------------------------------------------------- */
 
-static json_t *append_v3(json_t *list, const char *code, const char *name, bool is_source,
-                         bool is_target_too)
-{
-    json_t *features = json_pack("{s:{s:s}}", "tag_handling", "status", "stable");
+/* What languages may be asked for, and what there is for each; of documents, formats tell. */
+static const struct resource {
+    const char *name, *features[3];
+} resources[] = {
+    {"translate_text", {"auto_detection", "tag_handling"}},
+    {"translate_document", {"auto_detection"}},
+    {"glossary", {NULL}},
+};
+enum { N_RESOURCES = sizeof(resources) / sizeof(resources[0]) };
 
-    if (features && is_source)
-        json_object_set_new(features, "auto_detection", json_pack("{s:s}", "status", "stable"));
+static bool is_of_sources(const char *feature)
+{
+    return strcmp(feature, "auto_detection") == 0;
+}
+
+static json_t *append_v3(json_t *list, const struct resource *resource, const char *code,
+                         const char *name, bool is_source, bool is_target_too)
+{
+    json_t *features = json_object();
+
+    for (const char *const *f = resource->features; *f; f++)
+        if (is_source || !is_of_sources(*f))
+            json_object_set_new(features, *f, json_pack("{s:s}", "status", "stable"));
     return json_list_append(list, json_pack("{s:s, s:s, s:s, s:b, s:b, s:o}", "lang", code, "name",
                                             name, "status", "stable", "usable_as_source",
                                             (int)is_source, "usable_as_target", (int)is_target_too,
                                             "features", features));
 }
 
-static json_t *append_v3_target(json_t *list, const char *code, const char *name)
+/* What DeepL calls a target besides its plain code. */
+static json_t *append_v3_variants(json_t *list, const struct resource *resource, const char *target)
 {
-    return append_v3(list, code, name, false, true);
+    for (size_t i = 0; i < N_VARIANTS; i++)
+        if (strcasecmp(variants[i].base, target) == 0)
+            list = append_v3(list, resource, variants[i].code, variants[i].name, false, true);
+    return list;
 }
 
-/* Each code once, whichever sides it is for: variants are for one, and so is what has no other. */
-static json_t *list_v3(const struct pairs *pairs)
+/* Each code once, whichever sides it is for. */
+static json_t *list_v3(const struct pairs *pairs, const struct resource *resource)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < pairs->n_sources; i++) {
         const char *source = pairs->sources[i];
 
-        list = append_v3(list, source, languages_name(source), true,
-                         pairs_have_target(pairs, source) && !has_variants_only(source));
+        list = append_v3(list, resource, source, languages_name(source), true,
+                         pairs_have_target(pairs, source));
     }
-    for (size_t i = 0; i < pairs->n_targets; i++)
-        if (has_variants_only(pairs->targets[i]) || !pairs_have_source(pairs, pairs->targets[i]))
-            list = append_target(list, pairs->targets[i], append_v3_target);
+    for (size_t i = 0; i < pairs->n_targets; i++) {
+        const char *target = pairs->targets[i];
+
+        if (!pairs_have_source(pairs, target))
+            list = append_v3(list, resource, target, languages_name(target), false, true);
+        list = append_v3_variants(list, resource, target);
+    }
     return list;
+}
+
+static const struct resource *find_resource(const char *name, struct srv_error *error)
+{
+    for (size_t i = 0; name && i < N_RESOURCES; i++)
+        if (strcmp(resources[i].name, name) == 0)
+            return &resources[i];
+    error_reply(error, 400, "invalid_parameter",
+                "Parameter 'resource' is invalid: expected 'translate_text', 'translate_document' "
+                "or 'glossary', found %.60s%s",
+                name ? name : "none", name ? "" : " ('product' was renamed to 'resource')");
+    return NULL;
 }
 
 void api_deepl_languages_v3(struct server *server, struct http_request *request, const char *rest)
 {
-    const char *resource = NULL;
+    const struct resource *resource = NULL;
+    const char *name = NULL;
     struct fields fields;
     struct srv_error error;
     struct key *key;
-    int rc = read_parameter(server, request, &fields, "resource", &resource, &key, &error);
 
     (void)rest;
-    if (rc == 0 && (!resource ||
-                    (strcmp(resource, "translate_text") != 0 && strcmp(resource, "glossary") != 0)))
-        rc = error_reply(&error, 400, "invalid_parameter",
-                         "Parameter 'resource' is invalid: expected 'translate_text' or "
-                         "'glossary', found %.60s",
-                         resource ? resource : "none");
-    if (rc == 0)
-        reply_json(request, 200, list_v3(&server->models.pairs));
+    if (deepl_read_field(server, request, &fields, "resource", &name, &key, &error) == 0)
+        resource = find_resource(name, &error);
+    if (resource)
+        reply_json(request, 200, list_v3(&server->models.pairs, resource));
     else
         reply_error(request, &error);
     fields_fini(&fields);
+}
+
+static json_t *list_features(const struct resource *resource)
+{
+    json_t *list = json_array();
+
+    for (const char *const *f = resource->features; *f; f++)
+        list = json_list_append(
+            list, is_of_sources(*f)
+                      ? json_pack("{s:s, s:b}", "name", *f, "needs_source_support", 1)
+                      : json_pack("{s:s, s:b, s:b}", "name", *f, "needs_source_support", 1,
+                                  "needs_target_support", 1));
+    return list;
+}
+
+void api_deepl_resources(struct server *server, struct http_request *request, const char *rest)
+{
+    json_t *list = json_array();
+
+    (void)server;
+    (void)rest;
+    for (size_t i = 0; i < N_RESOURCES; i++)
+        list = json_list_append(list, json_pack("{s:s, s:o}", "name", resources[i].name, "features",
+                                                list_features(&resources[i])));
+    reply_json(request, 200, list);
 }
 
 /* ---- Glossaries ------------------------------------------------------------------------------ */
@@ -200,7 +256,7 @@ static void reply_to_key(struct server *server, struct http_request *request, js
     struct srv_error error;
     struct key *key;
 
-    if (read_parameter(server, request, &fields, NULL, NULL, &key, &error) == 0) {
+    if (deepl_read_field(server, request, &fields, NULL, NULL, &key, &error) == 0) {
         reply_json(request, 200, body);
     } else {
         json_decref(body);
@@ -295,7 +351,7 @@ void api_deepl_usage(struct server *server, struct http_request *request, const 
     struct key *key;
 
     (void)rest;
-    if (read_parameter(server, request, &fields, NULL, NULL, &key, &error) != 0)
+    if (deepl_read_field(server, request, &fields, NULL, NULL, &key, &error) != 0)
         reply_error(request, &error);
     else if (key)
         ask_usage(server, request, key);

@@ -54,6 +54,11 @@ void document_close(struct document *document)
     free(document);
 }
 
+size_t document_bytes(const struct document *document)
+{
+    return document->bytes;
+}
+
 static void release(char *text)
 {
     document_close((struct document *)(text - offsetof(struct document, text)));

@@ -61,12 +61,29 @@ static int set_value(json_t *object, const struct form *form, const char *key, j
     return json_array_append_new(list, value);
 }
 
-static int form_to_object(struct form *form, json_t *object, struct srv_error *error)
+/* Not a text: its bytes stay as they are. */
+static void take_file(struct fields *fields, struct form *form, struct form_entry *e)
 {
+    fields->file.data = e->value;
+    fields->file.bytes = e->value_bytes;
+    fields->file.name = form->file_name;
+    e->value = NULL;
+    form->file_name = NULL;
+}
+
+static int form_to_object(struct fields *fields, struct form *form, struct srv_error *error)
+{
+    json_t *object = fields->object;
+
     for (size_t i = 0; i < form->n_entries; i++) {
         struct form_entry *e = &form->entries[i];
-        size_t bytes = crlf_to_lf(e->value, e->value_bytes);
+        size_t bytes;
 
+        if (form->file && strcmp(e->key, form->file) == 0) {
+            take_file(fields, form, e);
+            continue;
+        }
+        bytes = crlf_to_lf(e->value, e->value_bytes);
         unicode_scrub(e->key);
         if (unicode_valid_bytes(e->value, bytes) != bytes || memchr(e->value, '\0', bytes))
             return error_field(error, "invalid_parameter", e->key,
@@ -78,9 +95,9 @@ static int form_to_object(struct form *form, json_t *object, struct srv_error *e
 }
 
 static int read_form(struct fields *fields, const struct http_request *request,
-                     const char *repeated, struct srv_error *error)
+                     const char *repeated, const char *file, struct srv_error *error)
 {
-    struct form form = {.repeated = repeated};
+    struct form form = {.repeated = repeated, .file = file};
     const char *query = http_query(request), *wrong;
     int rc;
 
@@ -95,7 +112,7 @@ static int read_form(struct fields *fields, const struct http_request *request,
     else if (wrong)
         rc = error_reply(error, 400, "bad_form", "%s", wrong);
     else
-        rc = form_to_object(&form, fields->object, error);
+        rc = form_to_object(fields, &form, error);
     form_fini(&form);
     if (rc != 0)
         fields_fini(fields);
@@ -150,6 +167,17 @@ static bool says_json(const char *content_type)
            (n > 5 && strncasecmp(content_type + n - 5, "+json", 5) == 0);
 }
 
+/* Many clients put the type on every request, also on a GET that has no body. */
+static bool is_json(const struct http_request *request)
+{
+    const char *method = http_method(request);
+    size_t bytes;
+
+    http_body(request, &bytes);
+    return says_json(http_header(request, "Content-Type")) &&
+           (bytes > 0 || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0));
+}
+
 /* What nobody reads is not kept: a body of many small values takes fifty times its size. */
 static void drop_unknown(struct fields *fields, const char *const *names)
 {
@@ -168,24 +196,32 @@ static void drop_unknown(struct fields *fields, const char *const *names)
     }
 }
 
-int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
-                const char *repeated, struct srv_error *error)
+int fields_read_file(struct fields *fields, const struct http_request *request,
+                     const char *const *names, const char *repeated, const char *file,
+                     struct srv_error *error)
 {
     int rc;
 
-    fields->object = NULL;
-    fields->is_json = says_json(http_header(request, "Content-Type"));
+    *fields = (struct fields){.is_json = is_json(request)};
     rc = fields->is_json ? read_json(fields, request, error)
-                         : read_form(fields, request, repeated, error);
+                         : read_form(fields, request, repeated, file, error);
     if (rc == 0)
         drop_unknown(fields, names);
     return rc;
 }
 
+int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
+                const char *repeated, struct srv_error *error)
+{
+    return fields_read_file(fields, request, names, repeated, NULL, error);
+}
+
 void fields_fini(struct fields *fields)
 {
     json_decref(fields->object);
-    fields->object = NULL;
+    free(fields->file.data);
+    free(fields->file.name);
+    *fields = (struct fields){.object = NULL};
 }
 
 /* ---- Typed fields ---------------------------------------------------------------------------- */

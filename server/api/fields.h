@@ -21,12 +21,22 @@
 struct fields {
     json_t *object; /* owned; strings handed out live as long */
     bool is_json;
+    struct {
+        char *data; /* owned: bytes as they came; NULL: none came */
+        size_t bytes;
+        char *name; /* owned, as it came; or NULL */
+    } file;
 };
 
 /* Reads a request that is complete. Fields that are not among `names`, which NULL ends, are left
  * out. `repeated`, one of them or NULL, is an array in a form, however often it comes. */
 int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
                 const char *repeated, struct srv_error *error);
+
+/* Likewise, of a call that brings a file in the field `file`, of a form. */
+int fields_read_file(struct fields *fields, const struct http_request *request,
+                     const char *const *names, const char *repeated, const char *file,
+                     struct srv_error *error);
 void fields_fini(struct fields *fields);
 
 /* NULL if the field is absent, null or an empty string: forms send those for what is not given. */

@@ -15,6 +15,8 @@ void form_fini(struct form *form)
         free(form->entries[i].key);
         free(form->entries[i].value);
     }
+    free(form->file_name);
+    form->file_name = NULL;
     form->n_entries = 0;
 }
 
@@ -163,7 +165,7 @@ static char *find_parameter(const char *header, size_t bytes, const char *name, 
 }
 
 /* A part's headers: "Content-Disposition: form-data; name=..." among them. NULL if it is not. */
-static char *find_name(const char *headers, size_t bytes, size_t *name_bytes)
+static char *find_name(const char *headers, size_t bytes, const char *name, size_t *name_bytes)
 {
     static const char disposition[] = "content-disposition:";
     const char *end = headers + bytes, *next;
@@ -173,7 +175,7 @@ static char *find_name(const char *headers, size_t bytes, size_t *name_bytes)
         next = next ? next : end;
         if ((size_t)(next - line) >= sizeof(disposition) &&
             strncasecmp(line, disposition, sizeof(disposition) - 1) == 0)
-            return find_parameter(line, (size_t)(next - line), "name", name_bytes);
+            return find_parameter(line, (size_t)(next - line), name, name_bytes);
     }
     return NULL;
 }
@@ -182,14 +184,16 @@ static char *find_name(const char *headers, size_t bytes, size_t *name_bytes)
 static bool add_part(struct form *form, const char *part, size_t bytes)
 {
     const char *blank = memmem(part, bytes, "\r\n\r\n", 4);
-    size_t key_bytes = 0, value_bytes;
+    size_t key_bytes = 0, value_bytes, name_bytes;
     char *key;
 
     if (!blank)
         return false;
-    key = find_name(part, (size_t)(blank - part), &key_bytes);
+    key = find_name(part, (size_t)(blank - part), "name", &key_bytes);
     if (!key)
         return false;
+    if (form->file && strcmp(key, form->file) == 0 && !has_key(form, key))
+        form->file_name = find_name(part, (size_t)(blank - part), "filename", &name_bytes);
     value_bytes = bytes - (size_t)(blank - part) - 4;
     add(form, key, key_bytes, copy(blank + 4, value_bytes), value_bytes);
     return true;

@@ -15,6 +15,8 @@ enum { FORM_MAX_KEYS = 64, FORM_MAX_VALUES = 1024 };
 
 struct form {
     const char *repeated; /* a key, or NULL */
+    const char *file;     /* likewise: the one whose part may have the name of a file */
+    char *file_name;      /* owned: that, as it came; NULL if there is none */
     struct form_entry {
         char *key, *value; /* owned */
         size_t value_bytes;

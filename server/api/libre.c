@@ -86,7 +86,8 @@ static int parse_format(struct call *call, struct srv_error *error)
     if (format && strcmp(format, "text") != 0 && strcmp(format, "html") != 0)
         return error_reply(error, 400, "format_not_supported", "%.60s format is not supported",
                            format);
-    call->request.format = format && strcmp(format, "html") == 0 ? SRV_HTML : SRV_TEXT;
+    if (!call->upload)
+        call->request.format = format && strcmp(format, "html") == 0 ? SRV_HTML : SRV_TEXT;
     return fields_flag(&call->fields, "translate_attributes", &call->request.with_attributes,
                        error);
 }
@@ -173,7 +174,8 @@ int libre_parse_limits(struct call *call, struct srv_error *error)
 /* In LibreTranslate's order, so that a request with two faults gets the same answer. */
 int libre_parse(struct call *call, struct srv_error *error)
 {
-    if (call_parse_texts(call, "q", error) != 0 || libre_parse_languages(call, error) != 0)
+    if ((call->upload ? call_parse_file(call, error) : call_parse_texts(call, "q", error)) != 0 ||
+        libre_parse_languages(call, error) != 0)
         return -1;
     if (fields_text(&call->fields, "glossary_id", &call->glossary_ids[0], error) != 0)
         return -1;
@@ -431,6 +433,8 @@ void libre_word(const struct call *call, struct srv_error *error)
     else if (strcmp(error->code, "language_not_supported") == 0 && error->field[0])
         snprintf(error->text, sizeof(error->text), "%.60s is not supported",
                  strcmp(error->field, "source") == 0 ? request->source : request->target);
+    else if (strcmp(error->code, "file_format_not_supported") == 0)
+        snprintf(error->text, sizeof(error->text), "Invalid request: file format not supported");
     else if (strcmp(error->code, "invalid_json") == 0)
         say_invalid(error);
     else if (error->field[0] || strcmp(error->code, "bad_form") == 0 ||

@@ -9,6 +9,7 @@
 
 #include "api/call.h"
 #include "api/detect.h"
+#include "api/files.h"
 #include "api/libre.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -67,7 +68,15 @@ static const char *first_of(const char *const *tags, size_t n)
     return n > 0 ? tags[0] : "";
 }
 
-/* Files are translated in place of their text: see libre_file.c. */
+static json_t *list_kinds(const struct server *server)
+{
+    json_t *list = json_array();
+
+    for (const struct upload_kind *k = upload_kinds; k->extension && files_are_on(server); k++)
+        list = json_list_append(list, json_string(k->extension));
+    return list;
+}
+
 void api_libre_settings(struct server *server, struct http_request *request, const char *rest)
 {
     const struct settings *settings = server->settings;
@@ -75,13 +84,14 @@ void api_libre_settings(struct server *server, struct http_request *request, con
 
     (void)rest;
     reply_json(request, 200,
-               json_pack("{s:b, s:I, s:b, s:i, s:b, s:{s:o, s:o}, s:b, s:[]}", "apiKeys",
+               json_pack("{s:b, s:I, s:b, s:i, s:b, s:{s:o, s:o}, s:b, s:o}", "apiKeys",
                          server->store != NULL, "charLimit", (json_int_t)settings->max_text_chars,
-                         "filesTranslation", 0, "frontendTimeout", 500, "keyRequired",
-                         (int)settings->keys_required, "language", "source",
+                         "filesTranslation", (int)files_are_on(server), "frontendTimeout", 500,
+                         "keyRequired", (int)settings->keys_required, "language", "source",
                          language(first_of(pairs->sources, pairs->n_sources)), "target",
                          language(first_of(pairs->targets, pairs->n_targets)), "suggestions",
-                         settings->suggestions[0] != '\0', "supportedFilesFormat"));
+                         settings->suggestions[0] != '\0', "supportedFilesFormat",
+                         list_kinds(server)));
 }
 
 /* ---- /suggest -------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "api/files.h"
 #include "api/reply.h"
 #include "api/routes.h"
 
@@ -271,6 +272,18 @@ static void print_devices(FILE *out, const struct server *server)
             n_lost);
 }
 
+static void print_files(FILE *out, const struct server *server)
+{
+    const struct files_count count = files_count(server);
+
+    print_gauge(out, "acre_kept_files", "Translated files that are kept, and those in translation.",
+                (double)count.n);
+    print_gauge(out, "acre_kept_files_bytes", "What they take.", (double)count.bytes);
+    print_counter(out, "acre_files_total", "Files that came to be translated.", count.n_ever);
+    print_counter(out, "acre_files_evicted_total", "Files that left early, for others.",
+                  count.n_evicted);
+}
+
 static void print_reloads(FILE *out, const struct server *server)
 {
     static const char name[] = "acre_reloads_total";
@@ -306,6 +319,7 @@ static void print_all(FILE *out, const struct server *server)
     print_connections(out, server->http);
     print_limits(out, &server->limits);
     print_devices(out, server);
+    print_files(out, server);
     print_reloads(out, server);
     print_process(out);
     print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",

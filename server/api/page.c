@@ -27,7 +27,7 @@
 struct pages {
     uint64_t n_reloads; /* before those settings and models that they were made for */
     char *lines;        /* owned: header lines of all pages */
-    struct document *index, *docs, *openapi; /* owned; NULL: not made yet */
+    struct document *index, *docs, *openapi, *spec; /* owned; NULL: not made yet */
 };
 
 /* What a page is to show; all strings NULL or "" where nothing is known. */
@@ -243,7 +243,8 @@ static void forget(struct pages *pages)
     document_close(pages->index);
     document_close(pages->docs);
     document_close(pages->openapi);
-    pages->index = pages->docs = pages->openapi = NULL;
+    document_close(pages->spec);
+    pages->index = pages->docs = pages->openapi = pages->spec = NULL;
 }
 
 void pages_close(struct server *server)
@@ -389,6 +390,16 @@ void api_page_openapi(struct server *server, struct http_request *request, const
     document_reply(pages->openapi, request);
 }
 
+void api_page_spec(struct server *server, struct http_request *request, const char *rest)
+{
+    struct pages *pages = pages_now(server);
+
+    (void)rest;
+    if (!pages->spec)
+        pages->spec = document_open(page_spec, strlen(page_spec), "application/json", "");
+    document_reply(pages->spec, request);
+}
+
 /* ---- POST / ---------------------------------------------------------------------------------- */
 
 static void look_at(const struct call *call, struct view *view)
@@ -409,7 +420,7 @@ static void look_at(const struct call *call, struct view *view)
     };
 }
 
-static void reply_translated(const struct call *call)
+static void reply_translated(struct call *call)
 {
     struct view view;
 

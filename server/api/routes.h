@@ -29,8 +29,12 @@ route_fn api_attention;
 /* libre_service.c: what LibreTranslate answers beside. */
 route_fn api_libre_detect, api_libre_settings, api_libre_suggest;
 
+/* libre_file.c: its files. */
+route_fn api_libre_translate_file, api_libre_download;
+
 /* deepl.c, deepl_languages.c: DeepL's. */
 route_fn api_deepl_translate, api_deepl_languages, api_deepl_languages_v3, api_deepl_usage;
+route_fn api_deepl_resources;
 route_fn api_deepl_glossary_pairs;
 
 /* glossaries.c: DeepL's glossaries. */
@@ -38,13 +42,16 @@ route_fn api_glossaries_v2, api_glossary_v2, api_glossary_make_v2, api_glossary_
 route_fn api_glossaries_v3, api_glossary_v3, api_glossary_make_v3, api_glossary_entries_v3;
 route_fn api_glossary_patch, api_glossary_put_part, api_glossary_drop, api_glossary_drop_part;
 
+/* deepl_document.c: its files. */
+route_fn api_deepl_upload, api_deepl_document, api_deepl_result;
+
 /* status.c: what this server is and how it is. */
 route_fn api_status_models, api_status_health, api_status_live, api_status_ready;
 
 /* page.c: what browsers show, and what this interface is. pages_open() makes server->pages. */
 int pages_open(struct server *server, struct acre_err *err);
 void pages_close(struct server *server);
-route_fn api_page, api_page_translate, api_page_docs, api_page_openapi;
+route_fn api_page, api_page_translate, api_page_docs, api_page_openapi, api_page_spec;
 
 /* metrics.c: what the server counts. */
 route_fn api_metrics;

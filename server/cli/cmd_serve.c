@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "http/listener.h"
 #include "common/log.h"
+#include "api/files.h"
 #include "api/refusals.h"
 #include "api/routes.h"
 
@@ -311,6 +312,9 @@ static void run_and_close(struct serve *serve)
     while (server->n_working > 0) /* they reply when that is done */
         uv_run(&serve->loop, UV_RUN_ONCE);
     http_close(server->http);
+    files_close(server);
+    while (server->n_working > 0)
+        uv_run(&serve->loop, UV_RUN_ONCE);
     limits_stop(&server->limits);
     store_stop(server->store);
     reload_settle(&serve->reload);
@@ -356,7 +360,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
         glossaries_open(&server->glossaries, server->settings, server->store, err) != 0 ||
         (server->store && store_start(server->store, &serve->loop, err) != 0) ||
         routes_open(server, err) != 0 || pages_open(server, err) != 0 ||
-        open_engine(server, log_engine, err) != 0 ||
+        files_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
         translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
                         &server->translator, err) != 0)
         return err->code;
@@ -406,6 +410,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     store_close(serve.server.store);
     glossaries_close(&serve.server.glossaries);
     listener_close(&serve.listener);
+    files_close(&serve.server);
     pages_close(&serve.server);
     routes_close(&serve.server);
     acre_engine_close(serve.server.engine);

@@ -1,6 +1,6 @@
-/* HTML as prose. Happy path: tokens come one by one; text joins the line that is being written,
- * inline tags become marks in it, and a block's tag ends it. Lines are what is between blocks, each
- * a line of the text; white space in them is collapsed as browsers show it.
+/* HTML, and subtitles, as prose. Happy path: tokens come one by one; text joins the line that is
+ * being written, inline tags become marks in it, and a block's tag ends it. Lines are what is
+ * between blocks, each a line of the text; white space in them is collapsed as browsers show it.
  *
  * What is not for translators (<pre>, translate="no", ...) is skipped as a whole: skip_element().
  * Failure modes: no memory (a flag; what follows is cheap), more than 2 GiB. There is no document
@@ -16,6 +16,7 @@
 #include "content/placeholder.h"
 #include "content/prose.h"
 #include "content/reference.h"
+#include "content/subtitle.h"
 
 enum { BUCKETS = 256, MAX_SEARCHED = 256 };
 
@@ -34,6 +35,7 @@ struct html {
     struct open_element *open; /* owned */
     size_t n_open, open_capacity;
     uint32_t n_in_bucket[BUCKETS]; /* of `open`, by a hash of their names */
+    bool has_breaks;               /* ends of lines are the document's, as in subtitles */
 };
 
 /* ---- Elements -------------------------------------------------------------------------------- */
@@ -211,10 +213,13 @@ static void place_blanks(struct html *h)
 
     if (h->n_blanks == 0)
         return;
-    if (line_is_empty(h) || p->text[p->text_bytes - 1] == ' ')
+    if (line_is_empty(h) || p->text[p->text_bytes - 1] == ' ') {
         prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
-    else
+    } else {
+        if (h->has_breaks && memchr(h->reader.text + h->blanks, '\n', h->n_blanks))
+            prose_add_break(h->prose);
         prose_add_text(h->prose, " ", 1);
+    }
     h->n_blanks = 0;
 }
 
@@ -290,7 +295,7 @@ static void add_text(struct html *h, const struct html_token *token)
             add_point(h, at, n);
         } else if (n > 0) {
             add_mask(h, at, n);
-        } else if (text[at] == '&') {
+        } else if (text[at] == '&' && !h->prose->is_plain) {
             n = add_reference(h, at, end - at);
         } else if (strchr(" \t\n\f\r", text[at])) {
             add_blank(h, at, n = 1);
@@ -515,6 +520,15 @@ static void add_token(struct html *h, const struct html_token *token)
     }
 }
 
+static int finish(struct html *h, struct acre_err *err)
+{
+    end_line(h);
+    drop_open(h, 0);
+    add_values(h);
+    free(h->open);
+    return h->prose->no_memory ? error_set(err, ACRE_ENOMEM, "out of memory") : 0;
+}
+
 int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,
                       struct prose *prose, struct acre_err *err)
 {
@@ -529,9 +543,35 @@ int prose_read_markup(const char *document, size_t bytes, const struct prose_mar
     prose_masks_init(&h.masks, document, bytes);
     while (!prose->no_memory && html_next(&h.reader, &token))
         add_token(&h, &token);
-    end_line(&h);
-    drop_open(&h, 0);
-    add_values(&h);
-    free(h.open);
-    return prose->no_memory ? error_set(err, ACRE_ENOMEM, "out of memory") : 0;
+    return finish(&h, err);
+}
+
+/* Speeches may have tags, <i> or <v Ann>, which are read as those of XML. */
+int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct prose *prose,
+                         struct acre_err *err)
+{
+    static const struct prose_markup markup = {.is_xml = true};
+    struct html h = {.reader = {.text = document, .is_xml = true},
+                     .prose = prose,
+                     .markup = &markup,
+                     .has_breaks = true};
+    struct subtitle_reader speeches = {.text = document, .bytes = bytes, .is_vtt = is_vtt};
+    struct html_token token;
+    size_t at = 0, begin, end;
+
+    *prose = (struct prose){
+        .document = document, .document_bytes = bytes, .is_markup = true, .is_plain = !is_vtt};
+    if (bytes > UINT32_MAX / 2)
+        return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of subtitles, found more");
+    prose_masks_init(&h.masks, document, bytes);
+    for (; !prose->no_memory && subtitle_next(&speeches, &begin, &end); at = end) {
+        prose_add_mark(prose, PROSE_POINT, at, begin - at);
+        h.reader.at = begin;
+        h.reader.bytes = end;
+        while (!prose->no_memory && html_next(&h.reader, &token))
+            add_token(&h, &token);
+        end_line(&h);
+    }
+    prose_add_mark(prose, PROSE_POINT, at, bytes - at);
+    return finish(&h, err);
 }

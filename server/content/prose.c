@@ -102,8 +102,16 @@ struct acre_range prose_in_document(const struct prose *prose, struct acre_range
     return (struct acre_range){begin, in_text.n_bytes > 0 ? end - begin : 0};
 }
 
+void prose_add_break(struct prose *prose)
+{
+    if (grow(prose, (void **)&prose->breaks, sizeof(prose->breaks[0]), prose->n_breaks,
+             &prose->breaks_capacity))
+        prose->breaks[prose->n_breaks++] = (uint32_t)prose->text_bytes;
+}
+
 void prose_fini(struct prose *prose)
 {
+    free(prose->breaks);
     free(prose->text);
     free(prose->marks);
     free(prose->values);

@@ -51,7 +51,8 @@ struct prose_value {
 struct prose {
     const char *document; /* borrowed */
     size_t document_bytes;
-    bool is_markup; /* text is escaped when it is rendered */
+    bool is_markup; /* lines of the text are its blocks; and it is escaped when it is rendered, */
+    bool is_plain;  /* unless the document has no escapes */
     char *text;     /* owned; what the engine is to translate. UTF-8 like the document */
     size_t text_bytes, text_capacity;
     struct prose_mark *marks; /* owned, in the order of the document */
@@ -60,6 +61,8 @@ struct prose {
     size_t n_values, values_capacity;
     struct prose_term *terms; /* owned */
     size_t body_bytes;        /* of the text, before the values of attributes */
+    uint32_t *breaks;         /* owned: blanks of the text that end a line of the document */
+    size_t n_breaks, breaks_capacity;
     bool no_memory;
 };
 
@@ -77,6 +80,11 @@ int prose_read_text(const char *document, size_t bytes, struct prose *prose, str
 /* HTML as browsers read it, or XML. `document` is borrowed until prose_fini(). */
 int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,
                       struct prose *prose, struct acre_err *err);
+
+/* The speech in subtitles, SubRip's or WebVTT's: numbers and times are marks. A speech is one
+ * paragraph, whatever lines it stands in, and comes out in as many. */
+int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct prose *prose,
+                         struct acre_err *err);
 void prose_fini(struct prose *prose);
 
 /* Where in the document a range of the text stands: of text only, no markup. A mask is its whole
@@ -89,6 +97,9 @@ void prose_add_text(struct prose *prose, const char *text, size_t bytes);
 
 /* Returns its index. Points that follow each other in document and text become one. */
 size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, size_t n_raw);
+
+/* A line of the document ends at the blank that is written next. */
+void prose_add_break(struct prose *prose);
 
 /* A mark that masks raw bytes: "X1", or a place where the document has all names for masks. */
 struct prose_masks {

@@ -12,6 +12,7 @@
 #include "content/place.h"
 #include "content/trace.h"
 #include "content/word.h"
+#include "content/wrap.h"
 
 struct render {
     const struct prose *prose;
@@ -21,6 +22,8 @@ struct render {
     size_t next_token; /* and of its alignments the first */
     size_t at;         /* of the text: what is before was rendered */
     size_t mark;       /* the next one */
+    size_t next_break; /* likewise */
+    size_t line;       /* of `out`: where this line of the text, with its marks, begins */
     bool is_value;     /* of an attribute: quotes are escaped, too */
     bool is_behind;    /* a term, from which the next word must stand apart */
     bool has_word;     /* at the end of what was taken */
@@ -110,7 +113,7 @@ static void put_text(struct render *r, const char *text, size_t n)
     size_t used = 1, begin = 0;
 
     leave_term(r, text, n);
-    for (size_t i = 0; i < n && r->prose->is_markup; i += used) {
+    for (size_t i = 0; i < n && r->prose->is_markup && !r->prose->is_plain; i += used) {
         escape = escape_of(r, text + i, n - i, &used);
         if (!escape) {
             used = 1;
@@ -239,6 +242,55 @@ static void put_term(struct render *r, const struct prose_mark *mark, bool is_ra
 
 /* ---- Between sentences ----------------------------------------------------------------------- */
 
+static bool has_crlf(const struct prose *prose)
+{
+    const char *newline = memchr(prose->document, '\n', prose->document_bytes);
+
+    return newline && newline > prose->document && newline[-1] == '\r';
+}
+
+/* Writes what was put from `begin` on again, with the document's ends of lines. */
+static void put_crlf(struct render *r, size_t begin)
+{
+    const size_t n = r->bytes - begin;
+    char *line = malloc(n + 1);
+    size_t at = 0;
+
+    if (!line) {
+        r->no_memory = true;
+        return;
+    }
+    memcpy(line, r->out + begin, n);
+    r->bytes = begin;
+    for (size_t i = 0; i < n; i++) {
+        if (line[i] != '\n')
+            continue;
+        put(r, line + at, i - at);
+        put(r, "\r", 1);
+        at = i;
+    }
+    put(r, line + at, n - at);
+    free(line);
+}
+
+/* A line of the text, which ends at `end`, gets as many lines as it had in the document. */
+static void break_line(struct render *r, size_t end)
+{
+    const struct prose *p = r->prose;
+    size_t begin = r->bytes, n = 0;
+
+    for (; r->next_break < p->n_breaks && p->breaks[r->next_break] < end; r->next_break++)
+        n++;
+    while (begin > r->line && r->out[begin - 1] != '\n')
+        begin--;
+    if (n > 0 && !r->no_memory) {
+        wrap_line(r->out + begin, r->bytes - begin, n);
+        if (has_crlf(p))
+            put_crlf(r, begin);
+    }
+    r->line = r->bytes;
+}
+
 /* In markup, ends of lines are only the text's. */
 static void put_gap_text(struct render *r, size_t begin, size_t end)
 {
@@ -247,6 +299,8 @@ static void put_gap_text(struct render *r, size_t begin, size_t end)
     while (begin < end) {
         newline = r->prose->is_markup ? memchr(text + begin, '\n', end - begin) : NULL;
         put_text(r, text + begin, (newline ? (size_t)(newline - text) : end) - begin);
+        if (newline && r->prose->n_breaks > 0)
+            break_line(r, (size_t)(newline - text));
         begin = newline ? (size_t)(newline - text) + 1 : end;
     }
 }
@@ -622,7 +676,7 @@ int render_take(struct render *r, struct render_part *part, struct acre_err *err
     r->n_taken += r->bytes;
     r->out = NULL;
     r->alignments = r->sentences = NULL;
-    r->bytes = r->capacity = r->sentence_at = r->sentence_end = 0;
+    r->bytes = r->capacity = r->line = r->sentence_at = r->sentence_end = 0;
     r->n_alignments = r->alignments_capacity = r->n_sentences = r->sentences_capacity = 0;
     return 0;
 }

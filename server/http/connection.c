@@ -262,6 +262,11 @@ void connection_close(struct connection *c)
     http_on_closed(http);
 }
 
+bool http_is_secure(const struct http_request *request)
+{
+    return request->connection->tls != NULL;
+}
+
 /* ---- What happens on the socket -------------------------------------------------------------- */
 
 void connection_on_end(struct connection *c)

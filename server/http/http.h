@@ -103,6 +103,7 @@ const char *http_path(const struct http_request *request);  /* decoded, without 
 const char *http_query(const struct http_request *request); /* as it came; "" if there is none */
 const char *http_header(const struct http_request *request, const char *name); /* or NULL */
 const char *http_body(const struct http_request *request, size_t *bytes);      /* not terminated */
+bool http_is_secure(const struct http_request *request); /* came through TLS */
 
 /* Tells clients apart: where the client is, of IPv6 the first 64 bits; 0: on this machine, or
  * nobody knows. */

@@ -14,6 +14,7 @@
         asset page_index, "index.html"
         asset page_docs, "docs.html"
         asset page_openapi, "openapi.json"
+        asset page_spec, "spec.json"
         asset page_policy, "policy"
 
         .section .note.GNU-stack, "", %progbits

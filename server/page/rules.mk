@@ -7,7 +7,7 @@ $B/server/page/policy: $(PAGE_FILES) server/page/rules.mk
 	@echo '  PAGE $@'
 	$(Q)server/page/bundle $(CURDIR)/$(@D)
 
-$B/server/page/assets.S.o: server/page/assets.S server/page/openapi.json $B/server/page/policy
+$B/server/page/assets.S.o: server/page/assets.S server/page/openapi.json server/page/spec.json $B/server/page/policy
 	@echo '  AS   $@'
 	$(Q)$(CC) -c -g -Wa,-I$B/server/page,-Iserver/page -o $@ $<
 

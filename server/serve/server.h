@@ -31,6 +31,7 @@ struct server {
     struct glossaries glossaries;
     struct glossary_call *reading; /* calls whose entries are to be read, one at a time */
     struct http *http;
+    struct files *files;        /* that were translated */
     struct pages *pages;        /* what they show that settings and models decide */
     struct stats_route *routes; /* as in the table of routes; the last counts what has no route */
     size_t n_routes;

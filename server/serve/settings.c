@@ -162,6 +162,11 @@ const struct option settings_table[] = {
      .initial = "false",
      .help = "whether connections from trusted_proxies, or all if there are none, begin with a "
              "header of the PROXY protocol, version 1 or 2"},
+    INT(max_files, 0, 100000, "1000",
+        "translated files kept in memory for their clients; for more, the oldest leave; 0 = no "
+        "files are translated"),
+    INT(max_files_bytes, 1024, 1e12, "67108864", "most bytes of those files, together"),
+    INT(file_lifetime_s, 1, 86400, "1800", "so long such a file is kept, from when it came"),
     {.key = "page",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, page),

@@ -46,6 +46,9 @@ struct settings {
     char shared_limits[OPTION_TEXT_BYTES];
     char trusted_proxies[OPTION_TEXT_BYTES];
     bool proxy_protocol;
+    int64_t max_files;
+    int64_t max_files_bytes;
+    int64_t file_lifetime_s;
     bool page;
     char cors_origin[OPTION_TEXT_BYTES];
 };

@@ -52,7 +52,7 @@ struct translate {
     void *user;
     bool is_told;   /* `done` was called */
     bool is_closed; /* the owner has left */
-    bool is_streamed, is_traced, is_raw;
+    bool is_streamed, tells_queued, is_traced, is_raw;
     size_t n_streamed;           /* items that the owner has taken */
     bool has_news;               /* in translator->news; its lock protects this */
     struct translate *next_news; /* likewise */
@@ -314,10 +314,16 @@ static void render(struct translate *translate)
 static int read_prose(struct item *item, struct acre_err *err)
 {
     const struct translate *translate = item->translate;
-    int status =
-        translate->format == SRV_TEXT
-            ? prose_read_text(item->text, item->bytes, &item->prose, err)
-            : prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
+    const enum srv_format format = translate->format;
+    int status;
+
+    if (format == SRV_TEXT)
+        status = prose_read_text(item->text, item->bytes, &item->prose, err);
+    else if (format == SRV_SUBRIP || format == SRV_WEBVTT)
+        status =
+            prose_read_subtitles(item->text, item->bytes, format == SRV_WEBVTT, &item->prose, err);
+    else
+        status = prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
 
     if (status == 0 && translate->n_dictionaries > 0)
         status = terms_mark(&item->prose, translate->dictionaries, translate->n_dictionaries, err);
@@ -463,7 +469,8 @@ static void on_submitted(uv_work_t *work, int status)
     drop_texts(translate);
     if (translate->is_closed)
         cancel_jobs(translate);
-    if (translate->is_streamed && translate->status == 0 && !is_idle(translate))
+    if ((translate->is_streamed || translate->tells_queued) && translate->status == 0 &&
+        !is_idle(translate))
         tell_news(translate);
     settle(translate);
 }
@@ -564,6 +571,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->n_items = request->n_texts;
     translate->done = done;
     translate->is_streamed = request->is_streamed;
+    translate->tells_queued = request->tells_queued;
     translate->is_raw = request->is_raw;
     translate->is_traced = request->is_aligned && request->format == SRV_TEXT;
     translate->user = user;
@@ -614,6 +622,16 @@ static int explain(const struct translate *translate, size_t index, int status,
         snprintf(error->text, sizeof(error->text), "text %zu: %.400s", index + 1, text);
     }
     return -1;
+}
+
+bool translate_is_queued(const struct translate *translate)
+{
+    return translate->status == 0 && (translate->is_told || !translate->is_submitting);
+}
+
+bool translate_is_done(const struct translate *translate)
+{
+    return translate->is_told;
 }
 
 int translate_error(const struct translate *translate, struct srv_error *error)

@@ -25,7 +25,7 @@ struct srv_text {
     size_t bytes;
 };
 
-enum srv_format { SRV_TEXT, SRV_HTML, SRV_XML };
+enum srv_format { SRV_TEXT, SRV_HTML, SRV_XML, SRV_SUBRIP, SRV_WEBVTT };
 enum { SRV_MAX_DICTIONARIES = 6 };
 
 /* What a client asks for. Strings are borrowed; NULL or 0 means not given. */
@@ -45,8 +45,9 @@ struct srv_translate {
     bool is_aligned; /* of SRV_TEXT: where sentences and tokens stand is told, as they come out */
     bool is_raw;     /* of SRV_TEXT: placeholders and emoji are words like others */
     enum acre_split split;
-    bool is_streamed;
-    uint64_t caller; /* see acre.h */
+    bool is_streamed;  /* no subtitles */
+    bool tells_queued; /* `done` is called once more, when all is queued, unless all is done then */
+    uint64_t caller;   /* see acre.h */
     uint64_t timeout_ms;
 };
 
@@ -75,6 +76,10 @@ void translator_free(struct translator *translator);
 int translate_start(struct translator *translator, const struct srv_translate *request,
                     struct acre_model *model, translate_done_fn *done, void *user,
                     struct translate **translate, struct srv_error *error);
+
+/* Whether all of it is queued, or was; and whether all is done. */
+bool translate_is_queued(const struct translate *translate);
+bool translate_is_done(const struct translate *translate);
 
 /* Once done: 0, or why there is no result: the queue was full (429), or can never take so much
  * (413), or what waits leaves too little time (503), or the first text's error. */

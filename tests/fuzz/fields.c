@@ -23,6 +23,11 @@ const char *http_header(const struct http_request *request, const char *name)
     return strcmp(name, "Content-Type") == 0 ? request->content_type : NULL;
 }
 
+const char *http_method(const struct http_request *request)
+{
+    return request->body_bytes % 2 ? "POST" : "GET";
+}
+
 const char *http_query(const struct http_request *request)
 {
     return request->query;
@@ -163,6 +168,25 @@ static void check_repeated(const struct http_request *request)
     fields_fini(&fields);
 }
 
+/* A file is what came, byte by byte, and its name is a text. */
+static void check_file(const struct http_request *request)
+{
+    struct fields fields;
+    struct srv_error error;
+
+    if (fields_read_file(&fields, request, names, NULL, "b", &error) != 0)
+        return;
+    if (fields.file.name && !fields.file.data)
+        abort();
+    if (fields.file.data && strncmp(request->content_type, "multipart", 9) == 0 &&
+        !memmem(request->query, strlen(request->query), "b=", 2) && fields.file.bytes > 0 &&
+        !memmem(request->body, request->body_bytes, fields.file.data, fields.file.bytes))
+        abort();
+    if (json_object_get(fields.object, "b") && !fields.is_json)
+        abort();
+    fields_fini(&fields);
+}
+
 static void check(const struct http_request *request)
 {
     struct fields fields;
@@ -178,6 +202,7 @@ static void check(const struct http_request *request)
         check_form(fields.object);
     fields_fini(&fields);
     check_repeated(request);
+    check_file(request);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,8 @@
 /* Documents as prose and back. The first byte says which kind a document is, the second which of
  * many wrong translations it gets: words in another order, left out, doubled, aligned at random;
  * and which of its words are terms of a glossary, and what those are called. Whatever the
- * translation, every tag of the document comes out once. */
+ * translation, every tag of the document comes out once; of subtitles, numbers and times stay as
+ * they are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "common/unicode.h"
 #include "content/html_token.h"
 #include "content/render.h"
+#include "content/subtitle.h"
 #include "content/terms.h"
 
 enum { MAX_WORDS = 4096, MAX_SENTENCES = 1024 };
@@ -214,6 +216,26 @@ static struct dictionary *choose_terms(const char *text, size_t bytes)
     return NULL;
 }
 
+/* What is between the speeches of subtitles is the same, byte by byte and in order. */
+static void check_frame(const char *document, size_t bytes, bool is_vtt, const char *out, size_t n)
+{
+    struct subtitle_reader reader = {.text = document, .bytes = bytes, .is_vtt = is_vtt};
+    size_t at = 0, begin, end;
+    bool is_there;
+
+    do {
+        is_there = subtitle_next(&reader, &begin, &end);
+        begin = is_there ? begin : bytes;
+        const char *found = memmem(out, n, document + at, begin - at);
+
+        if (!found)
+            abort();
+        n -= (size_t)(found - out) + begin - at;
+        out = found + (begin - at);
+        at = end;
+    } while (is_there);
+}
+
 static void check(const char *document, size_t bytes, unsigned kind)
 {
     static struct translation t;
@@ -224,8 +246,9 @@ static void check(const char *document, size_t bytes, unsigned kind)
     char *out;
     size_t n;
 
-    if ((kind == 4 ? prose_read_text(document, bytes, &prose, &err)
-                   : prose_read_markup(document, bytes, &markup, &prose, &err)) != 0 ||
+    if ((kind == 4  ? prose_read_text(document, bytes, &prose, &err)
+         : kind > 4 ? prose_read_subtitles(document, bytes, kind == 6, &prose, &err)
+                    : prose_read_markup(document, bytes, &markup, &prose, &err)) != 0 ||
         unicode_valid_bytes(prose.text, prose.text_bytes) != prose.text_bytes)
         abort();
     dictionary = choose_terms(document, bytes);
@@ -247,8 +270,10 @@ static void check(const char *document, size_t bytes, unsigned kind)
         abort();
     if (kind < 3 && count_tags(document, bytes, kind == 2) != count_tags(out, n, kind == 2))
         abort();
-    if (prose.n_values == 0)
+    if (prose.n_values == 0 && kind < 5)
         check_parts(&prose, &t, out, n);
+    if (kind > 4)
+        check_frame(document, bytes, kind == 6, out, n);
     free(out);
     render_whole(&prose, NULL, &out);
     free(out);
@@ -270,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     document[size - 2] = '\0';
     unicode_scrub(document);
     state = data[1];
-    check(document, strlen(document), data[0] % 5);
+    check(document, strlen(document), data[0] % 7);
     free(document);
     return 0;
 }

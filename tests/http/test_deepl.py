@@ -325,8 +325,19 @@ def test_languages_version_3(server):
                                         "auto_detection": {"status": "stable"}},
                            "usable_as_source": True, "usable_as_target": False}
     assert found["de"]["usable_as_target"] and not found["de"]["usable_as_source"]
-    assert server.get("/v3/languages?resource=glossary").json() == list(found.values())
-    assert server.get("/v3/languages").status_code == 400
+    without = server.get("/v3/languages?product=translate_text")
+    assert without.status_code == 400
+    assert "renamed to 'resource'" in without.json()["message"]
+    documents = server.get("/v3/languages?resource=translate_document").json()
+    assert [each["lang"] for each in documents] == list(found)
+    assert documents[0]["features"] == {"auto_detection": {"status": "stable"}}
+    resources = {each["name"]: each["features"]
+                 for each in server.get("/v3/languages/resources").json()}
+    assert {"name": "tag_handling", "needs_source_support": True,
+            "needs_target_support": True} in resources["translate_text"]
+    assert set(resources) >= {"translate_text", "translate_document"}
+    terms = server.get("/v3/languages?resource=glossary").json()
+    assert [each["lang"] for each in terms] == list(found)
     assert server.get("/v3/languages?resource=voice").status_code == 400
 
 
@@ -345,6 +356,7 @@ def test_variants_stand_for_their_language(models, tmp_path):
         assert server.post("/v2/translate", json={
             "text": ["Hallo."], "source_lang": "DE", "target_lang": "EN"}).status_code == 200
         v3 = server.get("/v3/languages?resource=translate_text").json()
-        assert [each["lang"] for each in v3] == ["de", "en-GB", "en-US"]
+        assert [each["lang"] for each in v3] == ["de", "en", "en-GB", "en-US"]
+        assert [each["usable_as_target"] for each in v3] == [False, True, True, True]
     finally:
         assert server.stop() == 0

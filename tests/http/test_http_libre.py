@@ -85,8 +85,9 @@ def test_detect_takes_large_bodies(server):
 def test_settings(server):
     reply = server.get("/frontend/settings").json()
     assert reply == {
-        "apiKeys": False, "charLimit": 100000, "filesTranslation": False, "frontendTimeout": 500,
-        "keyRequired": False, "suggestions": False, "supportedFilesFormat": [],
+        "apiKeys": False, "charLimit": 100000, "filesTranslation": True, "frontendTimeout": 500,
+        "keyRequired": False, "suggestions": False,
+        "supportedFilesFormat": [".txt", ".html", ".htm", ".xhtml", ".srt", ".vtt"],
         "language": {"source": {"code": "en", "name": "English"},
                      "target": {"code": "de", "name": "German"}},
     }

@@ -1,0 +1,123 @@
+/* LibreTranslate's files: POST /translate_file, whose reply has the address of the translation, and
+ * GET /download_file/NAME there. NAME is the file's id and key, and then its name for people, which
+ * nothing here looks at. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/document.h"
+#include "api/files.h"
+#include "api/libre.h"
+#include "api/reply.h"
+#include "api/routes.h"
+
+static const char *const field_names[] = {
+    "filename",   "source",    "target",     "level",          "model",
+    "timeout_ms", "beam_size", "max_length", "length_penalty", "translate_attributes",
+    "api_key",    NULL,
+};
+
+static int parse(struct call *call, struct srv_error *error)
+{
+    if (!files_are_on(call->server))
+        return error_reply(error, 403, "files_disabled",
+                           "Files translation are disabled on this server.");
+    return libre_parse(call, error);
+}
+
+/* ---- The address ----------------------------------------------------------------------------- */
+
+/* The scheme is the proxy's, if there is one that says so: it is only told to who said it. */
+static const char *scheme_of(const struct http_request *request)
+{
+    const char *forwarded = http_header(request, "X-Forwarded-Proto");
+
+    return http_is_secure(request) || (forwarded && strcasecmp(forwarded, "https") == 0) ? "https"
+                                                                                         : "http";
+}
+
+static void encode_name(const char *name, char encoded[3 * UPLOAD_NAME_BYTES])
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-_.~";
+    size_t n = 0;
+
+    for (; *name; name++)
+        n += (size_t)sprintf(encoded + n, strchr(plain, *name) ? "%c" : "%%%02X",
+                             (unsigned char)*name);
+    encoded[n] = '\0';
+}
+
+/* Without the host where the client did not say a proper one. */
+static json_t *make_url(const struct http_request *request, const struct file *file)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789-_.~:[]";
+    const char *host = http_header(request, "Host");
+    char encoded[3 * UPLOAD_NAME_BYTES];
+
+    encode_name(file->name, encoded);
+    if (!host || !host[0] || host[strspn(host, letters)])
+        return json_sprintf("/download_file/%s%s.%s", file->id, file->key, encoded);
+    return json_sprintf("%s://%s/download_file/%s%s.%s", scheme_of(request), host, file->id,
+                        file->key, encoded);
+}
+
+static void reply(struct call *call)
+{
+    struct file *file;
+    struct srv_error error;
+
+    if (files_add(call, &file, &error) != 0) {
+        reply_error(call->http, &error);
+        return;
+    }
+    if (files_finish(call->server, file, call, &error) != 0) {
+        files_remove(call->server, file);
+        reply_error(call->http, &error);
+        return;
+    }
+    call->is_charged = true;
+    reply_json(call->http, 200,
+               json_pack("{s:o}", "translatedFileUrl", make_url(call->http, file)));
+}
+
+static const struct dialect dialect = {
+    .fields = field_names,
+    .key_field = "api_key",
+    .file = "file",
+    .parse = parse,
+    .reply = reply,
+    .word = libre_word,
+};
+
+void api_libre_translate_file(struct server *server, struct http_request *request, const char *rest)
+{
+    (void)rest;
+    call_start(server, request, NULL, &dialect);
+}
+
+/* ---- /download_file -------------------------------------------------------------------------- */
+
+void api_libre_download(struct server *server, struct http_request *request, const char *rest)
+{
+    const size_t n = strspn(rest, "0123456789ABCDEF");
+    struct file *file = NULL;
+    struct srv_error error;
+
+    if (!files_are_on(server))
+        error_reply(&error, 400, "files_disabled",
+                    "Files translation are disabled on this server.");
+    else if (n != FILE_ID_CHARS + FILE_KEY_CHARS || (rest[n] && rest[n] != '.'))
+        error_reply(&error, 400, "invalid_filename", "Invalid filename");
+    else if (!(file =
+                   files_find(server, rest, FILE_ID_CHARS, rest + FILE_ID_CHARS, FILE_KEY_CHARS)) ||
+             file->state != FILE_DONE)
+        error_reply(&error, 404, "file_not_found",
+                    "No such file: it was not translated here, or its time is over");
+    if (file && file->state == FILE_DONE)
+        document_reply(file->document, request);
+    else
+        reply_error(request, &error);
+}

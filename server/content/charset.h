@@ -1,0 +1,31 @@
+/* charset.h - the bytes of a file as UTF-8.
+ *
+ * UTF-8 is taken with its mark or without, UTF-16 with its mark. No other encoding can be told from
+ * its bytes: those are refused, and where and which byte is said. No state, any thread.
+ */
+#ifndef SERVER_CONTENT_CHARSET_H
+#define SERVER_CONTENT_CHARSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct charset_text {
+    char *data; /* owned; valid UTF-8 without its mark and without NUL bytes */
+    size_t bytes;
+    bool has_mark;
+};
+
+enum { CHARSET_WHY_BYTES = 160 };
+
+/* -1: it is no text, and `why` says why; or there is no memory, and `why` is "". */
+int charset_decode(const char *data, size_t bytes, struct charset_text *text,
+                   char why[CHARSET_WHY_BYTES]);
+
+/* Whether a page, all of whose characters are ASCII, says that it is in an encoding that is not
+ * UTF-8: `text` has to stay ASCII then. */
+bool charset_keeps_ascii(const char *text, size_t bytes);
+
+/* Every other character as a reference, "&#228;"; owned, NULL is no memory. */
+char *charset_to_references(const char *text, size_t bytes, size_t *out_bytes);
+
+#endif

@@ -1,0 +1,136 @@
+#include "content/subtitle.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "common/unicode.h"
+
+struct line {
+    size_t begin, end, next; /* `end` is before the line's end, `next` behind it */
+};
+
+/* False at the end of the file. */
+static bool find_line(const struct subtitle_reader *reader, size_t at, struct line *line)
+{
+    const char *newline = memchr(reader->text + at, '\n', reader->bytes - at);
+
+    line->begin = at;
+    line->end = newline ? (size_t)(newline - reader->text) : reader->bytes;
+    line->next = newline ? line->end + 1 : reader->bytes;
+    if (line->end > at && reader->text[line->end - 1] == '\r')
+        line->end--;
+    return at < reader->bytes;
+}
+
+/* [HH:]MM:SS, with whatever part of a second */
+static bool has_clock(const char *text, size_t n)
+{
+    size_t at = 0, n_colons = 0;
+
+    while (at < n && (text[at] == ' ' || text[at] == '\t'))
+        at++;
+    for (; at < n && isdigit((unsigned char)text[at]); at++)
+        if (at + 2 < n && text[at + 1] == ':' && isdigit((unsigned char)text[at + 2])) {
+            n_colons++;
+            at++;
+        }
+    return n_colons > 0;
+}
+
+static bool is_times(const struct subtitle_reader *reader, const struct line *line)
+{
+    const char *text = reader->text + line->begin;
+    const size_t n = line->end - line->begin;
+    const char *arrow = memmem(text, n, "-->", 3);
+
+    return arrow && has_clock(text, (size_t)(arrow - text)) &&
+           has_clock(arrow + 3, n - (size_t)(arrow + 3 - text));
+}
+
+static bool is_blank(const struct subtitle_reader *reader, const struct line *line)
+{
+    return unicode_is_blank(reader->text + line->begin, line->end - line->begin);
+}
+
+/* Whether a cue begins here: with its times, or in SubRip with its number. */
+static bool begins_cue(const struct subtitle_reader *reader, const struct line *line)
+{
+    struct line next;
+
+    if (is_times(reader, line))
+        return true;
+    for (size_t i = line->begin; i < line->end; i++)
+        if (!isdigit((unsigned char)reader->text[i]) && !isspace((unsigned char)reader->text[i]))
+            return false;
+    return !is_blank(reader, line) && find_line(reader, line->next, &next) &&
+           is_times(reader, &next);
+}
+
+static bool begins_speech(const struct subtitle_reader *reader, const struct line *line)
+{
+    const char *text = reader->text + line->begin;
+    const size_t n = line->end - line->begin;
+
+    return text[0] == '-' || (n >= 3 && (memcmp(text, "\xE2\x80\x93", 3) == 0 ||
+                                         memcmp(text, "\xE2\x80\x94", 3) == 0));
+}
+
+/* Behind what tells players where to show it: {\an8} */
+static size_t skip_place(const struct subtitle_reader *reader, const struct line *line)
+{
+    size_t at = line->begin;
+
+    while (at + 1 < line->end && memcmp(reader->text + at, "{\\", 2) == 0) {
+        const char *end = memchr(reader->text + at, '}', line->end - at);
+
+        if (!end)
+            break;
+        at = (size_t)(end - reader->text) + 1;
+    }
+    return at;
+}
+
+/* The lines that belong to the one before, up to *end. */
+static void join_lines(struct subtitle_reader *reader, size_t *end)
+{
+    struct line line;
+
+    while (find_line(reader, reader->at, &line) && !is_blank(reader, &line) &&
+           !begins_cue(reader, &line) && !begins_speech(reader, &line)) {
+        *end = line.end;
+        reader->at = line.next;
+    }
+}
+
+bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end)
+{
+    struct line line;
+
+    while (find_line(reader, reader->at, &line)) {
+        reader->at = line.next;
+        if (is_times(reader, &line)) {
+            reader->in_cue = true;
+        } else if (is_blank(reader, &line)) {
+            reader->in_cue = reader->in_cue && !reader->is_vtt;
+        } else if (begins_cue(reader, &line)) {
+            reader->in_cue = false;
+        } else if (reader->in_cue) {
+            *begin = skip_place(reader, &line);
+            *end = line.end;
+            join_lines(reader, end);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool subtitle_is(const char *text, size_t bytes)
+{
+    const struct subtitle_reader reader = {.text = text, .bytes = bytes};
+    struct line line;
+
+    for (size_t at = 0; find_line(&reader, at, &line); at = line.next)
+        if (is_times(&reader, &line))
+            return true;
+    return false;
+}

@@ -1,0 +1,27 @@
+/* subtitle.h - which lines of a subtitle file are speech: SubRip (.srt) and WebVTT (.vtt).
+ *
+ * A cue is a line of times and what follows it: in SubRip up to the next cue, whatever blank lines
+ * it has, as players read it; in WebVTT up to a blank line. A speech is lines of a cue that belong
+ * together: "- Yes.", on a line of its own, begins another. All else is not for translators. Linear
+ * in the bytes, no memory of its own; any thread.
+ */
+#ifndef SERVER_CONTENT_SUBTITLE_H
+#define SERVER_CONTENT_SUBTITLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct subtitle_reader {
+    const char *text;
+    size_t bytes, at;
+    bool is_vtt;
+    bool in_cue;
+};
+
+/* The next speech, from *begin to *end, without the end of its last line. False at the end. */
+bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end);
+
+/* Whether there is any line of times. */
+bool subtitle_is(const char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,43 @@
+#include "content/wrap.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+
+static bool is_place(const char *line, size_t at)
+{
+    return line[at] == ' ' && line[at - 1] != ' ' && line[at + 1] != ' ' && line[at - 1] != '\n';
+}
+
+static bool begins_tag(const char *line, size_t at)
+{
+    return line[at] == '<' && (line[at + 1] == '/' || isalpha((unsigned char)line[at + 1]));
+}
+
+/* The place before the ideal one, or the first behind it, whichever is nearer. */
+void wrap_line(char *line, size_t bytes, size_t n_breaks)
+{
+    size_t before = 0, n = 1;
+    bool in_tag = bytes > 1 && begins_tag(line, 0);
+
+    for (size_t at = 1; at + 1 < bytes && n <= n_breaks; at++) {
+        const size_t ideal = bytes * n / (n_breaks + 1);
+
+        in_tag = begins_tag(line, at) || (in_tag && line[at] != '>');
+        if (in_tag || !is_place(line, at))
+            continue;
+        if (at < ideal) {
+            before = at;
+            continue;
+        }
+        if (before > 0 && (before >= ideal || ideal - before <= at - ideal)) {
+            line[before] = '\n';
+            before = at;
+        } else {
+            line[at] = '\n';
+            before = 0;
+        }
+        n++;
+    }
+    if (before > 0 && n <= n_breaks)
+        line[before] = '\n';
+}
