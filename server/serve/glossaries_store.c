@@ -25,7 +25,8 @@ static int write_parts(sqlite3 *db, const struct glossary *g, struct acre_err *e
 int glossaries_write(sqlite3 *db, const struct glossary *before, const struct glossary *after,
                      struct acre_err *err)
 {
-    const char *id = before ? before->id : after->id;
+    const struct glossary *either = before ? before : after;
+    const char *id = either->id;
     int rc = store_do(db, err, "DELETE FROM dictionaries WHERE glossary = ?", "s", id);
 
     if (rc == 0 && !after)
