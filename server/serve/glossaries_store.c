@@ -22,22 +22,40 @@ static int write_parts(sqlite3 *db, const struct glossary *g, struct acre_err *e
     return rc;
 }
 
+static int erase_parts(sqlite3 *db, const struct glossary *g, struct acre_err *err)
+{
+    return store_do(db, err, "DELETE FROM dictionaries WHERE glossary = ?", "s", g->id);
+}
+
+static int erase(sqlite3 *db, const struct glossary *g, struct acre_err *err)
+{
+    int rc = erase_parts(db, g, err);
+
+    return rc == 0 ? store_do(db, err, "DELETE FROM glossaries WHERE id = ?", "s", g->id) : rc;
+}
+
+static int write_new(sqlite3 *db, const struct glossary *g, struct acre_err *err)
+{
+    return store_do(db, err,
+                    "INSERT INTO glossaries (id, owner, name, created) VALUES (?, ?, ?, ?)", "sisi",
+                    g->id, g->owner, g->name, g->created_ms);
+}
+
+static int write_name(sqlite3 *db, const struct glossary *g, struct acre_err *err)
+{
+    return store_do(db, err, "UPDATE glossaries SET name = ? WHERE id = ?", "ss", g->name, g->id);
+}
+
 int glossaries_write(sqlite3 *db, const struct glossary *before, const struct glossary *after,
                      struct acre_err *err)
 {
-    const struct glossary *either = before ? before : after;
-    const char *id = either->id;
-    int rc = store_do(db, err, "DELETE FROM dictionaries WHERE glossary = ?", "s", id);
+    int rc;
 
-    if (rc == 0 && !after)
-        return store_do(db, err, "DELETE FROM glossaries WHERE id = ?", "s", id);
+    if (!after)
+        return erase(db, before, err);
+    rc = before ? erase_parts(db, before, err) : write_new(db, after, err);
     if (rc == 0 && before)
-        rc =
-            store_do(db, err, "UPDATE glossaries SET name = ? WHERE id = ?", "ss", after->name, id);
-    else if (rc == 0)
-        rc = store_do(db, err,
-                      "INSERT INTO glossaries (id, owner, name, created) VALUES (?, ?, ?, ?)",
-                      "sisi", id, after->owner, after->name, after->created_ms);
+        rc = write_name(db, after, err);
     return rc == 0 ? write_parts(db, after, err) : rc;
 }
 
