@@ -14,7 +14,7 @@ ALONE_SUITES := $(filter-out $(EMULATOR),$(CUDA_SUPPORT))
 ALONE_LDLIBS := -lstdc++ -lm -lpthread
 
 .PHONY: engine
-engine: $(if $(NVCC),$B/acre_cuda.so) $B/libacre_device.a $(ALONE_TESTS) ## engine's devices, CUDA backend, their tests, with gcc and nvcc alone
+engine: $(if $(NVCC),$B/acre_cuda.so) $B/libacre_device.a $(ALONE_TESTS) ## engine's devices, CUDA backend and tests, by gcc and nvcc alone
 
 $B/libacre_device.a: $(filter $(addprefix $B/engine/,$(addsuffix /%,search tensor kernels device)), \
                        $(ENGINE_OBJ)) $(addprefix $B/engine/base/,$(addsuffix .c.o, \

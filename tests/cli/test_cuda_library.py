@@ -1,5 +1,5 @@
-"""acre_cuda.so, which is opened when somebody wants a GPU: what is wrong with it is named, and `auto` does without
-it."""
+"""acre_cuda.so, which is opened when somebody wants a GPU: what is wrong with it is named, and
+`auto` does without it."""
 
 import os
 import subprocess

@@ -19,7 +19,8 @@ def json_lines(text):
 
 
 def last_line(done):
-    return (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1]
+    said = done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}"
+    return said.splitlines()[-1]
 
 
 def has_module(run, name):
@@ -81,7 +82,8 @@ def attention(run):
     for i, line in enumerate(ours):
         facts = ({"sdpa_us": theirs[i]["us"], "sdpa_over_ours": theirs[i]["us"] / line["us"]}
                  if i < len(theirs) else {"no_sdpa": why})
-        run.note(f"attention of {line['sentences']} x {line['length']} tokens", None, **line, **facts)
+        name = f"attention of {line['sentences']} x {line['length']} tokens"
+        run.note(name, None, **line, **facts)
 
 
 # ---- Models --------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def make_models(run):
 
 
 def translation(run):
-    """Base with random weights, forced lengths: tokens per second beside CTranslate2's, in turns."""
+    """Base with random weights, forced lengths: tokens per second, in turns with CTranslate2."""
     if not has_module(run, "numpy"):
         run.note("translation", None, why="this Python has no numpy, to make models with")
         return

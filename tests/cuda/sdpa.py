@@ -1,5 +1,5 @@
-"""PyTorch's scaled dot product attention in f16, for gpu-run: sdpa.py [[B, H, L, D], ...] prints a line
-of JSON with the microseconds of each, as a graph replayed."""
+"""PyTorch's scaled dot product attention in f16, for gpu-run: sdpa.py [[B, H, L, D], ...] prints a
+line of JSON with the microseconds of each, as a graph replayed."""
 
 import json
 import sys
