@@ -1,6 +1,6 @@
 /* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), limits_admit() ->
- * begin(): choose(), translate_start() ... on_translated() -> write_reply() -> reply. A long body is
- * read, and a long reply written, in the pool.
+ * begin(): choose(), translate_start() ... on_translated() -> write_reply() -> reply. A long body
+ * is read, and a long reply written, in the pool.
  *
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
