@@ -50,7 +50,7 @@ struct sentence {
     struct sentence_links links[2]; /* in the queue's heaps, by turn and by deadline */
     uint64_t turn, order;
     uint64_t queued_ns;    /* when it began to wait */
-    uint64_t work;         /* the rows that decoding it is expected to take */
+    uint64_t work;         /* that decoding it is expected to take, see sched/pace.h */
     uint64_t first_step;   /* by the count of its batch, when it was admitted */
     struct sentence *next; /* of those that leave together */
     bool cancelled;

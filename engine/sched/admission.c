@@ -5,7 +5,7 @@
 
 /* An estimate must be so much over the time that is left, because who is refused for nothing is
  * worse off than who waits for nothing. */
-static const double margin = 1.25;
+static const double margin = 1.1;
 
 struct demand admission_demand(const struct plan_model *model, const struct plan_text *texts,
                                size_t n)

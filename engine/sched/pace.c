@@ -7,10 +7,10 @@ static const double keep_steps = 1 - 1.0 / 128, keep_sentences = 1 - 1.0 / 256;
 
 enum { ENOUGH_STEPS = 16, ENOUGH_ROWS = 64 }; /* of full batches; of sentences that have ended */
 
-void pace_count_full(struct pace *pace, size_t n_steps, size_t n_rows, uint64_t ns)
+void pace_count_full(struct pace *pace, size_t n_steps, size_t n_beams, uint64_t ns)
 {
     pace->n_full = keep_steps * pace->n_full + 1;
-    pace->rows = keep_steps * pace->rows + (double)n_rows;
+    pace->work = keep_steps * pace->work + (double)n_steps * (double)n_beams;
     pace->steps = keep_steps * pace->steps + (double)n_steps;
     pace->ns = keep_steps * pace->ns + (double)ns;
 }
@@ -23,7 +23,7 @@ void pace_count_ended(struct pace *pace, const struct sentence *sentence, uint64
 
 bool pace_is_known(const struct pace *pace)
 {
-    return pace->n_full >= ENOUGH_STEPS && pace->rows > 0 && pace->steps > 0 && pace->ns > 0 &&
+    return pace->n_full >= ENOUGH_STEPS && pace->work > 0 && pace->steps > 0 && pace->ns > 0 &&
            pace->ended_rows >= ENOUGH_ROWS;
 }
 
@@ -44,7 +44,7 @@ uint64_t pace_work(const struct pace *pace, const struct sentence *sentence)
 
 double pace_work_ns(const struct pace *pace, double work)
 {
-    return work * pace->ns / pace->rows;
+    return work * pace->ns / pace->work;
 }
 
 double pace_steps_ns(const struct pace *pace, double n_steps)

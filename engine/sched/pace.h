@@ -1,9 +1,10 @@
 /* pace.h - how fast a model decodes, measured while it does.
  *
- * Two figures, in which what is longer ago counts less: rows a second, of one worker whose batch is
+ * Two figures, in which what is longer ago counts less: work a second, of one worker whose batch is
  * as full as it gets, encoder passes included; and steps per source row of sentences that have
- * ended. Of a batch that is not full nobody waits for a place, so it tells nothing of how long
- * waiting takes. Plain numbers: the caller holds the scheduler's lock. Start from zeros.
+ * ended. A sentence's work is its steps times its beam, whether all hypotheses live or not. Of a
+ * batch that is not full nobody waits for a place, so it tells nothing of how long waiting takes.
+ * Plain numbers: the caller holds the scheduler's lock. Start from zeros.
  */
 #ifndef SCHED_PACE_H
 #define SCHED_PACE_H
@@ -15,12 +16,12 @@
 #include "decode/sentence.h"
 
 struct pace {
-    double n_full, rows, steps, ns; /* of steps of full batches */
+    double n_full, work, steps, ns; /* of steps of full batches */
     double ended_steps, ended_rows; /* of sentences: the steps they took, their source rows */
 };
 
-/* A worker was busy for `ns` with a full batch. */
-void pace_count_full(struct pace *pace, size_t n_steps, size_t n_rows, uint64_t ns);
+/* A worker was busy for `ns` with a full batch of sentences whose beams add up to n_beams. */
+void pace_count_full(struct pace *pace, size_t n_steps, size_t n_beams, uint64_t ns);
 
 /* A sentence took so many steps until it was translated. */
 void pace_count_ended(struct pace *pace, const struct sentence *sentence, uint64_t n_steps);
@@ -28,7 +29,7 @@ void pace_count_ended(struct pace *pace, const struct sentence *sentence, uint64
 /* Whether enough was seen to say how long things take. */
 bool pace_is_known(const struct pace *pace);
 
-/* The steps that decoding the sentence is expected to take, and its rows in them. */
+/* The steps that decoding the sentence is expected to take, and its work. */
 double pace_steps(const struct pace *pace, const struct sentence *sentence);
 uint64_t pace_work(const struct pace *pace, const struct sentence *sentence);
 

@@ -229,6 +229,7 @@ static void end_waiting(struct plan *plan, int status)
 static void take_out(struct plan_batch *batch, size_t index)
 {
     batch->load -= sentence_load(batch->running[index]);
+    batch->n_beams -= (size_t)batch->running[index]->decoding.beam_size;
     batch->running[index] = batch->running[--batch->n_running];
 }
 
@@ -260,7 +261,7 @@ static void count_step(struct plan_model *model, const struct plan_worker *worke
     model->counts.batched += batch->n_running * event->n_steps;
     batch->n_steps += event->n_steps;
     if (worker->is_full)
-        pace_count_full(&model->pace, event->n_steps, event->n_rows, now_ns - worker->began_ns);
+        pace_count_full(&model->pace, event->n_steps, batch->n_beams, now_ns - worker->began_ns);
 }
 
 /* What the last step has finished. */
@@ -359,8 +360,10 @@ static size_t admit(const struct plan *plan, struct plan_model *model, struct pl
     room.sentences = room_beside_leader(model, batch, first, room.sentences);
     struct sentence **newcomers = batch->running + batch->n_running;
     size_t n = queue_take(&model->queue, &room, newcomers);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         batch->load += sentence_load(newcomers[i]);
+        batch->n_beams += (size_t)newcomers[i]->decoding.beam_size;
+    }
     batch->n_running += n;
     return n;
 }

@@ -73,6 +73,7 @@ struct plan_batch {
     struct sentence **running; /* owned, [max_sentences]; the first n_running, in any order */
     size_t n_running;
     size_t load;
+    size_t n_beams;   /* the sum of their beam sizes */
     uint64_t n_steps; /* ever */
 };
 

@@ -122,8 +122,8 @@ def report(args):
         opened, found, kib = with_idle(server, args.idle)
         yield (f"| {args.idle} connections opened in | {opened:.1f} s "
                f"| {kib / 1024:.0f} MiB resident |")
-        yield (f"| health meanwhile, on a new connection | **{statistics.median(found):.1f} ms** "
-               f"| {min(found):.1f} to {max(found):.1f} |")
+        yield (f"| health meanwhile, on a new connection | **{statistics.median(found):.2f} ms** "
+               f"| {min(found):.2f} to {max(found):.2f} |")
     with acre.serve(args.serve_model, cpus[0], threads=1) as server:
         ratios = [stream_ratio(server) for _ in range(args.rounds)]
         single, first, last = (statistics.median(column) for column in zip(*ratios))
