@@ -100,9 +100,7 @@ def test_the_real_one_says_what_is_missing(acre, open_with):
         pytest.skip("acre_cuda.so is not built, see `make cuda`")
     done = open_with(library)
     if done.returncode != 0:
-        refused(done, "acre: engine: cuda: ")
-        assert any(text in done.stderr for text in ("this machine has no NVIDIA", "expected a ")), \
-            done.stderr
+        refused(done, "acre: engine: cuda: expected a", "found ")
     names = subprocess.run(["nm", "--dynamic", "--defined-only", library], capture_output=True,
                            text=True, check=True).stdout.split()[2::3]
     assert names == ["acre_cuda_open"]

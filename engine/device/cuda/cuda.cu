@@ -81,7 +81,7 @@ static int find(int ordinal, int *n_gpus, struct acre_err *err)
     int driver = 0, runtime = 0, n = 0;
     cudaError_t error = cudaDriverGetVersion(&driver);
     if (error == cudaSuccess && driver == 0)
-        return err_set(err, ACRE_EUNSUPPORTED, "cuda: this machine has no NVIDIA driver");
+        return err_set(err, ACRE_EUNSUPPORTED, "cuda: expected an NVIDIA driver, found none");
     cudaRuntimeGetVersion(&runtime);
     error = cudaGetDeviceCount(&n);
     cudaGetLastError();
@@ -90,7 +90,7 @@ static int find(int ordinal, int *n_gpus, struct acre_err *err)
                        "cuda: expected a driver for CUDA %d.%d or newer, found one for %d.%d",
                        runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
     if (error == cudaErrorNoDevice || (error == cudaSuccess && n == 0))
-        return err_set(err, ACRE_EUNSUPPORTED, "cuda: this machine has no NVIDIA GPU");
+        return err_set(err, ACRE_EUNSUPPORTED, "cuda: expected an NVIDIA GPU, found none");
     if (error != cudaSuccess)
         return err_set(err, ACRE_EUNSUPPORTED, "cuda: %s: %s", cudaGetErrorName(error),
                        cudaGetErrorString(error));
