@@ -1,4 +1,4 @@
-"""Whom a proxy speaks for: X-Forwarded-For, Forwarded and the PROXY protocol, and who is believed."""
+"""Whom a proxy speaks for: X-Forwarded-For, Forwarded, the PROXY protocol; who is believed."""
 
 import json
 import os
@@ -21,8 +21,8 @@ def proxied(serve, tmp_path):
     path = tmp_path / "access.log"
 
     def make(**settings):
-        server = serve(**{"trusted_proxies": "127.0.0.0/24,10.0.0.0/8,fd00::/8", "log_format": "json",
-                          "access_log": path, **settings})
+        server = serve(**{"trusted_proxies": "127.0.0.0/24,10.0.0.0/8,fd00::/8",
+                          "log_format": "json", "access_log": path, **settings})
         server.clients = lambda: [json.loads(x)["client"] for x in path.read_text().splitlines()]
         return server
 
