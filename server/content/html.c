@@ -459,12 +459,28 @@ static void add_values(struct html *h)
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
+/* Whether it goes on to the end of the document without an end of its own. Words that came to stand
+ * behind it would be part of it. */
+static bool is_cut(const struct html *h, const struct html_token *token)
+{
+    const char *text = h->reader.text, *tag;
+
+    if (h->reader.at < h->reader.bytes)
+        return false;
+    if (token->type != HTML_START)
+        return text[h->reader.bytes - 1] != '>';
+    tag = memrchr(text + token->at, '<', h->reader.bytes - token->at);
+    return tag[1] != '/' || (size_t)(text + h->reader.bytes - tag) < token->n_name + 3 ||
+           strncasecmp(tag + 2, text + token->name, token->n_name) != 0 ||
+           text[h->reader.bytes - 1] != '>';
+}
+
 static void add_frozen(struct html *h, const struct html_token *token)
 {
     const bool has_text = skip_element(h, token);
     const size_t n = h->reader.at - token->at;
 
-    if (is_block(h, token)) {
+    if (is_block(h, token) || is_cut(h, token)) {
         end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, n);
     } else if (has_text && !html_is_named(&h->reader, token, "svg")) {
@@ -515,6 +531,8 @@ static void add_token(struct html *h, const struct html_token *token)
         add_end(h, token);
         break;
     case HTML_OTHER:
+        if (is_cut(h, token))
+            end_line(h);
         add_point(h, token->at, token->n);
         break;
     }

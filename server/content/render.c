@@ -537,7 +537,7 @@ static void put_sentence(struct render *r, const struct render_sentence *sentenc
     find_marks(r, from, &first, &last);
     put_gap(r, from.first, from.first, first);
     r->sentence_at = r->bytes;
-    if (!has_words(r, from, first, last)) {
+    if (to.n_bytes == 0 || !has_words(r, from, first, last)) { /* nothing is lost */
         put_gap(r, from.first, from.first + from.n_bytes, last);
     } else if (first == last) {
         put_words(r, sentence->text, to.first, to.n_bytes);

@@ -17,3 +17,9 @@ check-api: ## ten minutes of schemathesis: the server against its own descriptio
 	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready
 	SCHEMATHESIS_SECONDS=$(or $(SECONDS),600) SCHEMATHESIS_SEED=$$RANDOM ACRE=$B/acre \
 	    build/venv-test/bin/python -m pytest -q -p no:cacheprovider tests/http/test_openapi.py
+
+.PHONY: html-test
+html-test: ## 500 real pages as HTML; installs packages of documentation
+	@conf/packages install build test html
+	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready
+	build/venv-test/bin/python tests/http/real_pages.py $(ARGS)

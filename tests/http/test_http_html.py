@@ -110,6 +110,20 @@ def test_attributes_are_translated_if_asked(shipped):
     assert translate(shipped, "<p>The dog.", translate_attributes=True) == "<p>Der Hund."
 
 
+@pytest.mark.parametrize("cut", ["<code>int", "<code>x</c", "<a hre", "<!-- note", "</b",
+                                 "<code>x</code", "<span translate=no>The", "<svg>"])
+def test_what_is_cut_stays_at_the_end(server, shipped, cut):
+    """Words behind it would be part of it."""
+    for one in (server, shipped):
+        assert translate(one, f"<p>You can see that it is made by using {cut}").endswith(cut)
+
+
+def test_what_a_model_says_nothing_to_stays(shipped):
+    """Its best hypothesis of "Up" is empty: as a link it would be gone."""
+    found = translate(shipped, "<td><a>Up</a></td>", beam_size=1)
+    assert re.fullmatch(r"<td><a>\w+</a></td>", found), found
+
+
 def test_white_space_between_blocks_stays(shipped):
     assert translate(shipped, "\n<ul>\n  <li>The   dog\n\n sleeps.</li>\n</ul>\n") == (
         "\n<ul>\n  <li>Der Hund schläft.</li>\n</ul>\n")
