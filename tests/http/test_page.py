@@ -245,7 +245,7 @@ def test_words_show_what_they_were_made_of(server, browser):
 
 
 def areas_by_hand(reply, word):
-    """What /attention says of the tokens of a word: {text of an area: weight}, heads taken alike."""
+    """What /attention says of a word's tokens: {text of an area: weight}, heads taken alike."""
     found, text = {}, SENTENCE.encode()
     sentence, = reply["attention"]
     begin = reply["translatedText"].encode().index(word.encode())
