@@ -44,6 +44,12 @@ bool admission_has_room(const struct plan *plan, const struct demand *demand)
     return !is_waiting(plan, demand->caller) && queued + demand->n_tokens <= room + room / 8;
 }
 
+/* Of devices that are not lost. */
+static double n_working(const struct plan *plan)
+{
+    return (double)(plan->n_workers / plan->n_devices * plan->n_well);
+}
+
 /* The work that places in batches are free for: it waits for nobody. */
 static double free_work(const struct plan *plan, const struct plan_model *model,
                         const struct demand *demand)
@@ -55,7 +61,8 @@ static double free_work(const struct plan *plan, const struct plan_model *model,
         size_t places = limits->max_sentences - batch->n_running;
         size_t left = batch->load < limits->max_load ? limits->max_load - batch->load : 0;
         size_t fit = left / sentence_load(demand->last);
-        n += fit < places ? fit : places;
+        if (!plan->is_lost[plan->workers[i].device])
+            n += fit < places ? fit : places;
     }
     return (double)n * (double)demand->work / (double)demand->n_sentences;
 }
@@ -67,8 +74,7 @@ static double with_others(const struct plan *plan, const struct plan_model *mode
     for (const struct plan_model *other = plan->models; other; other = other->next) {
         if (other == model || other->queue.work == 0 || !pace_is_known(&other->pace))
             continue;
-        double all =
-            pace_work_ns(&other->pace, (double)other->queue.work / (double)plan->n_workers);
+        double all = pace_work_ns(&other->pace, (double)other->queue.work / n_working(plan));
         double share = ns * pace_steps_ns(&other->pace, 1) / step_ns;
         sum += all < share ? all : share;
     }
@@ -86,8 +92,7 @@ uint64_t admission_time(const struct plan *plan, const struct plan_model *model,
                     free_work(plan, model, demand);
     if (before <= 0)
         return 0;
-    double ns =
-        with_others(plan, model, pace_work_ns(&model->pace, before) / (double)plan->n_workers);
+    double ns = with_others(plan, model, pace_work_ns(&model->pace, before) / n_working(plan));
     return (uint64_t)(ns + pace_steps_ns(&model->pace, pace_steps(&model->pace, demand->last)));
 }
 

@@ -190,7 +190,7 @@ static struct sim *open_sim(const struct kind *kind)
     struct plan_limits limits = {
         .max_sentences = BATCH, .max_load = BATCH * PLAN_LOAD_PER_SENTENCE, .max_admit_rows = 1024};
     s->kind = kind;
-    assert_int_equal(plan_init(&s->plan, kind->n_workers, 1u << 30), 0);
+    assert_int_equal(plan_init(&s->plan, 1, kind->n_workers, 1u << 30), 0);
     assert_int_equal(plan_model_init(&s->model, kind->n_workers, &limits), 0);
     plan_add_model(&s->plan, &s->model);
     return s;
