@@ -12,6 +12,7 @@ void models_fini(struct models *models)
     free(models->items);
     free(models->states);
     pairs_fini(&models->pairs);
+    free(models->languages);
     *models = (struct models){.items = NULL};
 }
 

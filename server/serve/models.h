@@ -21,6 +21,8 @@ struct models {
     uint64_t *states;          /* owned array: of the files each was loaded from */
     size_t n_items;
     struct pairs pairs;
+    char *languages; /* owned: the reply to GET /languages, once somebody has asked */
+    size_t languages_bytes;
 };
 
 /* Loads `folder` if it is a model directory, else every model directory in it. With `skips_bad`
