@@ -420,6 +420,8 @@ static bool link_states(struct dictionary *d)
 
 int dictionary_seal(struct dictionary *d, struct acre_err *err)
 {
+    int rc = 0;
+
     if (d->n_lines == 0)
         return error_set(err, ACRE_EINPUT, "expected entries, found none");
     if (!grow_words(d) || !grow_states(d))
@@ -428,9 +430,10 @@ int dictionary_seal(struct dictionary *d, struct acre_err *err)
     d->states[0] = (struct state){.parent = 0};
     d->n_words = BLANK + 1;
     d->n_states = 1;
-    for (uint32_t entry = 1; entry <= d->n_lines; entry++)
-        if (add_path(d, entry, err) != 0)
-            return err->code;
+    for (uint32_t entry = 1; entry <= d->n_lines && rc == 0; entry++)
+        rc = add_path(d, entry, err);
+    if (rc != 0)
+        return rc;
     return link_states(d) ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
 }
 

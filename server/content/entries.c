@@ -33,14 +33,16 @@ static int read_line(struct dictionary *dictionary, const char *line, size_t byt
 int entries_read_tsv(struct dictionary *dictionary, const char *text, size_t bytes,
                      struct acre_err *err)
 {
-    for (size_t at = skip_mark(text, bytes), n; at < bytes; at += n + 1) {
+    int rc = 0;
+
+    for (size_t at = skip_mark(text, bytes), n; at < bytes && rc == 0; at += n + 1) {
         const char *end = memchr(text + at, '\n', bytes - at);
 
         n = end ? (size_t)(end - text) - at : bytes - at;
-        if (!unicode_is_blank(text + at, n) && read_line(dictionary, text + at, n, err) != 0)
-            return err->code;
+        if (!unicode_is_blank(text + at, n))
+            rc = read_line(dictionary, text + at, n, err);
     }
-    return 0;
+    return rc;
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
@@ -123,8 +125,9 @@ static int read_records(struct csv *csv, struct dictionary *dictionary, const ch
                         const char *target, struct acre_err *err)
 {
     struct record record;
+    int rc = 0;
 
-    while (csv->at < csv->bytes) {
+    while (csv->at < csv->bytes && rc == 0) {
         const char *wrong = read_record(csv, &record);
 
         if (!wrong && record.n == 1 && unicode_is_blank(record.fields[0], record.bytes[0]))
@@ -136,11 +139,10 @@ static int read_records(struct csv *csv, struct dictionary *dictionary, const ch
                              dictionary_entries(dictionary) + 1, wrong);
         if (!is_code(&record, 2, source) || !is_code(&record, 3, target))
             continue;
-        if (dictionary_add(dictionary, record.fields[0], record.bytes[0], record.fields[1],
-                           record.bytes[1], err) != 0)
-            return err->code;
+        rc = dictionary_add(dictionary, record.fields[0], record.bytes[0], record.fields[1],
+                            record.bytes[1], err);
     }
-    return 0;
+    return rc;
 }
 
 int entries_read_csv(struct dictionary *dictionary, const char *text, size_t bytes,

@@ -43,12 +43,14 @@ static size_t piece_behind(const struct trace *trace, size_t at)
 bool trace_find(const struct trace *trace, struct acre_range from, struct acre_range *to)
 {
     const size_t end = end_of(from);
-    const struct trace_piece *first = trace->pieces + piece_behind(trace, from.first),
-                             *last = first, *behind = trace->pieces + trace->n_pieces;
+    const size_t n = piece_behind(trace, from.first);
+    const struct trace_piece *first, *last, *behind;
     size_t begin_to, end_to;
 
-    if (first == behind || first->from.first >= end)
+    if (n == trace->n_pieces || trace->pieces[n].from.first >= end)
         return false;
+    first = last = &trace->pieces[n];
+    behind = trace->pieces + trace->n_pieces;
     while (last + 1 < behind && last[1].from.first < end)
         last++;
     begin_to = first->to.first;
