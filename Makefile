@@ -171,7 +171,8 @@ fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TA
 install: build ## install command, manual, library, headers, models, systemd units under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
 	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include engine/acre.h engine/acre_result.h engine/acre_bench.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include \
+	    engine/acre.h engine/acre_result.h engine/acre_bench.h
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/man/,man1 man5)
 	conf/manual $B/acre $B
 	install -m 644 $B/acre.1 $(DESTDIR)$(PREFIX)/share/man/man1

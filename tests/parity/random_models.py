@@ -6,8 +6,8 @@
 For each model: 30 forced tokens, whose scores must be those of teacher forcing within 1e-3; then
 greedy search and a beam of 4, whose translations must be those of `generate` in at least 97 % of
 the sentences (float32 against float32: near ties may fall either way). Of four models two are
-MarianMT and two M2M100, whose first token is forced; every second model has areas of random widths and kinds and is computed by
-the definition (tests/golden/reference.py).
+MarianMT and two M2M100, whose first token is forced; every second model has areas of random widths
+and kinds and is computed by the definition (tests/golden/reference.py).
 Kinds that jump where float32 rounds are left to the golden models: keys with deviations, top_k.
 Prints a table; exit status 1 if a model misses a bound. Needs PyTorch and transformers
 (`make parity`).
