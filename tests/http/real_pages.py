@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real pages through the shipped model, as `make html-test` does: what must hold of any translation.
+"""Real pages through the shipped model, as `make html-test` does, and what must hold of them.
 
     tests/http/real_pages.py [--pages 500] [--out FILE]
 
@@ -92,7 +92,7 @@ def one(server, package, path):
 
 def table(results, seconds):
     lines = ["# HTML at scale", "", f"{in_words()}; `make html-test`, {seconds:.0f} s on a machine "
-             "with other work. `en-de-token`, greedy; a page above 4,000 characters gives a piece.", "",
+             "with other work. `en-de-token`, greedy; of longer pages 4,000 characters.", "",
              "| package | pages | kB | tags | " + " | ".join(CHECKS) + " |",
              "|---|" + "---:|" * (3 + len(CHECKS))]
     for package in [*PACKAGES, "all"]:
@@ -101,10 +101,10 @@ def table(results, seconds):
             lines.append(f"| {package} | {len(rows)} | {sum(r[2] for r in rows) / 1000:.0f} | "
                          f"{sum(r[3] for r in rows)} | " +
                          " | ".join(str(sum(r[4][c] for r in rows)) for c in CHECKS) + " |")
-    lines += ["", "Columns of checks count the pages that pass: no new parse error (html5lib); the same tags",
-              "with their attributes, and comments (html.parser); the same elements in the same elements;",
-              "no block without text that had some, code and preformatted text as it was; nothing",
-              "escaped twice."]
+    lines += ["", "Columns of checks count the pages that pass: no new parse error (html5lib); the",
+              "same tags with their attributes, and comments (html.parser); the same elements in",
+              "the same; no block without text that had some, code and preformatted text as it",
+              "was; nothing escaped twice."]
     return "\n".join(lines) + "\n"
 
 
