@@ -160,7 +160,7 @@ def test_webvtt(shipped):
     "1\n00:00:01,000 --> 00:00:02,000\nHi.\n\nYou.\n\n2\n00:00:03,000 --> 00:00:04,000\n<i></i>\n",
     "1\r\n00:00:01,000 --> 00:00:02,000\r\nHi\r\nyou\r\nall.\r\n",
     "1\n00:00:01,0 --> 00:00:02,0\n<i>Hi\n<b>you</i>\n\n2\n00:00:03,0 --> 00:00:04,0\n</b>a <3\n",
-    "1\n00:00:01,0 --> 00:00:02,0\n{\\an8}\n{\\an8\nx <!-- y\n\n2\n00:00:03,0 --> 00:00:04,0\n--> x",
+    "1\n00:00:01,0 --> 00:00:02,0\n{\\an8}\n{\\an8\nx <!--\n\n2\n00:00:03,0 --> 00:00:04,0\n--> x",
 ])
 def test_odd_subtitles_keep_their_frame(server, text):
     found = download(server, "a.srt", text).content.decode()
