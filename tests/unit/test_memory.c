@@ -19,9 +19,10 @@
 /* Tokenizer, names, lists of these small models. */
 enum { REST_BYTES = 64 * 1024 };
 
-/* What a lane has once, for all its workers; and by how much the same load may differ from time to
- * time, as malloc hands out blocks that are a little larger than asked for. */
-enum { SHARED_BYTES = 16 * 1024, SLACK_BYTES = 4 * 1024 };
+/* What a lane has once, for all its workers: most of it are the queue's places for callers; and by
+ * how much the same load may differ from time to time, as malloc hands out blocks that are a little
+ * larger than asked for. */
+enum { SHARED_BYTES = 160 * 1024, SLACK_BYTES = 4 * 1024 };
 
 struct stated {
     uint64_t parameters, packed, working;
