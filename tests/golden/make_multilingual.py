@@ -10,6 +10,7 @@ and of NLLB-200. Sources and forced first tokens are what these tokenizers say; 
 scores come from `generate` in float64.
 """
 
+import io
 import json
 import random
 import shutil
@@ -45,11 +46,11 @@ RUNS = {
 
 def train_spm(corpora, file, pieces):
     text = [side for corpus in corpora for pair in corpus[:300] for side in pair]
+    made = io.BytesIO()  # a file's model would have the path of this machine in it
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(text), model_prefix=str(file.with_suffix("")), vocab_size=pieces,
-        model_type="bpe", character_coverage=1.0, normalization_rule_name="identity",
-        num_threads=1, minloglevel=2)
-    file.with_suffix(".vocab").unlink()
+        sentence_iterator=iter(text), model_writer=made, vocab_size=pieces, model_type="bpe",
+        character_coverage=1.0, normalization_rule_name="identity", num_threads=1, minloglevel=2)
+    file.write_bytes(made.getvalue())
 
 
 def m2m_tokenizer(directory, corpora):
