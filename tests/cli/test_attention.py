@@ -86,7 +86,11 @@ def test_shape_and_weights(acre, trained_model):
     config = json.loads((trained_model / "config.json").read_text())
     flags = ["--model", trained_model, "--json", "--attention", "--num-hypotheses", "2"]
     sentence, = json.loads(acre("translate", *flags, text=STATION).stdout)["attention"]
-    assert set(sentence) == {"source", "target", "layers"}
+    assert set(sentence) == {"source", "target", "source_ranges", "target_ranges", "layers"}
+    text = STATION.encode()
+    stand = [text[first:end].decode() for first, end in sentence["source_ranges"]]
+    assert "".join(stand) == STATION.replace(" ", "") and stand[-1] == ""
+    assert len(sentence["target_ranges"]) == len(sentence["target"])
     assert "".join(sentence["source"]).replace("▁", " ").strip() == STATION + "</s>"
     assert sentence["target"][-1] == "</s>"
     layers = 1 if config["model_type"] == "acre-lstm" else config["decoder_layers"]
