@@ -30,7 +30,7 @@ wheel: build/venv-wheel/ready ## the Python package, for any Linux new enough: b
 build/venv-wheel/ready: engine/python/requirements.txt
 build/venv-bulk/ready: tests/bulk/requirements.txt
 
-bulk-test: ## the example for Spark beside `acre translate` (ARGS=--help)
+bulk-test: ## the examples for Spark and Ray beside `acre translate` (ARGS=--help)
 	@conf/packages install build bulk
 	@$(MAKE) --no-print-directory $B/acre wheel build/venv-bulk/ready
 	@rm -rf $B/bulk && mkdir -p $B/bulk/site
