@@ -81,7 +81,8 @@ $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 $B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(isa)))
 $B/tests/bench/products: $B/tests/bench/limit.c.o
 $B/tests/unit/test_store: ENGINE_LDLIBS += $(SERVER_LDLIBS)
-$B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) server/common/error.c)
+$B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) \
+    server/common/error.c server/common/thread.c)
 
 include tests/cuda/rules.mk
 include tests/alone/rules.mk

@@ -6,11 +6,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/thread.h"
 
 enum { ROOM_BYTES = 256 << 10, CLOSE_WAIT_S = 1 };
 
@@ -113,18 +114,6 @@ static void *run(void *user)
     return NULL;
 }
 
-static int start(struct spool *spool)
-{
-    sigset_t all, before; /* signals are the loop's */
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&spool->thread, NULL, run, spool);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 struct spool *spool_open(const char *path, int fd)
 {
     struct spool *spool = calloc(1, sizeof(*spool));
@@ -137,7 +126,7 @@ struct spool *spool_open(const char *path, int fd)
     spool->reopens = true;
     pthread_mutex_init(&spool->lock, NULL);
     pthread_cond_init(&spool->changed, NULL);
-    if (spool->filling && (spool->path || !path) && start(spool) == 0)
+    if (spool->filling && (spool->path || !path) && thread_start(&spool->thread, run, spool) == 0)
         return spool;
     free_spool(spool);
     return NULL;

@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/thread.h"
 #include "store/migrations.h"
 
 enum { BUSY_MS = 5000 };
@@ -115,18 +115,6 @@ static void *run(void *user)
     return NULL;
 }
 
-static int start_thread(struct store *store)
-{
-    sigset_t all, before; /* signals are the loop's */
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&store->thread, NULL, run, store);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 static void tell_done(struct store *store)
@@ -166,7 +154,7 @@ int store_start(struct store *store, uv_loop_t *loop, struct acre_err *err)
         return error_set(err, ACRE_ENOMEM, "%s: its thread cannot be started", store->path);
     store->done_async.data = store;
     store->loop = loop;
-    if (start_thread(store) == 0)
+    if (thread_start(&store->thread, run, store) == 0)
         return 0;
     store->loop = NULL;
     uv_close((uv_handle_t *)&store->done_async, NULL);

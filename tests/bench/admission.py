@@ -112,9 +112,7 @@ def main():
     where, cpus = hardware.in_words(), hardware.two_cores()
     if cpus:
         os.sched_setaffinity(0, {cpus[1]})
-    found = args.eval and material.newstest(args.eval, "de")
-    chosen = material.some_lines(found[0], 300, "sharing.txt") if found else \
-        material.made_up_text(300)
+    chosen = material.english(args.eval, 300, "sharing.txt")
     text = ""
     for line in report(args, chosen.read_text().splitlines(), cpus[0] if cpus else None, where):
         print(line, flush=True)

@@ -44,9 +44,7 @@ def random_cases():
 
 
 def shipped_cases(settings):
-    source = material.newstest(settings.eval, "de")[0] if settings.eval else None
-    text = (material.some_lines(source, LINES, "news.txt") if source
-            else material.made_up_text(LINES))
+    text = material.english(settings.eval, LINES, "news.txt")
     for model in settings.models():
         for compute_type in TYPES:
             for beam in (1, 4):

@@ -71,6 +71,12 @@ def newstest(folder, target):
     return None
 
 
+def english(folder, most, name):
+    """A file of at most `most` sentences: of newstest2014 if it is in `folder`, else made up."""
+    found = folder and (newstest(folder, "de") or newstest(folder, "fr"))
+    return some_lines(found[0], most, name) if found else made_up_text(most)
+
+
 def some_lines(path, most, name):
     """A file of at most `most` lines taken evenly from `path`, the same ones on every call."""
     lines = path.read_text().splitlines()

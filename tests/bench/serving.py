@@ -60,12 +60,9 @@ class Traffic:
         self.model, self.limits = settings.served_model, {}
         if not self.model:
             self.model, self.limits = material.random_model("small"), {"max_length": RANDOM_LENGTH}
-        found = settings.eval and (material.newstest(settings.eval, "de")
-                                   or material.newstest(settings.eval, "fr"))
         n = 64 if settings.quick else 1000
         self.requests = QUICK_REQUESTS if settings.quick else REQUESTS
-        self.lines = material.some_lines(found[0], n, "served.txt") if found else \
-            material.made_up_text(n)
+        self.lines = material.english(settings.eval, n, "served.txt")
         self.compute_type = settings.serve_type
 
     def serve(self):

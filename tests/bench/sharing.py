@@ -227,9 +227,7 @@ def main():
     where, cpus = hardware.in_words(), hardware.two_cores()
     if cpus:
         os.sched_setaffinity(0, {cpus[1]})
-    found = args.eval and material.newstest(args.eval, "de")
-    chosen = material.some_lines(found[0], args.sentences, "sharing.txt") if found else \
-        material.made_up_text(args.sentences)
+    chosen = material.english(args.eval, args.sentences, "sharing.txt")
     lines = chosen.read_text().splitlines()
     text = ""
     for line in report(args, lines, cpus[0] if cpus else None, where):
