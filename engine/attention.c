@@ -144,7 +144,7 @@ static int replay_init(struct replay *replay, const struct acre_model *model, si
     };
     const struct network *network = network_of(model);
     replay->weights =
-        mem_alloc(network_weights_floats(network, n_source) * sizeof(*replay->weights));
+        mem_calloc(network_weights_floats(network, n_source), sizeof(*replay->weights));
     replay->source = mem_alloc((n_source + n_target) * sizeof(*replay->source));
     if (!replay->weights || !replay->source)
         return ACRE_ENOMEM;

@@ -104,7 +104,12 @@ int layer_bind_norm(const struct layer_source *source, const char *name, struct 
     status = find_tensor(source, full, 1, source->c, 0, &bias, err);
     if (status != 0)
         return status;
-    if (source->device->ops->norm_open(source->device, &gain, &bias, source->norm_epsilon, norm))
+    status =
+        source->device->ops->norm_open(source->device, &gain, &bias, source->norm_epsilon, norm);
+    if (status == ACRE_EUNSUPPORTED)
+        return err_set(err, status, "%s: layer norms of %zu numbers are too wide for the device",
+                       source->prefix, source->c);
+    if (status != 0)
         return err_set(err, ACRE_ENOMEM, "%s: no memory for a layer norm", source->prefix);
     return 0;
 }

@@ -14,6 +14,7 @@ static const suite suites[] = {
     {"emulator", emulator_suite}, {"linear", linear_suite}, {"norm", norm_suite},
     {"attend", attend_suite},     {"areas", areas_suite},   {"lstm", lstm_suite},
     {"search", search_suite},     {"graphs", graphs_suite}, {"barriers", barriers_suite},
+    {"device", device_suite},
 };
 
 /* All suites, or the one that is named; `launches BYTES` is for gate.py. */

@@ -192,6 +192,8 @@ const char *cudaGetErrorName(cudaError_t error)
         return "cudaErrorMemoryAllocation";
     case cudaErrorInsufficientDriver:
         return "cudaErrorInsufficientDriver";
+    case cudaErrorDevicesUnavailable:
+        return "cudaErrorDevicesUnavailable";
     case cudaErrorNoDevice:
         return "cudaErrorNoDevice";
     case cudaErrorNotReady:
@@ -212,6 +214,8 @@ const char *cudaGetErrorString(cudaError_t error)
         return "out of memory";
     case cudaErrorInsufficientDriver:
         return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorDevicesUnavailable:
+        return "CUDA-capable device(s) is/are busy or unavailable";
     case cudaErrorNoDevice:
         return "no CUDA-capable device is detected";
     case cudaErrorNotReady:
@@ -263,8 +267,25 @@ cudaError_t cudaSetDevice(int device)
     guard g(lock);
     if (device < 0 || device >= machine.n_devices)
         return finish(cudaErrorInvalidDevice);
+    if (machine.refuses)
+        return finish(cudaErrorDevicesUnavailable);
     current = device;
     return finish(cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = current;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *)
+{
+    guard g(lock);
+    attributes->ptxVersion = machine.compiled_for;
+    return finish(machine.compiled_for <= 10 * machine.major + machine.minor
+                      ? cudaSuccess
+                      : cudaErrorNoKernelImageForDevice);
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
@@ -306,9 +327,21 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     return finish(cudaSuccess);
 }
 
+/* A thread that asks for the device ends what another one captures on it. */
+static bool ends_captures()
+{
+    bool is_any = false;
+    for (emulated_stream *stream : streams)
+        if (stream->device == current && stream->capture)
+            is_any = stream->is_capture_broken = true;
+    return is_any;
+}
+
 cudaError_t cudaDeviceSynchronize()
 {
     guard g(lock);
+    if (ends_captures())
+        return finish(cudaErrorStreamCaptureUnsupported);
     drain_device();
     return finish(cudaSuccess);
 }
@@ -319,6 +352,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     guard g(lock);
     *memory = nullptr;
+    machine.used |= 1u << current;
     size_t left = machine.memory_bytes - ::memory_held(current);
     if (faults[current] != cudaSuccess || bytes > left)
         return finish(cudaErrorMemoryAllocation);
@@ -330,6 +364,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 cudaError_t cudaFree(void *memory)
 {
     guard g(lock);
+    machine.used |= 1u << current;
     drain_device();
     return finish(!memory || memory_give(memory) ? cudaSuccess : cudaErrorInvalidValue);
 }
@@ -411,13 +446,29 @@ static bool is_capturing(emulated_stream *stream)
     return stream->capture != nullptr;
 }
 
+/* NULL: the stream of calls that are given none, which have done their work. */
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     guard g(lock);
+    if (!stream)
+        return finish(cudaSuccess);
     if (is_capturing(stream))
         return finish(cudaErrorStreamCaptureUnsupported);
     drain(stream);
     return finish(cudaSuccess);
+}
+
+/* The work gets done between this question and the next. */
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    guard g(lock);
+    if (is_capturing(stream))
+        return finish(cudaErrorStreamCaptureUnsupported);
+    if (stream->queue.empty())
+        return finish(cudaSuccess);
+    if (!machine.hangs && !is_told("EMULATED_HANG", stream->device))
+        drain(stream);
+    return finish(cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)

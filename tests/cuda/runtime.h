@@ -16,8 +16,11 @@ enum cudaError_t {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
+    cudaErrorDevicesUnavailable = 46,
+    cudaErrorInvalidDeviceFunction = 98,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
     cudaErrorLaunchFailure = 719,
@@ -68,11 +71,21 @@ cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
 struct cudaDeviceProp {
     char name[256];
 };
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *kernel);
+template <class P>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P))
+{
+    return cudaFuncGetAttributes(attributes, (const void *)kernel);
+}
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 cudaError_t cudaDeviceSynchronize();
 
@@ -89,6 +102,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
@@ -115,14 +129,17 @@ int devices_of_program();
 struct machine {
     int n_devices = devices_of_program(), driver = 13000, major = 9, minor = 0,
         n_multiprocessors = 132;
+    int compiled_for = 90; /* what the kernels are; newer than the device, it has none */
     size_t memory_bytes = (size_t)8 << 30, /* of each device */
         shared_bytes = 232448;
     int launches_until_fault = -1; /* then a kernel faults, and every call says so ever after */
     bool hangs = false;            /* events never come, unless somebody waits for them */
+    bool refuses = false;          /* devices are others' */
     bool captures_fail = false;
     size_t node_bytes = 4096; /* of device memory, for a node of a graph */
     /* seen: */
     size_t n_recorded = 0, n_replayed = 0; /* graphs */
+    unsigned used = 0;                     /* bits: devices that memory was asked of, or given */
 };
 extern struct machine machine;
 size_t memory_held(); /* of all devices, by cudaMalloc */

@@ -11,6 +11,7 @@ int areas_suite();
 int lstm_suite();
 int search_suite();
 int graphs_suite();
-int barriers_suite(); /* the last */
+int barriers_suite(); /* of all barriers that were left out */
+int device_suite();   /* the last: it gives the GPU up */
 
 #endif

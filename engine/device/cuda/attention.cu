@@ -2,6 +2,7 @@
 
 #include "device/cuda/attend.h"
 #include "device/cuda/attend_areas.h"
+#include "device/cuda/wait.h"
 
 static int numbers_of(const struct attention *attention)
 {
@@ -332,6 +333,7 @@ void cuda_memory_weights(struct stream *stream, const struct attention *attentio
                          size_t head, const struct rows *rows, const struct store *store,
                          size_t row, const struct buffer *query, float *weights)
 {
+    cuda_use(stream->device);
     bool is_plain = attention_is_plain(attention);
     enum number_type type = is_plain ? items_type(stream->device, attention) : NUMBER_F32;
     struct attend_areas_task task =
@@ -348,7 +350,8 @@ void cuda_memory_weights(struct stream *stream, const struct attention *attentio
     task.context_stride = stream->sums_stride;
     attend_areas_launch(stream->cuda, type, task, 1);
     int32_t slot = 0, length = 0;
-    cudaStreamSynchronize(stream->cuda);
+    if (gpu_wait(stream->cuda) != cudaSuccess)
+        return; /* the next poll tells */
     cudaMemcpy(&slot, task.slots, sizeof(slot), cudaMemcpyDeviceToHost);
     cudaMemcpy(&length, store->lengths + slot, sizeof(length), cudaMemcpyDeviceToHost);
     cudaMemcpy(weights, stream->weights,

@@ -2,6 +2,7 @@
 
 #include "device/cuda/convert.h"
 #include "device/cuda/graphs.h"
+#include "device/cuda/wait.h"
 
 int cuda_buffer_open(struct device *device, size_t max_rows, size_t max_width, struct buffer **out)
 {
@@ -98,7 +99,8 @@ void cuda_read(struct stream *stream, const struct buffer *buffer, size_t n_rows
                              NULL};
         convert_launch(stream->cuda, task, (int)n_rows);
     }
-    cudaStreamSynchronize(stream->cuda);
+    if (gpu_wait(stream->cuda) != cudaSuccess)
+        return; /* the next poll tells */
     for (size_t row = 0; row < n_rows; row++)
         cudaMemcpy(out + row * width, buffer->numbers + row * stride, width * sizeof(*out),
                    cudaMemcpyDeviceToHost);
@@ -109,10 +111,11 @@ void cuda_write(struct stream *stream, struct buffer *buffer, size_t n_rows, siz
 {
     size_t stride = (size_t)buffer->stride;
     cuda_use(stream->device);
-    cudaStreamSynchronize(stream->cuda);
+    if (gpu_wait(stream->cuda) != cudaSuccess)
+        return;
     for (size_t row = 0; row < n_rows; row++)
         cudaMemcpy(buffer->numbers + row * stride, in + row * width, width * sizeof(*in),
                    cudaMemcpyHostToDevice);
-    cudaDeviceSynchronize();
+    gpu_settle();
     *buffer->forms = {true, NUMBER_F32};
 }

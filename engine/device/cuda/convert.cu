@@ -18,3 +18,8 @@ void convert_launch(cudaStream_t stream, const convert_task &task, int max_rows)
 {
     gpu_launch(stream, convert, dim3((unsigned)max_rows), CONVERT_THREADS, 0, task);
 }
+
+cudaError_t convert_compiled_for(int *architecture)
+{
+    return gpu_compiled_for(convert, architecture);
+}

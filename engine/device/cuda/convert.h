@@ -12,6 +12,9 @@ struct convert_task {
     const int32_t *n_rows; /* on the device; NULL: as many as are launched for */
 };
 
+/* What kernels are compiled for, see gpu_compiled_for(). */
+cudaError_t convert_compiled_for(int *architecture);
+
 void convert_launch(cudaStream_t stream, const convert_task &task, int max_rows);
 
 #endif

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "device/cuda/attention.h"
+#include "device/cuda/convert.h"
 #include "device/cuda/products.h"
 #include "device/cuda/recurrent.h"
 
@@ -18,9 +19,10 @@ enum {
 static void cuda_close(struct device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
-    cuda_use(cuda);
-    if (cuda->stream && !gpu_is_abandoned())
+    if (cuda->stream && !gpu_is_abandoned()) {
+        cuda_use(cuda);
         cudaStreamDestroy(cuda->stream);
+    }
     gpu_release(&cuda->memory);
     pthread_mutex_destroy(&cuda->loading);
     mem_free(cuda);
@@ -124,6 +126,36 @@ static int choose_launches(struct cuda_device *cuda, int capability, struct acre
     return 0;
 }
 
+static int refuse(const struct cuda_device *cuda, cudaError_t error, struct acre_err *err)
+{
+    cudaGetLastError(); /* it is told here, and no poll's to tell */
+    return err_set(err, ACRE_EUNSUPPORTED, "cuda:%d: %s: %s", cuda->ordinal,
+                   cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+/* What kernels can do on this GPU follows from what they are compiled for, too: PTX of an older
+ * architecture, compiled by the driver, lacks what that one lacked. */
+static int find_capability(const struct cuda_device *cuda, int of_gpu, int *capability,
+                           struct acre_err *err)
+{
+    int compiled = 0;
+    cudaError_t error = cudaSetDevice(cuda->ordinal);
+    if (error != cudaSuccess)
+        return refuse(cuda, error, err);
+    error = convert_compiled_for(&compiled);
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+        cudaGetLastError();
+        return err_set(err, ACRE_EUNSUPPORTED,
+                       "cuda:%d: expected kernels for compute capability %d.%d in the library, "
+                       "found none",
+                       cuda->ordinal, of_gpu / 10, of_gpu % 10);
+    }
+    if (error != cudaSuccess)
+        return refuse(cuda, error, err);
+    *capability = compiled < of_gpu ? compiled : of_gpu;
+    return 0;
+}
+
 static int describe(struct cuda_device *cuda, struct acre_err *err)
 {
     int major = attribute(cuda->ordinal, cudaDevAttrComputeCapabilityMajor);
@@ -132,13 +164,16 @@ static int describe(struct cuda_device *cuda, struct acre_err *err)
         return err_set(err, ACRE_EUNSUPPORTED,
                        "cuda:%d: expected a GPU of compute capability %d.%d or newer, found %d.%d",
                        cuda->ordinal, LEAST_CAPABILITY / 10, LEAST_CAPABILITY % 10, major, minor);
+    int capability = 0, status = find_capability(cuda, 10 * major + minor, &capability, err);
+    if (status != 0)
+        return status;
     cuda->shared_bytes = (size_t)attribute(cuda->ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-    cuda->half = 10 * major + minor < HALF_CAPABILITY ? NUMBER_F16 : NUMBER_BF16;
+    cuda->half = capability < HALF_CAPABILITY ? NUMBER_F16 : NUMBER_BF16;
     struct cudaDeviceProp properties;
     cudaGetDeviceProperties(&properties, cuda->ordinal);
     snprintf(cuda->name, sizeof(cuda->name), "cuda:%d %.80s (sm_%d%d)", cuda->ordinal,
              properties.name, major, minor);
-    return choose_launches(cuda, 10 * major + minor, err);
+    return choose_launches(cuda, capability, err);
 }
 
 extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_err *err)
@@ -158,10 +193,11 @@ extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_er
     cuda->device.has_f16 = true;
     pthread_mutex_init(&cuda->loading, NULL);
     status = describe(cuda, err);
-    cuda_use(cuda);
-    if (status == 0 &&
-        cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking) != cudaSuccess)
-        status = err_set(err, ACRE_ENOMEM, "cuda:%d: no memory for a stream", ordinal);
+    if (status == 0) {
+        cuda_use(cuda);
+        cudaError_t error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
+        status = error == cudaSuccess ? 0 : refuse(cuda, error, err);
+    }
     if (status != 0) {
         cuda_close(&cuda->device);
         return status;

@@ -261,6 +261,30 @@ template <int LANES> GPU_CODE float max_over(float x)
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+#ifdef __CUDACC__
+/* Whoever launches with more shared memory than every GPU has must ask for it. It is asked for as
+ * much as there is, always: asking for less would take it from another thread's launch. */
+template <class P> void gpu_ask_for_shared(void (*kernel)(P), size_t shared_bytes)
+{
+    int device = 0, most = 0;
+    if (shared_bytes <= 48 * 1024)
+        return;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+#endif
+
+/* The architecture, times 10, that the present device's form of a kernel is compiled for: not more
+ * than its own, and less where it compiles PTX of an older one itself. */
+template <class P> cudaError_t gpu_compiled_for(void (*kernel)(P), int *architecture)
+{
+    struct cudaFuncAttributes attributes = {};
+    cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    *architecture = attributes.ptxVersion;
+    return error;
+}
+
 /* Errors are CUDA's last error. */
 template <class P>
 void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads,
@@ -269,9 +293,7 @@ void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
         return; /* nothing to do, which CUDA has no launch for */
 #ifdef __CUDACC__
-    if (shared_bytes > 48 * 1024) /* more must be asked for */
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)shared_bytes);
+    gpu_ask_for_shared(kernel, shared_bytes);
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;

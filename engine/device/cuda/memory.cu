@@ -10,6 +10,7 @@ struct gpu_block {
     struct gpu_block *next;
     void *at;
     size_t bytes;
+    int device;
     bool is_pinned;
 };
 
@@ -25,6 +26,16 @@ bool gpu_is_abandoned()
     return is_abandoned;
 }
 
+static cudaError_t settle()
+{
+    return cudaStreamSynchronize(NULL);
+}
+
+bool gpu_settle()
+{
+    return settle() == cudaSuccess;
+}
+
 static cudaError_t take(size_t bytes, enum gpu_kind kind, void **at)
 {
     if (kind == GPU_PINNED) {
@@ -36,9 +47,7 @@ static cudaError_t take(size_t bytes, enum gpu_kind kind, void **at)
     cudaError_t error = cudaMalloc(at, bytes);
     if (error == cudaSuccess && kind == GPU_ZEROED)
         error = cudaMemset(*at, 0, bytes);
-    if (error == cudaSuccess && kind == GPU_ZEROED)
-        error = cudaDeviceSynchronize(); /* streams of ours do not wait for it */
-    return error;
+    return error == cudaSuccess && kind == GPU_ZEROED ? settle() : error;
 }
 
 void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind)
@@ -55,20 +64,29 @@ void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind)
     }
     block->next = memory->blocks;
     block->bytes = bytes;
+    cudaGetDevice(&block->device);
     block->is_pinned = kind == GPU_PINNED;
     memory->blocks = block;
     mem_note((ptrdiff_t)bytes);
     return block->at;
 }
 
+/* By a thread that may never have used the device: another one would be woken up for it. */
+static void give(const struct gpu_block *block)
+{
+    cudaSetDevice(block->device);
+    if (block->is_pinned)
+        cudaFreeHost(block->at);
+    else
+        cudaFree(block->at);
+}
+
 void gpu_release(struct gpu_memory *memory)
 {
     for (struct gpu_block *block = memory->blocks, *next; block; block = next) {
         next = block->next;
-        if (block->is_pinned && !is_abandoned)
-            cudaFreeHost(block->at);
-        else if (!is_abandoned)
-            cudaFree(block->at);
+        if (!is_abandoned)
+            give(block);
         mem_note(-(ptrdiff_t)block->bytes);
         mem_free(block);
     }

@@ -19,6 +19,10 @@ struct gpu_memory {
     bool has_failed; /* some block could not be had */
 };
 
+/* Waits for copies and fillings that were given no stream, for which streams of ours do not wait.
+ * Not for the device: that may not be asked while another thread records a graph on it. */
+bool gpu_settle();
+
 /* NULL if there is none, which the list remembers, and for 0 bytes. */
 void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind);
 void gpu_release(struct gpu_memory *memory);

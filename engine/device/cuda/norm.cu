@@ -1,11 +1,14 @@
 #include "device/cuda/norm.h"
 
-enum { ROW_WARPS = 4 }; /* of a block, a row each */
+enum {
+    ROW_WARPS = 4, /* of a block, a row each */
+    WIDE = 3072,   /* wider rows have a block each: no GPU must be asked for shared memory below */
+};
 
 /* The row of this warp; -1: it has none. */
 GPU_CODE int row_of_warp(const int32_t *n_rows)
 {
-    int row = (int)(blockIdx.x * ROW_WARPS + threadIdx.x / 32);
+    int row = (int)((blockIdx.x * blockDim.x + threadIdx.x) / 32);
     return row < *n_rows ? row : -1;
 }
 
@@ -30,7 +33,7 @@ __global__ static void __launch_bounds__(32 * ROW_WARPS, 1) close_sublayer(close
     gpu_await_previous();
     int row = row_of_warp(task.n_rows), lane = (int)threadIdx.x % 32, width = task.hidden.width;
     gpu_layout layout = {gpu_shared(), 0};
-    float *x = layout.take<float>((size_t)(ROW_WARPS * width)) + (int)threadIdx.x / 32 * width;
+    float *x = layout.take<float>(blockDim.x / 32 * (size_t)width) + (int)threadIdx.x / 32 * width;
     if (row < 0)
         return;
     const float *sums = task.sums + (size_t)row * (size_t)task.sums_stride;
@@ -48,19 +51,26 @@ __global__ static void __launch_bounds__(32 * ROW_WARPS, 1) close_sublayer(close
         put_hidden(task.hidden, row, i, fmaf((x[i] - mean) * scale, task.gain[i], task.bias[i]));
 }
 
-static dim3 grid_for(int max_rows)
+static dim3 grid_for(int max_rows, int warps)
 {
-    return dim3((unsigned)((max_rows + ROW_WARPS - 1) / ROW_WARPS));
+    return dim3((unsigned)((max_rows + warps - 1) / warps));
 }
 
 void embed_launch(cudaStream_t stream, const embed_task &task, int max_rows)
 {
-    gpu_launch(stream, embed, grid_for(max_rows), 32 * ROW_WARPS, 0, task);
+    gpu_launch(stream, embed, grid_for(max_rows, ROW_WARPS), 32 * ROW_WARPS, 0, task);
+}
+
+size_t close_bytes(int width, int rows)
+{
+    gpu_layout layout;
+    layout.take<float>((size_t)rows * (size_t)width);
+    return layout.bytes;
 }
 
 void close_launch(cudaStream_t stream, const close_task &task, int max_rows)
 {
-    gpu_layout layout;
-    layout.take<float>((size_t)(ROW_WARPS * task.hidden.width));
-    gpu_launch(stream, close_sublayer, grid_for(max_rows), 32 * ROW_WARPS, layout.bytes, task);
+    int width = task.hidden.width, warps = width <= WIDE ? ROW_WARPS : 1;
+    gpu_launch(stream, close_sublayer, grid_for(max_rows, warps), 32 * warps,
+               close_bytes(width, warps), task);
 }

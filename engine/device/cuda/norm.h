@@ -47,6 +47,9 @@ GPU_CODE void put_hidden(const hidden_rows &hidden, int row, int i, float x)
 }
 
 void embed_launch(cudaStream_t stream, const embed_task &task, int max_rows);
+/* What a block of so many rows needs of shared memory. */
+size_t close_bytes(int width, int rows);
+
 void close_launch(cudaStream_t stream, const close_task &task, int max_rows);
 
 #endif

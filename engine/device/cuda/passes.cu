@@ -247,6 +247,7 @@ void cuda_search_advance(struct stream *stream, struct rows *rows, struct store 
 void cuda_search_force(struct stream *stream, struct store *store, size_t slot, int32_t token)
 {
     force_task task = {advance_of(NULL, store), (int32_t)slot, token};
+    cuda_use(stream->device);
     force_launch(stream->cuda, task);
     store->n_steps++; /* hypotheses are one longer */
     store->n_polled++;

@@ -2,42 +2,8 @@
  *
  * What can go wrong: a call or a kernel has failed, or a step does not end within LOST_S. All of
  * this the next poll tells, and every one after it. */
-#include <time.h>
-
 #include "device/cuda/store.h"
-
-enum {
-    LOST_S = 10,  /* a step that takes longer is never waited for again */
-    SPIN_US = 50, /* that long it is asked for without sleeping */
-    NAP_NS = 20 * 1000,
-};
-
-static int64_t now_us()
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-/* 0, cudaErrorNotReady: it takes too long; or what went wrong. Whoever was kept from asking in
- * time, on a busy machine, asks once more. */
-static cudaError_t wait_for(cudaEvent_t event)
-{
-    const struct timespec nap = {0, NAP_NS};
-    int64_t start = now_us();
-    bool is_late = false;
-    for (;;) {
-        cudaError_t error = cudaEventQuery(event);
-        int64_t waited = now_us() - start;
-        if (error == cudaErrorNotReady)
-            cudaGetLastError(); /* it is remembered as if it were one */
-        if (error != cudaErrorNotReady || is_late)
-            return error;
-        is_late = waited > LOST_S * 1000000;
-        if (waited > SPIN_US)
-            nanosleep(&nap, NULL);
-    }
-}
+#include "device/cuda/wait.h"
 
 static struct ended *put_ended(struct store *store, size_t slot, struct ended *ended)
 {
@@ -77,11 +43,9 @@ static void read_step(struct store *store, int64_t step, struct progress *progre
 
 static int tell_loss(const struct store *store, cudaError_t error, struct acre_err *err)
 {
-    if (error == cudaErrorNotReady) {
-        gpu_abandon();
+    if (error == cudaErrorNotReady)
         return err_set(err, ACRE_EDEVICE, "%s: a step has taken more than %d s",
                        store->device->name, LOST_S);
-    }
     return err_set(err, ACRE_EDEVICE, "%s: %s: %s", store->device->name, cudaGetErrorName(error),
                    cudaGetErrorString(error));
 }
@@ -94,7 +58,7 @@ int cuda_poll(struct stream *stream, struct store *store, int most_behind,
     progress->ended = store->ended;
     cudaError_t error = cudaPeekAtLastError();
     while (error == cudaSuccess && store->n_steps - store->n_polled > most_behind) {
-        error = wait_for(store->done[store->n_polled % SEARCH_PAGES]);
+        error = gpu_wait(store->done[store->n_polled % SEARCH_PAGES]);
         if (error == cudaSuccess)
             read_step(store, store->n_polled++, progress);
     }

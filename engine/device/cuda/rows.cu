@@ -1,6 +1,7 @@
 #include "device/cuda/rows.h"
 
 #include "device/cuda/attend.h"
+#include "device/cuda/wait.h"
 
 static const size_t LOGITS = 8192; /* ids whose logits are there at one time, at most */
 
@@ -90,6 +91,7 @@ int cuda_rows_open(struct device *device, size_t max_rows, const struct store_sh
     take_output(rows, shape->search.constraint);
     if (rows->memory.has_failed) {
         cuda_rows_close(rows);
+        cudaGetLastError(); /* no poll's to tell */
         return ACRE_ENOMEM;
     }
     *out = rows;
@@ -114,7 +116,7 @@ struct row_page *rows_page(struct rows *rows)
 {
     struct row_page *page = &rows->pages[rows->next_page];
     rows->next_page ^= 1;
-    cudaEventSynchronize(page->sent);
+    gpu_wait(page->sent); /* or the device is lost, and what is read there of no use */
     return page;
 }
 

@@ -102,6 +102,7 @@ int cuda_store_open(struct device *device, const struct store_shape *shape, stru
     }
     if (status != 0 || store->memory.has_failed) {
         cuda_store_close(store);
+        cudaGetLastError(); /* no poll's to tell */
         return ACRE_ENOMEM;
     }
     *out = store;

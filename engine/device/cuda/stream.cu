@@ -3,6 +3,7 @@
 #include "device/cuda/attend.h"
 #include "device/cuda/attend_areas.h"
 #include "device/cuda/linear.h"
+#include "device/cuda/wait.h"
 
 static void take(struct stream *stream, const struct stream_limits *limits)
 {
@@ -50,10 +51,11 @@ int cuda_stream_open(struct device *device, const struct stream_limits *limits, 
     if (stream->memory.has_failed || (has_graphs && !stream->graphs) ||
         cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking) != cudaSuccess) {
         cuda_stream_close(stream);
+        cudaGetLastError(); /* no poll's to tell */
         return ACRE_ENOMEM;
     }
     cudaMemcpy(stream->one, &one, sizeof(one), cudaMemcpyHostToDevice);
-    cudaDeviceSynchronize();
+    gpu_settle();
     *out = stream;
     return 0;
 }
@@ -64,8 +66,10 @@ void cuda_stream_close(struct stream *stream)
         return;
     cuda_use(stream->device);
     if (stream->cuda && !gpu_is_abandoned())
+        gpu_wait(stream->cuda);
+    if (stream->cuda && !gpu_is_abandoned())
         cudaStreamDestroy(stream->cuda);
-    gpu_release(&stream->memory); /* which waits for what is under way */
+    gpu_release(&stream->memory);
     graphs_close(stream->graphs);
     mem_free(stream);
 }

@@ -4,6 +4,7 @@
 
 #include "device/cuda/convert.h"
 #include "device/cuda/linear.h"
+#include "device/cuda/norm.h"
 
 extern "C" {
 #include "device/positions.h"
@@ -169,8 +170,8 @@ void cuda_upload(struct gpu_memory *memory, const void *from, size_t bytes, void
     *out = from ? gpu_take(memory, bytes, GPU_RAW) : NULL;
     if (!*out)
         return;
-    cudaMemcpy(*out, from, bytes, cudaMemcpyHostToDevice);
-    cudaDeviceSynchronize(); /* streams of ours do not wait for such a copy */
+    if (cudaMemcpy(*out, from, bytes, cudaMemcpyHostToDevice) != cudaSuccess || !gpu_settle())
+        memory->has_failed = true;
 }
 
 /* A vector of a model file, as float32. */
@@ -201,6 +202,10 @@ int cuda_norm_open(struct device *device, const struct tensor *gain, const struc
         return ACRE_ENOMEM;
     cuda_use(cuda_device_of(device));
     norm->c = (int)tensor_count(gain);
+    if (close_bytes(norm->c, 1) > cuda_device_of(device)->shared_bytes) {
+        cuda_norm_close(norm);
+        return ACRE_EUNSUPPORTED;
+    }
     norm->epsilon = epsilon;
     upload_tensor(&norm->memory, gain, &norm->gain);
     upload_tensor(&norm->memory, bias, &norm->bias);

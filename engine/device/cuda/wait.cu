@@ -1,0 +1,48 @@
+#include "device/cuda/wait.h"
+
+#include <time.h>
+
+#include "device/cuda/memory.h"
+
+enum {
+    SPIN_US = 50, /* that long it is asked for without sleeping */
+    NAP_NS = 20 * 1000,
+};
+
+static int64_t now_us()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Whoever was kept from asking in time, on a busy machine, asks once more. */
+template <class T> static cudaError_t wait_for(cudaError_t (*query)(T), T work)
+{
+    const struct timespec nap = {0, NAP_NS};
+    int64_t start = now_us();
+    bool is_late = false;
+    for (;;) {
+        cudaError_t error = query(work);
+        int64_t waited = now_us() - start;
+        if (error == cudaErrorNotReady)
+            cudaGetLastError(); /* it is remembered as if it were one */
+        if (error == cudaErrorNotReady && is_late)
+            gpu_abandon();
+        if (error != cudaErrorNotReady || is_late)
+            return error;
+        is_late = waited > LOST_S * 1000000;
+        if (waited > SPIN_US)
+            nanosleep(&nap, NULL);
+    }
+}
+
+cudaError_t gpu_wait(cudaEvent_t event)
+{
+    return wait_for(cudaEventQuery, event);
+}
+
+cudaError_t gpu_wait(cudaStream_t stream)
+{
+    return wait_for(cudaStreamQuery, stream);
+}

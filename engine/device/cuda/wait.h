@@ -1,0 +1,18 @@
+/* wait.h - waiting for a GPU, which may never come to an end.
+ *
+ * Every wait of a stream's thread for work of a GPU is here. One that takes too long gives the GPU
+ * up (gpu_abandon()): the thread goes on, and poll() tells that the device is lost.
+ */
+#ifndef DEVICE_CUDA_WAIT_H
+#define DEVICE_CUDA_WAIT_H
+
+#include "device/cuda/gpu.h"
+
+enum { LOST_S = 10 }; /* what takes longer is never waited for again */
+
+/* For what was launched before the event, or for all work of a stream: cudaSuccess,
+ * cudaErrorNotReady: it takes too long; or what went wrong. */
+cudaError_t gpu_wait(cudaEvent_t event);
+cudaError_t gpu_wait(cudaStream_t stream);
+
+#endif

@@ -1,0 +1,137 @@
+/* Opening and closing a GPU, and waiting for it: what is refused and how, which devices are woken
+ * up, what other threads may do while one records, and what becomes of those who wait for a GPU
+ * that hangs. */
+#include "suites.h"
+
+#include <thread>
+
+#include "canaries.h"
+#include "device/cuda/backend.h"
+#include "device/cuda/buffer.h"
+#include "device/cuda/wait.h"
+#include "support.h"
+
+extern "C" int device_cuda_open(int ordinal, struct device **device, struct acre_err *err);
+
+static void check_refused(const char *why)
+{
+    struct device *device = NULL;
+    struct acre_err err = {};
+    assert_int_equal(device_cuda_open(0, &device, &err), ACRE_EUNSUPPORTED);
+    if (!strstr(err.text, why))
+        fail_msg("expected \"%s\", found \"%s\"", why, err.text);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess); /* nothing is left for a poll */
+    emulate::revive();
+}
+
+static void test_refused(void **)
+{
+    emulate::revive();
+    emulate::machine.driver = 0;
+    check_refused("expected an NVIDIA driver, found none");
+    emulate::machine.driver = 12040;
+    check_refused("expected a driver for CUDA 13.0 or newer, found one for 12.4");
+    emulate::machine.n_devices = 0;
+    check_refused("expected an NVIDIA GPU, found none");
+    emulate::machine.major = 7;
+    check_refused("expected a GPU of compute capability 7.5 or newer, found 7.0");
+    emulate::machine.major = 8;
+    check_refused("expected kernels for compute capability 8.0 in the library, found none");
+    emulate::machine.refuses = true;
+    check_refused("cudaErrorDevicesUnavailable");
+}
+
+static void check_opened(int major, int compiled_for, enum number_type half,
+                         enum cuda_launches launches)
+{
+    struct device *device = NULL;
+    struct acre_err err = {};
+    emulate::machine.major = major;
+    emulate::machine.compiled_for = compiled_for;
+    if (device_cuda_open(0, &device, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(cuda_device_of(device)->half, half);
+    assert_int_equal(cuda_device_of(device)->launches, launches);
+    device_close(device);
+    emulate::revive();
+}
+
+/* A new GPU does with kernels of an older one what these can. */
+static void test_what_kernels_can(void **)
+{
+    check_opened(9, 90, NUMBER_BF16, LAUNCHES_OVERLAPPING);
+    check_opened(12, 90, NUMBER_BF16, LAUNCHES_OVERLAPPING);
+    check_opened(9, 80, NUMBER_BF16, LAUNCHES_RECORDED);
+    check_opened(9, 75, NUMBER_F16, LAUNCHES_RECORDED);
+    check_opened(8, 80, NUMBER_BF16, LAUNCHES_RECORDED);
+}
+
+/* Whoever closes may never have used the device, and wakes no other one up. */
+static void test_closed_by_another_thread(void **)
+{
+    struct device *device = NULL;
+    struct buffer *buffer = NULL;
+    emulate::revive();
+    emulate::machine.n_devices = 2;
+    assert_int_equal(device_cuda_open(1, &device, NULL), 0);
+    assert_int_equal(cuda_buffer_open(device, 4, 300, &buffer), 0);
+    emulate::machine.used = 0;
+    std::thread([&] {
+        cuda_buffer_close(buffer);
+        device_close(device);
+    }).join();
+    assert_int_equal(emulate::machine.used, 1 << 1);
+    cudaSetDevice(0);
+    emulate::revive();
+}
+
+/* Another thread opens a model meanwhile: neither hinders the other. */
+static void test_memory_while_another_thread_records(void **)
+{
+    cudaGraph_t graph = NULL;
+    struct gpu_memory memory = {};
+    device_array<float> number(std::vector<float>(1, 0.0f));
+    assert_int_equal(cudaStreamBeginCapture(test_stream(), cudaStreamCaptureModeThreadLocal), 0);
+    std::thread([&] {
+        float *numbers;
+        gpu_take(&memory, &numbers, 100, GPU_ZEROED);
+        gpu_release(&memory);
+    }).join();
+    add_one_launch(test_stream(), {number, 1, 1.0f});
+    assert_false(memory.has_failed);
+    assert_int_equal(cudaStreamEndCapture(test_stream(), &graph), cudaSuccess);
+    cudaGraphDestroy(graph);
+}
+
+/* The last: memory is not given back any more. */
+static void test_nobody_waits_for_ever(void **)
+{
+    cudaEvent_t event;
+    device_array<float> number(std::vector<float>(1, 0.0f));
+    emulate::revive();
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    add_one_launch(test_stream(), {number, 1, 1.0f});
+    cudaEventRecord(event, test_stream());
+    assert_int_equal(gpu_wait(event), cudaSuccess);
+    assert_int_equal(gpu_wait(test_stream()), cudaSuccess);
+    assert_false(gpu_is_abandoned());
+    emulate::machine.hangs = true;
+    add_one_launch(test_stream(), {number, 1, 1.0f});
+    assert_int_equal(gpu_wait(test_stream()), cudaErrorNotReady);
+    assert_true(gpu_is_abandoned());
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    cudaEventDestroy(event);
+    emulate::revive();
+}
+
+int device_suite()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_what_kernels_can),
+        cmocka_unit_test(test_closed_by_another_thread),
+        cmocka_unit_test(test_memory_while_another_thread_records),
+        cmocka_unit_test(test_nobody_waits_for_ever),
+    };
+    return cmocka_run_group_tests_name("device", tests, NULL, NULL);
+}
