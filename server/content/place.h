@@ -1,24 +1,16 @@
 /* place.h - where in a translated sentence the marks of its source belong.
  *
- * The target is cut into units: words, and characters that are none. Each knows by the alignments
- * where in the source it comes from. An element becomes the range of units that come from within
- * it, inside of its parent's and beside its siblings; a point goes beside the unit of the word that
- * it stood beside. A term takes the place of the units that come from it, or where there are none
- * stands like a point. What comes out is a tree again, in the order of the target. Any thread.
+ * Units of the translation (unit.h) know where in the source they come from. An element becomes the
+ * range of units that come from within it, inside of its parent's and beside its siblings; a point
+ * goes beside the unit of the word that it stood beside. A term takes the place of the units that
+ * come from it, or where there are none stands like a point. What comes out is a tree again, in the
+ * order of the translation. Any thread.
  */
 #ifndef SERVER_CONTENT_PLACE_H
 #define SERVER_CONTENT_PLACE_H
 
 #include "content/prose.h"
-
-struct place_unit {
-    size_t begin, end;          /* in the target */
-    size_t first_token, tokens; /* those of `alignments` that it has a part of */
-    size_t bound;               /* where it surely comes from; SIZE_MAX: alignments tell */
-    uint32_t owner;             /* the innermost node that has it; 0 is the sentence */
-    uint32_t term, n_units;     /* units from here are the translation of term `term - 1` already */
-    bool is_dropped;            /* a mask too many */
-};
+#include "content/unit.h"
 
 enum place_kind {
     PLACE_POINT,
@@ -38,20 +30,14 @@ struct place_node {
 };
 
 struct place {
-    const struct prose *prose;
-    size_t first_mark, end_mark; /* those within the sentence */
-    struct acre_range source, target;
-    const char *text; /* of the whole translation */
-    const struct acre_alignment *alignments;
-    size_t n_alignments;      /* of this sentence */
-    struct place_unit *units; /* owned */
-    size_t n_units;
+    struct prose_sentence source;
+    struct units units;       /* of its translation: what is cut, and alignments */
     struct place_node *nodes; /* owned; nodes[0] is the sentence, parents are before children */
     size_t n_nodes;
     uint32_t *order; /* owned: nodes by parent and key, but for the sentence */
 };
 
-/* Fills units and nodes from what is above them. False: no memory. */
+/* Fills nodes and units from the source and what is to be cut. False: no memory. */
 bool place_marks(struct place *place);
 void place_fini(struct place *place);
 

@@ -66,6 +66,13 @@ struct prose {
     bool no_memory;
 };
 
+/* A sentence of the text, and the marks that have their place within it. */
+struct prose_sentence {
+    const struct prose *prose;
+    struct acre_range range;
+    size_t first_mark, end_mark;
+};
+
 /* What an HTML or XML document is read with. */
 struct prose_markup {
     bool is_xml;                /* names as they are written, every element inline, <a/> is empty */

@@ -1,0 +1,13 @@
+/* placed.h - writes a sentence's translation with the marks of its source where they belong
+ * (place.h).
+ */
+#ifndef SERVER_CONTENT_PLACED_H
+#define SERVER_CONTENT_PLACED_H
+
+#include "content/place.h"
+#include "content/writer.h"
+
+/* Of terms and masks it is noted where they stand, if the writer traces. */
+void placed_write(struct writer *writer, const struct place *place);
+
+#endif

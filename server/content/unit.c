@@ -1,0 +1,146 @@
+#include "content/unit.h"
+
+#include <stdlib.h>
+#include <unicode/uchar.h>
+
+#include "common/unicode.h"
+#include "content/word.h"
+
+/* ---- Cutting --------------------------------------------------------------------------------- */
+
+/* Whether an apostrophe belongs to the word before it: "aujourd'hui" is one, "l'homme" two. */
+static bool joins(UChar32 c, size_t n_before)
+{
+    return (c == '\'' || c == 0x2019) && n_before > 2;
+}
+
+/* Behind the word whose first character is `c` and ends at `at`. */
+static size_t end_of_word(const char *text, size_t at, size_t end)
+{
+    for (size_t n = 1; at < end; n++) {
+        size_t next = at, beyond;
+        UChar32 c = (UChar32)unicode_next(text, end, &next);
+
+        beyond = next;
+        if (joins(c, n) && beyond < end && word_has(unicode_next(text, end, &beyond)))
+            next = beyond;
+        else if (!word_has((uint32_t)c))
+            break;
+        at = next;
+    }
+    return at;
+}
+
+bool unit_next(const char *text, size_t *at, size_t end, struct unit *unit)
+{
+    size_t after = *at;
+    UChar32 c = 0;
+
+    *unit = (struct unit){.bound = SIZE_MAX};
+    for (unit->begin = *at; unit->begin < end; unit->begin = after) {
+        c = (UChar32)unicode_next(text, end, &after);
+        if (!u_isUWhiteSpace(c))
+            break;
+    }
+    if (unit->begin >= end)
+        return false;
+    unit->end = *at = word_has((uint32_t)c) ? end_of_word(text, after, end) : after;
+    return true;
+}
+
+/* Those tokens whose text a unit has a part of; both are in the order of the text. */
+static void give_tokens(struct units *units)
+{
+    const struct acre_alignment *tokens = units->alignments;
+    size_t t = 0;
+
+    for (size_t u = 0; u < units->n; u++) {
+        struct unit *unit = &units->items[u];
+
+        while (t < units->n_alignments &&
+               tokens[t].target.first + tokens[t].target.n_bytes <= unit->begin)
+            t++;
+        unit->first_token = t;
+        while (t + unit->tokens < units->n_alignments &&
+               tokens[t + unit->tokens].target.first < unit->end)
+            unit->tokens++;
+    }
+}
+
+bool units_cut(struct units *units)
+{
+    const size_t end = units->range.first + units->range.n_bytes;
+    size_t capacity = 0, at = units->range.first;
+    struct unit unit;
+
+    while (unit_next(units->text, &at, end, &unit)) {
+        if (units->n == capacity) {
+            struct unit *more;
+
+            capacity = capacity ? capacity * 2 : 64;
+            more = realloc(units->items, capacity * sizeof(*more));
+            if (!more)
+                return false;
+            units->items = more;
+        }
+        units->items[units->n++] = unit;
+    }
+    give_tokens(units);
+    return true;
+}
+
+void units_fini(struct units *units)
+{
+    free(units->items);
+    units->items = NULL;
+    units->n = 0;
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+bool units_is_word(const struct units *units, size_t u)
+{
+    size_t at = units->items[u].begin;
+
+    return word_has(unicode_next(units->text, units->items[u].end, &at));
+}
+
+static size_t token_source(const struct units *units, size_t t)
+{
+    const struct acre_range *from = &units->alignments[t].source;
+
+    return from->first + from->n_bytes / 2;
+}
+
+size_t units_source(const struct units *units, size_t u)
+{
+    const struct unit *unit = &units->items[u];
+
+    if (unit->bound != SIZE_MAX)
+        return unit->bound;
+    for (size_t t = unit->first_token; t < unit->first_token + unit->tokens; t++)
+        if (units->alignments[t].source.n_bytes > 0)
+            return token_source(units, t);
+    return SIZE_MAX;
+}
+
+double units_score(const struct units *units, size_t u, size_t begin, size_t end)
+{
+    const struct unit *unit = &units->items[u];
+    const size_t bytes = unit->end - unit->begin;
+    const double weight = (1.0 + (double)(bytes < 5 ? bytes : 5)) / 6;
+    double sum = 0;
+    size_t n = 0;
+
+    if (unit->bound != SIZE_MAX)
+        return (unit->bound >= begin && unit->bound < end ? 2 : -2) * weight;
+    for (size_t t = unit->first_token; t < unit->first_token + unit->tokens; t++) {
+        const size_t from = token_source(units, t);
+
+        if (units->alignments[t].source.n_bytes == 0)
+            continue;
+        sum += from >= begin && from < end ? 1 : -1;
+        n++;
+    }
+    return n > 0 ? weight * sum / (double)n : -0.1;
+}

@@ -1,0 +1,284 @@
+/* Happy path: bytes join what is written; of a translation they are escaped where the document is
+ * markup, and noted where it is traced. Failure modes: no memory, a flag; what follows is cheap. */
+#include "content/writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unicode/uchar.h>
+
+#include "common/unicode.h"
+#include "content/word.h"
+#include "content/wrap.h"
+
+/* ---- Bytes and words
+ * --------------------------------------------------------------------------------- */
+
+void writer_put(struct writer *w, const char *text, size_t n)
+{
+    size_t wanted = w->capacity ? w->capacity : 256;
+    char *more;
+
+    while (wanted < w->bytes + n + 1)
+        wanted *= 2;
+    if (wanted > w->capacity) {
+        more = realloc(w->text, wanted);
+        if (!more) {
+            w->no_memory = true;
+            return;
+        }
+        w->text = more;
+        w->capacity = wanted;
+    }
+    memcpy(w->text + w->bytes, text, n);
+    w->bytes += n;
+}
+
+static const char *escape_of(const struct writer *w, const char *at, size_t n, size_t *used)
+{
+    *used = 1;
+    switch (*at) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return w->is_value ? "&quot;" : NULL;
+    case '\'':
+        return w->is_value ? "&#39;" : NULL;
+    case '\xC2':
+        *used = 2;
+        return n > 1 && at[1] == '\xA0' ? "&nbsp;" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static bool begins_with_word(const char *text, size_t n)
+{
+    size_t at = 0;
+
+    return n > 0 && word_has(unicode_next(text, n, &at));
+}
+
+static bool ends_with_word(const char *text, size_t n)
+{
+    size_t last = n;
+
+    while (last > 0 && ((unsigned char)text[--last] & 0xC0) == 0x80)
+        continue;
+    return begins_with_word(text + last, n - last);
+}
+
+/* A blank between a term and the word that is to follow. */
+static void leave_term(struct writer *w, const char *text, size_t n)
+{
+    if (w->is_behind && begins_with_word(text, n))
+        writer_put(w, " ", 1);
+    w->is_behind = w->is_behind && n == 0;
+}
+
+void writer_text(struct writer *w, const char *text, size_t n)
+{
+    const char *escape;
+    size_t used = 1, begin = 0;
+
+    leave_term(w, text, n);
+    for (size_t i = 0; i < n && w->prose->is_markup && !w->prose->is_plain; i += used) {
+        escape = escape_of(w, text + i, n - i, &used);
+        if (!escape) {
+            used = 1;
+            continue;
+        }
+        writer_put(w, text + begin, i - begin);
+        writer_put(w, escape, strlen(escape));
+        begin = i + used;
+    }
+    writer_put(w, text + begin, n - begin);
+}
+
+void writer_words(struct writer *w, const char *text, size_t first, size_t n)
+{
+    struct trace_piece piece = {{first, n}, {0, n}, false};
+
+    leave_term(w, text + first, n);
+    piece.to.first = w->n_taken + w->bytes;
+    if (w->is_traced && n > 0)
+        trace_add(&w->trace, &piece);
+    writer_text(w, text + first, n);
+}
+
+/* The first sentence that begins at or behind a place of the text. */
+static size_t sentence_from(const struct writer *w, size_t at)
+{
+    size_t low = 0, high = w->result ? w->result->n_sentences : 0;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (w->result->sentences[middle].first < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void put_value(struct writer *w, const struct prose_value *value)
+{
+    const char *text = w->prose->text;
+    size_t at = value->at, i;
+
+    w->is_value = true;
+    for (i = sentence_from(w, at); w->result && i < w->result->n_sentences &&
+                                   w->result->sentences[i].first < value->at + value->n;
+         i++) {
+        const struct acre_range *from = &w->result->sentences[i],
+                                *to = &w->hypothesis->sentences[i];
+
+        writer_text(w, text + at, from->first - at);
+        writer_text(w, w->hypothesis->text + to->first, to->n_bytes);
+        at = from->first + from->n_bytes;
+    }
+    writer_text(w, text + at, value->at + value->n - at);
+    w->is_value = false;
+}
+
+void writer_raw(struct writer *w, const struct prose_mark *mark)
+{
+    const struct prose *p = w->prose;
+    const size_t end = (size_t)mark->raw + mark->n_raw;
+    size_t at = mark->raw, low = 0, high = p->n_values;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (p->values[middle].raw < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < p->n_values && p->values[low].raw < end; low++) {
+        writer_put(w, p->document + at, p->values[low].raw - at);
+        put_value(w, &p->values[low]);
+        at = (size_t)p->values[low].raw + p->values[low].n_raw;
+    }
+    writer_put(w, p->document + at, end - at);
+}
+
+/* ---- Terms ----------------------------------------------------------------------------------- */
+
+static bool has_capital(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const UChar32 c = (UChar32)unicode_next(text, n, &at);
+
+        if (u_isUWhiteSpace(c))
+            return false;
+        if (u_isupper(c))
+            return true;
+    }
+    return false;
+}
+
+void writer_reach_term(struct writer *w, const struct prose_mark *mark)
+{
+    const struct prose_term *term = &w->prose->terms[mark->partner];
+    const bool is_after_word = w->bytes > 0 ? ends_with_word(w->text, w->bytes) : w->has_word;
+
+    if (is_after_word && begins_with_word(term->target, term->bytes))
+        writer_put(w, " ", 1);
+    w->is_behind = false;
+}
+
+void writer_term(struct writer *w, const struct prose_mark *mark, bool is_raised)
+{
+    const struct prose_term *term = &w->prose->terms[mark->partner];
+    size_t rest = 0, n;
+    char first[5];
+
+    if (is_raised && !has_capital(term->target, term->bytes)) {
+        n = unicode_encode(
+            (uint32_t)u_toupper((UChar32)unicode_next(term->target, term->bytes, &rest)), first);
+        writer_text(w, first, n);
+    }
+    writer_text(w, term->target + rest, term->bytes - rest);
+    w->is_behind = ends_with_word(term->target, term->bytes);
+}
+
+/* ---- Lines
+ * --------------------------------------------------------------------------------------- */
+
+static bool has_crlf(const struct prose *prose)
+{
+    const char *newline = memchr(prose->document, '\n', prose->document_bytes);
+
+    return newline && newline > prose->document && newline[-1] == '\r';
+}
+
+/* Writes what was put from `begin` on again, with the document's ends of lines. */
+static void put_crlf(struct writer *w, size_t begin)
+{
+    const size_t n = w->bytes - begin;
+    char *line = malloc(n + 1);
+    size_t at = 0;
+
+    if (!line) {
+        w->no_memory = true;
+        return;
+    }
+    memcpy(line, w->text + begin, n);
+    w->bytes = begin;
+    for (size_t i = 0; i < n; i++) {
+        if (line[i] != '\n')
+            continue;
+        writer_put(w, line + at, i - at);
+        writer_put(w, "\r", 1);
+        at = i;
+    }
+    writer_put(w, line + at, n - at);
+    free(line);
+}
+
+void writer_break_line(struct writer *w, size_t end)
+{
+    const struct prose *p = w->prose;
+    size_t begin = w->bytes, n = 0;
+
+    for (; w->next_break < p->n_breaks && p->breaks[w->next_break] < end; w->next_break++)
+        n++;
+    while (begin > w->line && w->text[begin - 1] != '\n')
+        begin--;
+    if (n > 0 && !w->no_memory) {
+        wrap_line(w->text + begin, w->bytes - begin, n);
+        if (has_crlf(p))
+            put_crlf(w, begin);
+    }
+    w->line = w->bytes;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+char *writer_take(struct writer *w)
+{
+    char *text;
+
+    writer_put(w, "", 0); /* an empty document has an end, too */
+    if (w->no_memory || !w->text)
+        return NULL;
+    text = w->text;
+    text[w->bytes] = '\0';
+    if (w->bytes > 0)
+        w->has_word = ends_with_word(text, w->bytes);
+    w->n_taken += w->bytes;
+    w->text = NULL;
+    w->bytes = w->capacity = w->line = 0;
+    return text;
+}
+
+void writer_fini(struct writer *w)
+{
+    free(w->text);
+    trace_fini(&w->trace);
+}
