@@ -44,7 +44,7 @@ UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 # ---- Building --------------------------------------------------------------------------------
 
 .PHONY: build serve test test-programs golden parity bench bench-kernels bench-split profile train \
-        eval lint fuzz install clean help
+        eval lint install clean help
 
 build: ## build build/acre; installs nothing, says what is missing
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
@@ -86,6 +86,7 @@ $B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) \
 
 include tests/cuda/rules.mk
 include tests/alone/rules.mk
+include tests/fuzz/rules.mk
 include tests/deploy/rules.mk
 include tests/http/rules.mk
 include docker/rules.mk
@@ -104,7 +105,8 @@ test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	    $(if $(SAN),,wheel)
 	@BUILD=$B tests/run
 
-test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(EMULATED) $(DEPLOY_PROGRAMS) $B/tests/golden/area
+test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(EMULATED) $(DEPLOY_PROGRAMS) $(FUZZ_PROGRAMS) \
+    $B/tests/golden/area
 
 build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
@@ -164,10 +166,6 @@ bench-split: ## how long texts of many kinds take to be split into sentences and
 lint: ## layering, formatting, sizes
 	@conf/packages install lint
 	tests/lint
-
-fuzz: ## fuzz every reader of outside input, FUZZ_SECONDS= each (60), or only TARGET=spm
-	@conf/packages install build fuzz
-	tests/fuzz/run $(or $(FUZZ_SECONDS),60) $(TARGET)
 
 install: build ## install command, manual, library, headers, models, systemd units under PREFIX
 	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
