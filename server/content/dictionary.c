@@ -105,11 +105,21 @@ static bool grow(void **items, size_t item_bytes, size_t n, size_t *capacity)
 
 /* ---- Entries --------------------------------------------------------------------------------- */
 
+/* A byte order mark is no part of a term, either: it would be lost where a file begins with it. */
+static size_t blank_bytes(const char *text, size_t bytes)
+{
+    if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
+        return 3;
+    return bytes > 0 && unicode_is_blank(text, 1);
+}
+
 static void trim(const char **text, size_t *bytes)
 {
-    while (*bytes > 0 && unicode_is_blank(*text, 1)) {
-        ++*text;
-        --*bytes;
+    size_t n;
+
+    while ((n = blank_bytes(*text, *bytes)) > 0) {
+        *text += n;
+        *bytes -= n;
     }
     while (*bytes > 0 && unicode_is_blank(*text + *bytes - 1, 1))
         --*bytes;

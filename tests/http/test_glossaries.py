@@ -68,6 +68,12 @@ def test_csv_as_it_comes(server, client):
     assert reply.text == 'a "b"\tc, d\nx\ty'
 
 
+def test_a_byte_order_mark_is_no_part_of_a_term(server, client):
+    """Entries are kept as TSV, and a file loses such a mark at its beginning when it is read."""
+    made = make(server, '\ufeff"\ufeff dog",Tier\r\n', entries_format="csv").json()
+    assert server.get(f"/v2/glossaries/{made['glossary_id']}/entries").text == "dog\tTier"
+
+
 def test_made_by_a_form(server, client):
     reply = server.post("/v2/glossaries", data={
         "name": "mine", "source_lang": "EN", "target_lang": "DE", "entries_format": "tsv",
