@@ -36,23 +36,29 @@ def files(folder):
 
 
 class Container:
-    """What a container engine does: the root is read-only, nobody is in it, without privileges."""
+    """What a container engine does: the root is read-only, nobody is in it, without privileges. A
+    volume is a folder that nobody may write, on VOLUME; `within` begins the commands that run in
+    its network."""
 
+    VOLUME = "/var/lib/acre"
+    NOBODY_IN = ("chroot", f"--userspec={NOBODY}:{NOBODY}")
     SCRIPT = ('mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && '
-              f'exec setpriv --no-new-privs chroot --userspec={NOBODY}:{NOBODY} "$0" "$@"')
+              f'{{ [ -z "$VOLUME" ] || mount --bind "$VOLUME" "$0{VOLUME}"; }} && '
+              f'exec setpriv --no-new-privs {" ".join(NOBODY_IN)} "$0" "$@"')
 
-    def __init__(self, root, port):
-        self.port = port
+    def __init__(self, root, address, command=("serve", "--config", "/etc/acre/acre.json"),
+                 volume="", within=()):
+        self.root, self.address, self.within = root, address, within
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", self.SCRIPT, root,
-             "/usr/bin/acre", "serve", "--config", "/etc/acre/acre.json",
-             "--listen", f"127.0.0.1:{port}"], stderr=subprocess.PIPE, text=True)
+            [*within, "unshare", "--mount", "--propagation", "private", "sh", "-c", self.SCRIPT,
+             root, "/usr/bin/acre", *command, "--listen", address], stderr=subprocess.PIPE,
+            text=True, env=os.environ | {"VOLUME": str(volume)})
 
-    def health(self, root):
-        return subprocess.run(["chroot", f"--userspec={NOBODY}:{NOBODY}", root, "/usr/bin/acre",
-                               "health", f"http://127.0.0.1:{self.port}"],
-                              capture_output=True, text=True, check=False)
+    def health(self):
+        return subprocess.run([*self.within, *self.NOBODY_IN, self.root, "/usr/bin/acre", "health",
+                               f"http://{self.address}"], capture_output=True, text=True,
+                              check=False)
 
     def state(self):
         """What Linux says of the process, by name."""
@@ -80,10 +86,11 @@ def can_run():
 
 def main():
     """Serves from the root given, as a container engine would, and says how soon."""
-    container = Container(sys.argv[1], free_port())
-    while container.health(sys.argv[1]).returncode != 0:
+    port = free_port()
+    container = Container(sys.argv[1], f"127.0.0.1:{port}")
+    while container.health().returncode != 0:
         time.sleep(0.01)
-    answer = ask(container.port)
+    answer = ask(port)
     seconds = time.monotonic() - container.began
     print(f"first answer after {seconds:.2f} s: {answer}")
     return container.stop()
