@@ -316,6 +316,7 @@ static void run_and_close(struct serve *serve)
     while (server->n_working > 0)
         uv_run(&serve->loop, UV_RUN_ONCE);
     limits_stop(&server->limits);
+    glossaries_stop(&server->glossaries);
     store_stop(server->store);
     reload_settle(&serve->reload);
     translator_settle(server->translator);
@@ -373,7 +374,8 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
         translator_free(server->translator);
         return err->code;
     }
-    if (limits_start(&server->limits, &serve->loop, err) != 0)
+    if (limits_start(&server->limits, &serve->loop, err) != 0 ||
+        glossaries_start(&server->glossaries, &serve->loop, err) != 0)
         log_error("%s", err->text); /* UNTESTED: no memory */
     start_handles(serve);
     say_ready(serve, start_ns);

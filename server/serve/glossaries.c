@@ -15,12 +15,17 @@
 #include "common/log.h"
 #include "serve/keyring.h"
 
-struct change {
+/* Each holds what it replaces in memory; the store writes some hundreds in a second. */
+enum { MAX_CHANGES = 64 };
+
+struct glossary_change {
     struct store_task task;
     struct glossaries *glossaries;
     struct glossary *before, *after; /* `before` owned */
     glossaries_done_fn *done;
     void *user;
+    struct glossaries_seen seen; /* once it is written */
+    struct glossary_change *next;
 };
 
 /* ---- One glossary ---------------------------------------------------------------------------- */
@@ -159,6 +164,8 @@ void glossaries_close(struct glossaries *glossaries)
     for (size_t i = 0; i < glossaries->n_items; i++)
         glossary_free(glossaries->items[i]);
     free(glossaries->items);
+    follower_free(glossaries->follower);
+    glossaries->follower = NULL;
     glossaries->items = NULL;
     glossaries->n_items = glossaries->capacity = 0;
 }
@@ -197,8 +204,8 @@ bool glossaries_append(struct glossaries *glossaries, struct glossary *g)
 }
 
 /* `before` is in the list, or NULL; `after` may be NULL. */
-static bool swap(struct glossaries *glossaries, const struct glossary *before,
-                 struct glossary *after)
+bool glossaries_swap(struct glossaries *glossaries, const struct glossary *before,
+                     struct glossary *after)
 {
     size_t i = 0;
 
@@ -247,28 +254,79 @@ static int check_room(const struct glossaries *glossaries, const struct glossary
 /* Store's thread. Neither glossary changes, and neither is freed before on_written(). */
 static int write_change(sqlite3 *db, struct store_task *task)
 {
-    const struct change *change = (const struct change *)task;
+    struct glossary_change *change = (struct glossary_change *)task;
 
-    return glossaries_write(db, change->before, change->after, &task->err);
+    return glossaries_write(db, change->before, change->after, &change->seen, &task->err);
 }
 
-static void undo(struct change *change)
+static void undo(struct glossary_change *change)
 {
     if (!change->after) {
         if (glossaries_append(change->glossaries, change->before))
             change->before = NULL;
-    } else if (swap(change->glossaries, change->after, change->before)) {
+    } else if (glossaries_swap(change->glossaries, change->after, change->before)) {
         glossary_free(change->after);
         change->before = NULL;
     }
 }
 
+static bool is_of(const struct glossary *glossary, const char *id)
+{
+    return glossary && strcasecmp(glossary->id, id) == 0;
+}
+
+bool glossaries_are_changing(const struct glossaries *glossaries, const char *id)
+{
+    const struct glossary_change *change = glossaries->first;
+
+    while (change && !is_of(change->before, id) && !is_of(change->after, id))
+        change = change->next;
+    return change;
+}
+
+static void enter(struct glossary_change *change)
+{
+    struct glossary_change **end = &change->glossaries->first;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = change;
+    change->glossaries->n_changes++;
+}
+
+static void leave(struct glossary_change *change)
+{
+    struct glossary_change **at = &change->glossaries->first;
+
+    while (*at != change)
+        at = &(*at)->next;
+    *at = change->next;
+    change->glossaries->n_changes--;
+}
+
+/* What it changed need not be read, if all that others changed before has been. */
+static void note_written(struct glossary_change *change)
+{
+    struct glossaries_seen *seen = &change->glossaries->seen;
+
+    if (change->after)
+        change->after->number = change->seen.newest;
+    if (change->seen.version != seen->version + 1)
+        return;
+    seen->version = change->seen.version;
+    if (change->after)
+        seen->newest = change->seen.newest;
+}
+
 static void on_written(struct store_task *task)
 {
-    struct change *change = (struct change *)task;
+    struct glossary_change *change = (struct glossary_change *)task;
     struct srv_error error;
 
-    if (task->rc != 0) {
+    leave(change);
+    if (task->rc == 0) {
+        note_written(change);
+    } else {
         undo(change);
         log_warning("glossaries: %s", task->err.text);
         error_reply(&error, 503, "store_failed", "The change cannot be kept: %.400s",
@@ -279,28 +337,38 @@ static void on_written(struct store_task *task)
     free(change);
 }
 
+static int refuse_busy(struct srv_error *error)
+{
+    error_reply(error, 503, "server_busy", "%d changes of glossaries wait to be written",
+                MAX_CHANGES);
+    error->retry_after_s = 1;
+    return -1;
+}
+
 int glossaries_change(struct glossaries *glossaries, struct glossary *before,
                       struct glossary *after, glossaries_done_fn *done, void *user,
                       struct srv_error *error)
 {
-    struct change *change = malloc(sizeof(*change));
+    struct glossary_change *change = NULL;
+    int rc = glossaries->n_changes < MAX_CHANGES ? check_room(glossaries, before, after, error)
+                                                 : refuse_busy(error);
 
-    if (check_room(glossaries, before, after, error) != 0) {
+    if (rc == 0 && !(change = malloc(sizeof(*change))))
+        rc = error_from_engine(error, ACRE_ENOMEM, NULL);
+    if (rc == 0 && !glossaries_swap(glossaries, before, after))
+        rc = error_from_engine(error, ACRE_ENOMEM, NULL);
+    if (rc != 0) {
         free(change);
         glossary_free(after);
-        return -1;
+        return rc;
     }
-    if (!change || !swap(glossaries, before, after)) {
-        free(change);
-        glossary_free(after);
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
-    }
-    *change = (struct change){.task = {.run = write_change, .done = on_written},
-                              .glossaries = glossaries,
-                              .before = before,
-                              .after = after,
-                              .done = done,
-                              .user = user};
+    *change = (struct glossary_change){.task = {.run = write_change, .done = on_written},
+                                       .glossaries = glossaries,
+                                       .before = before,
+                                       .after = after,
+                                       .done = done,
+                                       .user = user};
+    enter(change);
     if (glossaries->store)
         store_queue(glossaries->store, &change->task);
     else

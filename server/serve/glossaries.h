@@ -4,7 +4,8 @@
  * store, if there is one; where the store fails, that is undone. So whoever has a glossary on the
  * loop thread, to which all of this belongs, has it until the handler returns, and whoever holds
  * its dictionaries has those. Each belongs to the key that made it (0: to nobody), and only that
- * one finds it. Bounded: glossaries of a key, and memory of all together.
+ * one finds it. Bounded: glossaries of a key, memory of all together, and changes that the store has
+ * not written.
  */
 #ifndef SERVER_SERVE_GLOSSARIES_H
 #define SERVER_SERVE_GLOSSARIES_H
@@ -31,20 +32,30 @@ struct glossary {
     char id[GLOSSARY_ID_BYTES];
     int64_t owner;
     int64_t created_ms;          /* since 1970 */
+    int64_t number;              /* in the store; 0: it is not there yet */
     char *name;                  /* owned */
     struct glossary_part *parts; /* owned; no pair twice */
     size_t n_parts;
 };
 
+/* What is known of the store: its count of changes, and the largest number of a glossary. */
+struct glossaries_seen {
+    int64_t version, newest;
+};
+
 struct glossaries {
     const struct settings *settings; /* borrowed, as is the store, which may be NULL */
     struct store *store;
-    struct glossary **items; /* owned, in the order they were made */
+    struct glossary **items; /* owned, in the order they came */
     size_t n_items, capacity;
-    size_t bytes; /* of their dictionaries */
+    size_t bytes;                  /* of their dictionaries */
+    struct glossary_change *first; /* that the store has not written yet */
+    size_t n_changes;
+    struct glossaries_seen seen;
+    struct follower *follower; /* owned; NULL: no other server can change them */
 };
 
-/* Reads what the store has; before the loop runs. */
+/* Reads what the store has, and before the loop runs. */
 int glossaries_open(struct glossaries *glossaries, const struct settings *settings,
                     struct store *store, struct acre_err *err);
 void glossaries_close(struct glossaries *glossaries);
@@ -82,10 +93,33 @@ int glossaries_change(struct glossaries *glossaries, struct glossary *before,
                       struct glossary *after, glossaries_done_fn *done, void *user,
                       struct srv_error *error);
 
-/* glossaries_store.c: */
+/* Whether the store has a change of it still to write. */
+bool glossaries_are_changing(const struct glossaries *glossaries, const char *id);
+
+/* Puts `after` in the place of `before`, as above, in memory alone; false: no memory. */
+bool glossaries_swap(struct glossaries *glossaries, const struct glossary *before,
+                     struct glossary *after);
+bool glossaries_append(struct glossaries *glossaries, struct glossary *glossary);
+
+/* glossaries_follow.c: what other servers change in the store is seen, from start to stop. Stop
+ * before store_stop(); without a store both do nothing. */
+int glossaries_start(struct glossaries *glossaries, uv_loop_t *loop, struct acre_err *err);
+void glossaries_stop(struct glossaries *glossaries);
+void follower_free(struct follower *follower); /* NULL is allowed */
+
+/* glossaries_store.c, of which all but the first is for the store's thread, too. */
 int glossaries_load(struct glossaries *glossaries, sqlite3 *db, struct acre_err *err);
 int glossaries_write(sqlite3 *db, const struct glossary *before, const struct glossary *after,
-                     struct acre_err *err);
-bool glossaries_append(struct glossaries *glossaries, struct glossary *glossary);
+                     struct glossaries_seen *seen, struct acre_err *err);
+int glossaries_read_version(sqlite3 *db, int64_t *version, struct acre_err *err);
+
+/* The numbers of all, in order; *numbers is reallocated. */
+int glossaries_read_numbers(sqlite3 *db, int64_t **numbers, size_t *n, struct acre_err *err);
+
+/* Those with a number after that one, in order. `visit` takes each; not 0 ends it: below 0 an
+ * error, else it has enough. */
+typedef int glossaries_visit_fn(void *user, struct glossary *glossary, struct acre_err *err);
+int glossaries_read(sqlite3 *db, int64_t after, glossaries_visit_fn *visit, void *user,
+                    struct acre_err *err);
 
 #endif

@@ -1,9 +1,11 @@
-/* Glossaries in the store: a row for each, and one for each dictionary, whose entries are TSV. */
+/* Glossaries in the store: a row for each, and one for each dictionary, whose entries are TSV. Their
+ * numbers grow with each change, so that what is new has a number above all that were seen. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "content/entries.h"
 #include "serve/glossaries.h"
+#include "store/facts.h"
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -22,14 +24,9 @@ static int write_parts(sqlite3 *db, const struct glossary *g, struct acre_err *e
     return rc;
 }
 
-static int erase_parts(sqlite3 *db, const struct glossary *g, struct acre_err *err)
-{
-    return store_do(db, err, "DELETE FROM dictionaries WHERE glossary = ?", "s", g->id);
-}
-
 static int erase(sqlite3 *db, const struct glossary *g, struct acre_err *err)
 {
-    int rc = erase_parts(db, g, err);
+    int rc = store_do(db, err, "DELETE FROM dictionaries WHERE glossary = ?", "s", g->id);
 
     return rc == 0 ? store_do(db, err, "DELETE FROM glossaries WHERE id = ?", "s", g->id) : rc;
 }
@@ -41,22 +38,21 @@ static int write_new(sqlite3 *db, const struct glossary *g, struct acre_err *err
                     g->id, g->owner, g->name, g->created_ms);
 }
 
-static int write_name(sqlite3 *db, const struct glossary *g, struct acre_err *err)
-{
-    return store_do(db, err, "UPDATE glossaries SET name = ? WHERE id = ?", "ss", g->name, g->id);
-}
-
+/* What takes another's place is written anew, and has a new number. */
 int glossaries_write(sqlite3 *db, const struct glossary *before, const struct glossary *after,
-                     struct acre_err *err)
+                     struct glossaries_seen *seen, struct acre_err *err)
 {
-    int rc;
+    int rc = facts_count(db, "glossaries", &seen->version, err);
 
-    if (!after)
-        return erase(db, before, err);
-    rc = before ? erase_parts(db, before, err) : write_new(db, after, err);
     if (rc == 0 && before)
-        rc = write_name(db, after, err);
-    return rc == 0 ? write_parts(db, after, err) : rc;
+        rc = erase(db, before, err);
+    if (rc == 0 && after)
+        rc = write_new(db, after, err);
+    if (rc == 0 && after) {
+        seen->newest = sqlite3_last_insert_rowid(db);
+        rc = write_parts(db, after, err);
+    }
+    return rc;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -102,7 +98,8 @@ static int read_parts(sqlite3 *db, struct glossary *g, struct acre_err *err)
     return rc;
 }
 
-static int read_glossary(sqlite3 *db, struct glossaries *glossaries, sqlite3_stmt *row,
+/* *out is the caller's. */
+static int read_glossary(sqlite3 *db, sqlite3_stmt *row, struct glossary **out,
                          struct acre_err *err)
 {
     struct glossary *g = glossary_new(text_of(row, 2), sqlite3_column_int64(row, 1));
@@ -112,22 +109,78 @@ static int read_glossary(sqlite3 *db, struct glossaries *glossaries, sqlite3_stm
         return error_set(err, ACRE_ENOMEM, "out of memory");
     snprintf(g->id, sizeof(g->id), "%s", text_of(row, 0));
     g->created_ms = sqlite3_column_int64(row, 3);
+    g->number = sqlite3_column_int64(row, 4);
     rc = read_parts(db, g, err);
-    if (rc == 0 && !glossaries_append(glossaries, g))
-        rc = error_set(err, ACRE_ENOMEM, "out of memory");
-    if (rc != 0)
+    if (rc == 0)
+        *out = g;
+    else
         glossary_free(g);
     return rc;
 }
 
-int glossaries_load(struct glossaries *glossaries, sqlite3 *db, struct acre_err *err)
+int glossaries_read(sqlite3 *db, int64_t after, glossaries_visit_fn *visit, void *user,
+                    struct acre_err *err)
 {
+    struct glossary *g = NULL;
     sqlite3_stmt *rows;
     int rc = store_prepare(db, &rows, err,
-                           "SELECT id, owner, name, created FROM glossaries ORDER BY number", "");
+                           "SELECT id, owner, name, created, number FROM glossaries "
+                           "WHERE number > ? ORDER BY number",
+                           "i", after);
 
-    while (rc == 0 && (rc = store_step(rows, err)) == 1)
-        rc = read_glossary(db, glossaries, rows, err);
+    while (rc == 0 && (rc = store_step(rows, err)) == 1) {
+        rc = read_glossary(db, rows, &g, err);
+        if (rc == 0)
+            rc = visit(user, g, err);
+    }
+    sqlite3_finalize(rows);
+    return rc < 0 ? rc : 0;
+}
+
+int glossaries_read_version(sqlite3 *db, int64_t *version, struct acre_err *err)
+{
+    return facts_number(db, "glossaries", version, err);
+}
+
+int glossaries_read_numbers(sqlite3 *db, int64_t **numbers, size_t *n, struct acre_err *err)
+{
+    size_t room = 0;
+    sqlite3_stmt *rows;
+    int rc = store_prepare(db, &rows, err, "SELECT number FROM glossaries ORDER BY number", "");
+
+    *n = 0;
+    while (rc == 0 && (rc = store_step(rows, err)) == 1) {
+        rc = 0;
+        if (*n == room) {
+            int64_t *more = realloc(*numbers, (room = 2 * room + 64) * sizeof(*more));
+
+            if (!more) {
+                rc = error_set(err, ACRE_ENOMEM, "out of memory");
+                break;
+            }
+            *numbers = more;
+        }
+        (*numbers)[(*n)++] = sqlite3_column_int64(rows, 0);
+    }
     sqlite3_finalize(rows);
     return rc;
+}
+
+static int take(void *user, struct glossary *g, struct acre_err *err)
+{
+    struct glossaries *glossaries = user;
+
+    if (glossaries_append(glossaries, g)) {
+        glossaries->seen.newest = g->number;
+        return 0;
+    }
+    glossary_free(g);
+    return error_set(err, ACRE_ENOMEM, "out of memory");
+}
+
+int glossaries_load(struct glossaries *glossaries, sqlite3 *db, struct acre_err *err)
+{
+    int rc = glossaries_read_version(db, &glossaries->seen.version, err);
+
+    return rc == 0 ? glossaries_read(db, 0, take, glossaries, err) : rc;
 }

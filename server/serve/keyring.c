@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/error.h"
-#include "common/log.h"
 
 enum { TICK_MS = 1000, N_BUCKETS = 16384 };
 
@@ -183,16 +182,6 @@ void key_settle(struct keyring *keyring, struct key *key, int64_t characters, bo
     mark_used(keyring, key);
 }
 
-/* In the log, when it begins to fail and when that is over. */
-static void tell(bool *is_failing, const struct store_task *task, const char *what)
-{
-    if (task->rc != 0 && !*is_failing)
-        log_error("%s: %s", what, task->err.text);
-    if (task->rc == 0 && *is_failing)
-        log_info("%s: no longer", what);
-    *is_failing = task->rc != 0;
-}
-
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
 /* Store's thread. */
@@ -248,7 +237,7 @@ static void on_saved(struct store_task *task)
     struct keyring *keyring = saving->keyring;
 
     saving->is_queued = false;
-    tell(&saving->is_failing, task, "what keys use is counted in memory alone");
+    store_tell(task, "what keys use is counted in memory alone", &saving->is_failing);
     for (size_t i = 0; i < saving->n_uses; i++) {
         struct key *key = saving->uses[i].key;
 
@@ -313,7 +302,7 @@ static void on_read(struct store_task *task)
     reading->is_queued = false;
     if (task->rc == 0)
         task->rc = take_rows(keyring, &task->err);
-    tell(&reading->is_failing, task, "changes of keys are not seen");
+    store_tell(task, "changes of keys are not seen", &reading->is_failing);
 }
 
 static void on_tick(uv_timer_t *timer)

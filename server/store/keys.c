@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/error.h"
+#include "store/facts.h"
 
 enum { RANDOM_BYTES = 20 };
 
@@ -59,25 +60,6 @@ static int make_text(char text[KEYS_TEXT_BYTES], struct acre_err *err)
     return 0;
 }
 
-/* The number of this change. */
-static int count_change(sqlite3 *db, int64_t *version, struct acre_err *err)
-{
-    sqlite3_stmt *statement;
-    int rc = store_prepare(db, &statement, err,
-                           "UPDATE facts SET value = value + 1 WHERE name = 'keys' "
-                           "RETURNING value",
-                           "");
-
-    if (rc == 0)
-        rc = store_step(statement, err);
-    if (rc == 1) {
-        *version = sqlite3_column_int64(statement, 0);
-        rc = store_step(statement, err); /* its end, which is when the change is made */
-    }
-    sqlite3_finalize(statement);
-    return rc;
-}
-
 /* *id is 0 if there is none that is not revoked. */
 static int find(sqlite3 *db, const char *name, int64_t *id, struct acre_err *err)
 {
@@ -104,7 +86,7 @@ int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
         return err->code;
     if (id)
         return error_set(err, ACRE_EOPTION, "expected a new name, found %s, which has a key", name);
-    if (make_text(text, err) != 0 || count_change(db, &version, err) != 0)
+    if (make_text(text, err) != 0 || facts_count(db, "keys", &version, err) != 0)
         return err->code;
     keys_hash(text, strlen(text), hash);
     return store_do(db, err,
@@ -122,7 +104,7 @@ int keys_revoke(sqlite3 *db, const char *name, struct acre_err *err)
         return err->code;
     if (!id)
         return error_set(err, ACRE_EOPTION, "expected the name of a key, found %s", name);
-    if (count_change(db, &version, err) != 0)
+    if (facts_count(db, "keys", &version, err) != 0)
         return err->code;
     return store_do(db, err,
                     "UPDATE keys SET revoked = strftime('%Y-%m-%dT%H:%M:%SZ'), changed = ? "
@@ -181,28 +163,12 @@ static int read_changed(sqlite3 *db, int64_t since, int64_t month, keys_visit_fn
     return rc;
 }
 
-/* Of `facts`. */
-static int read_fact(sqlite3 *db, const char *name, sqlite3_stmt **statement, struct acre_err *err)
-{
-    int rc = store_prepare(db, statement, err, "SELECT value FROM facts WHERE name = ?", "s", name);
-
-    if (rc == 0)
-        rc = store_step(*statement, err);
-    if (rc == 0)
-        rc = error_set(err, ACRE_EIO, "facts: expected %s, found none", name);
-    return rc < 0 ? rc : 0;
-}
-
 int keys_read(sqlite3 *db, int64_t *version, int64_t month, keys_visit_fn *visit, void *user,
               struct acre_err *err)
 {
-    sqlite3_stmt *statement;
     int64_t now = 0;
-    int rc = read_fact(db, "keys", &statement, err);
+    int rc = facts_number(db, "keys", &now, err);
 
-    if (rc == 0)
-        now = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
     if (rc == 0 && now != *version)
         rc = read_changed(db, *version, month, visit, user, err);
     if (rc == 0)
@@ -212,13 +178,7 @@ int keys_read(sqlite3 *db, int64_t *version, int64_t month, keys_visit_fn *visit
 
 int keys_replica(sqlite3 *db, char name[17], struct acre_err *err)
 {
-    sqlite3_stmt *statement;
-    int rc = read_fact(db, "replica", &statement, err);
-
-    if (rc == 0)
-        copy_text(name, 17, statement, 0);
-    sqlite3_finalize(statement);
-    return rc;
+    return facts_word(db, "replica", name, 17, err);
 }
 
 /* ---- Usage ----------------------------------------------------------------------------------- */

@@ -49,6 +49,9 @@ static const char *const steps[] = {
     "    target TEXT NOT NULL,"
     "    entries BLOB NOT NULL,"
     "    PRIMARY KEY (glossary, place));",
+
+    /* `glossaries` grows with each change of a glossary, which gets a new number thereby. */
+    "INSERT INTO facts VALUES ('glossaries', 0);",
 };
 enum { VERSION = sizeof(steps) / sizeof(steps[0]) };
 

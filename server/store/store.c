@@ -2,8 +2,8 @@
  * savepoint for each task -> on_done(), on the loop.
  *
  * Failure modes: a task that fails is undone alone. A disk that is full or fails ends the whole
- * transaction: all its tasks have failed then. Who else holds the file is waited for some seconds.
- * Nothing is tried again here. */
+ * transaction: all its tasks have failed then. Who else holds the file is waited for some seconds,
+ * then all that wait have failed. Nothing is tried again here. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/log.h"
 #include "common/thread.h"
 #include "store/migrations.h"
 
@@ -61,18 +62,22 @@ static int run_one(sqlite3 *db, struct store_task *task)
     return rc;
 }
 
+/* A transaction that cannot begin, because somebody else holds the file, fails for all that wait: so
+ * they wait for him once, not each in turn. */
 static void run_batch(sqlite3 *db, struct store_task *first)
 {
     struct store_task *begun = first; /* in the transaction that is open */
     struct acre_err err;
 
-    for (struct store_task *task = first; task; task = task->next) {
+    for (struct store_task *task = first; task; task = task->next)
         task->rc = 0;
-        if (sqlite3_get_autocommit(db))
-            task->rc = store_execute(db, "BEGIN IMMEDIATE", &task->err);
-        if (task->rc == 0)
-            task->rc = run_one(db, task);
-        if (sqlite3_get_autocommit(db)) { /* SQLite gave it up, or has not begun it */
+    for (struct store_task *task = first; task; task = task->next) {
+        if (sqlite3_get_autocommit(db) && store_execute(db, "BEGIN IMMEDIATE", &err) != 0) {
+            fail(task, NULL, &err);
+            return;
+        }
+        task->rc = run_one(db, task);
+        if (sqlite3_get_autocommit(db)) { /* SQLite gave it up */
             fail(begun, task, &task->err);
             begun = task->next;
         }
@@ -132,6 +137,15 @@ static void tell_done(struct store *store)
             error_prefix(&task->err, "%s: ", store->path);
         task->done(task);
     }
+}
+
+void store_tell(const struct store_task *task, const char *what, bool *is_failing)
+{
+    if (task->rc != 0 && !*is_failing)
+        log_error("%s: %s", what, task->err.text);
+    if (task->rc == 0 && *is_failing)
+        log_info("%s: no longer", what);
+    *is_failing = task->rc != 0;
 }
 
 static void on_done(uv_async_t *async)
