@@ -33,7 +33,6 @@ struct shared_ask {
     bool is_answered;
     uint64_t wait_ns; /* until there is a token; 0: one was taken */
     int64_t others;   /* what the others have counted */
-    struct shared_op *op;
 };
 
 bool shared_valid(const char *url); /* "" is none */
