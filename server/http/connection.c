@@ -231,7 +231,7 @@ void connection_end_request(struct connection *c)
     c->reply.release = NULL;
     c->head = c->reply.body = NULL;
     c->is_complete = false;
-    c->wire_bytes = c->line_bytes = c->body_bytes = 0;
+    c->wire_bytes = c->query_bytes = c->line_bytes = c->body_bytes = 0;
     c->head_bytes = c->sent_bytes = c->swept_bytes = 0;
     c->has_line = false;
 }

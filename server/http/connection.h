@@ -63,6 +63,7 @@ struct connection {
     llhttp_t parser;
     struct http_request *request;
     size_t wire_bytes;                /* of this request */
+    size_t query_bytes;               /* of its beginning that are those of "QUERY " */
     size_t line_bytes;                /* of this line of its head */
     size_t body_bytes;                /* of its body, kept or dropped */
     size_t announced_bytes;           /* most that its body can have */

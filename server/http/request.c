@@ -308,7 +308,8 @@ int request_end_head(struct http_request *request, const llhttp_t *parser)
 {
     if (request->n_headers == 0 && end_text(request) != 0)
         return -1;
-    request->method = llhttp_method_name((llhttp_method_t)parser->method);
+    if (!request->method[0])
+        request->method = llhttp_method_name((llhttp_method_t)parser->method);
     if (parser->http_major != 1)
         return request_refuse(request, 505, "version_not_supported",
                               "Expected HTTP/1.1 or HTTP/1.0, found HTTP/%d.%d", parser->http_major,

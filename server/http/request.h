@@ -24,7 +24,7 @@ struct refusal {
 
 struct http_request {
     struct connection *connection;
-    const char *method; /* static */
+    const char *method; /* static; "" until it is known */
     char *path;         /* in `text`, decoded */
     const char *query;  /* in `text`, or "" */
     struct refusal refusal;

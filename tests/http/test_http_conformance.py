@@ -203,3 +203,19 @@ def test_cut_request_is_awaited(server, cut):
         connection.settimeout(20 * PATIENCE)
         connection.sendall(whole[len(cut) :])
         assert read_reply(connection)[0] == 200
+
+
+def test_query_is_known_and_refused(server):
+    """A method that is younger than the parser: framed like POST, and the connection goes on."""
+    query = (b"QUERY /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+             b"Content-Length: 2\r\n\r\n{}")
+    nowhere = b"QUERY /nowhere HTTP/1.1\r\nHost: a\r\n\r\n"
+    with server.connect() as connection:
+        for n, (request, status) in enumerate([(query, 405), (nowhere, 404), (query, 405)]):
+            for at in range(0, len(request), 1000 if n else 1):
+                connection.sendall(request[at:at + (1000 if n else 1)])
+            found, headers, _ = read_reply(connection)
+            assert found == status
+            assert headers.get("allow") == ("OPTIONS, POST" if status == 405 else None)
+        connection.sendall(query.replace(b"Host: a\r\n", b"Host: a\r\nContent-Length: 3\r\n"))
+        assert read_reply(connection)[0] == 400
