@@ -457,7 +457,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     if (engine->is_type_forced)
         config->compute_type = engine->compute_type;
     if (status == 0)
-        status = tokenizer_open(directory, config->vocab_size, &model->tokenizer, err);
+        status = tokenizer_open(directory, config->vocab_size, config->tokenizer_class,
+                                &model->tokenizer, err);
     size_t before = mem_held();
     for (size_t i = 0; status == 0 && i < engine->devices.n; i++)
         status = load_weights(engine, directory, model, i, err);

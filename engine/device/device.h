@@ -33,7 +33,8 @@ struct device;
 struct stream;
 struct weight;    /* W[N,K] with bias[N], packed */
 struct norm;      /* gain[C], bias[C] */
-struct embedding; /* table[V,C], positions[P,C] */
+struct embedding; /* table[V,C] */
+struct places;    /* [P,C]: what the places in a sentence add to embeddings */
 struct area_key;  /* how the keys of areas are computed */
 struct buffer;    /* activations: rows of numbers in the type that the device works in */
 struct rows;      /* the rows of a pass: tokens of sentences, or live hypotheses of a step */
@@ -152,12 +153,15 @@ struct device_ops {
                      float epsilon, struct norm **norm);
     /* Takes the numbers of the table, which are for mem_free(), also when it fails; keeps them. */
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
-                          const struct positions *positions, struct embedding **embedding);
+                          struct embedding **embedding);
+    int (*places_open)(struct device *device, const struct positions *positions, size_t c,
+                       struct places **places);
     int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
                          const struct attention *attention, struct area_key **key);
     void (*weight_close)(struct weight *weight);
     void (*norm_close)(struct norm *norm);
     void (*embedding_close)(struct embedding *embedding);
+    void (*places_close)(struct places *places);
     void (*area_key_close)(struct area_key *key);
 
     /* What passes work on. Owned by the caller; 0, ACRE_ENOMEM; ACRE_EUNSUPPORTED: the device has
@@ -196,9 +200,9 @@ struct device_ops {
     /* ---- Operations. All rows of a buffer are those of `rows`; how wide they are follows from the
      * weight or the attention. x and y are different buffers. ---- */
 
-    /* out[R,C] = scale * table[id] + position. */
-    void (*embed)(struct stream *stream, const struct embedding *embedding, const struct rows *rows,
-                  struct buffer *out);
+    /* out[R,C] = scale * table[id] + what its place adds; places may be NULL. */
+    void (*embed)(struct stream *stream, const struct embedding *embedding,
+                  const struct places *places, const struct rows *rows, struct buffer *out);
 
     /* y[R,N] = activation(x[R,K]·Wᵀ + bias), or this added to y. */
     void (*linear)(struct stream *stream, const struct weight *weight, const struct rows *rows,

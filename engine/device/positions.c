@@ -2,9 +2,11 @@
 
 #include <math.h>
 
+#include "tensor/tensor.h"
+
 /* Each position is the one before it, rotated by the frequency: calls of sin() for all of them
  * would be a tenth of the time in which a server gets ready. */
-void positions_fill(const struct positions *positions, size_t c, float *out)
+static void fill_sines(const struct positions *positions, size_t c, float *out)
 {
     size_t n_sines = (c + 1) / 2;
     for (size_t i = 0; i < n_sines; i++) {
@@ -20,4 +22,12 @@ void positions_fill(const struct positions *positions, size_t c, float *out)
             sine = rotated;
         }
     }
+}
+
+void positions_fill(const struct positions *positions, size_t c, float *out)
+{
+    if (positions->learned)
+        tensor_read(positions->learned, positions->first * c, positions->n * c, out);
+    else
+        fill_sines(positions, c, out);
 }

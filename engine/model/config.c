@@ -113,6 +113,10 @@ static int read_architecture(const struct json_object *object,
         code = read_embeddings(object, config, err);
     if (code)
         return code;
+    code = json_opt_text(object, "tokenizer_class", sizeof(config->tokenizer_class),
+                         config->tokenizer_class, err);
+    if (code)
+        return code;
     size_t n = config->kind->attentions(config, attentions);
     return area_config_read(object, n, attentions, err);
 }

@@ -63,6 +63,7 @@ struct config_kind {
 struct config {
     const struct config_kind *kind;
     char source[16], target[16]; /* language codes, from tokenizer_config.json; "" if absent */
+    char tokenizer_class[32];    /* config.json's, or what stands for it; "" if absent */
     int d_model;
     int encoder_layers, decoder_layers;
     int encoder_heads, decoder_heads;
@@ -73,7 +74,9 @@ struct config {
     int max_positions;      /* max_position_embeddings: most tokens of a sentence, end included */
     enum compute_type compute_type; /* what "auto" means for this model; f32 if it does not say */
     bool normalize_before;          /* layer norms stand before each sublayer, not behind it */
+    bool normalize_embedding;       /* one stands before the first layer, too */
     float norm_epsilon;             /* of layer norms */
+    bool has_learned_positions;    /* of each side a table, not sines */
     int first_position;             /* what the first token's position counts as */
     double position_steps;          /* column i of the sines has the wavelength 10000^(i / steps) */
     bool scale_embedding;           /* multiply embeddings by sqrt(d_model) */

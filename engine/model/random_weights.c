@@ -83,9 +83,10 @@ static float next_uniform(uint64_t *state)
     return (float)(z >> 40) / (float)(1 << 23) - 1.0f;
 }
 
+/* The weight of a norm is a vector. */
 static bool is_gain(const char *name)
 {
-    static const char end[] = "norm.weight";
+    static const char end[] = ".weight";
     size_t n = strlen(name);
     return n >= strlen(end) && !strcmp(name + n - strlen(end), end);
 }
@@ -99,7 +100,7 @@ static void fill_tensor(const char *name, const json_t *entry, uint64_t *state, 
     size_t end = (size_t)json_integer_value(json_array_get(offsets, 1));
     uint16_t *numbers = (uint16_t *)(void *)(section + begin);
     float spread = k ? sqrtf(3.0f / (float)json_integer_value(k)) : VECTOR_SPREAD;
-    bool is_one = is_gain(name);
+    bool is_one = !k && is_gain(name);
     for (size_t i = 0; i < (end - begin) / NUMBER_BYTES; i++)
         numbers[i] = kernels_bf16(is_one ? 1.0f : spread * next_uniform(state));
 }

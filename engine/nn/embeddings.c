@@ -16,16 +16,15 @@ static const char *table_name(const struct safetensors *weights, const struct co
 /* *table is borrowed from the embedding. */
 static int open_table(struct device *device, const struct config *config,
                       struct safetensors *weights, const char *name, int vocab_size,
-                      const struct positions *positions, struct tensor *table,
-                      struct embedding **embedding, struct acre_err *err)
+                      struct tensor *table, struct embedding **embedding, struct acre_err *err)
 {
     float scale = config->scale_embedding ? sqrtf((float)config->d_model) : 1.0f;
     size_t shape[2] = {(size_t)vocab_size, (size_t)config->d_model};
     int status = safetensors_take(weights, name, 2, shape, table, err);
     if (status != 0)
         return status;
-    if (device->ops->embedding_open(device, table, scale, positions, embedding) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the position table");
+    if (device->ops->embedding_open(device, table, scale, embedding) != 0)
+        return err_set(err, ACRE_ENOMEM, "%s: no memory for an embedding", name);
     return 0;
 }
 
@@ -45,21 +44,62 @@ static int bind_output(struct embeddings *embeddings, struct device *device,
 }
 
 int embeddings_bind(struct embeddings *embeddings, struct device *device,
-                    const struct config *config, struct safetensors *weights,
-                    const struct positions *positions, struct acre_err *err)
+                    const struct config *config, struct safetensors *weights, struct acre_err *err)
 {
     const char *source = table_name(weights, config, "model.encoder.embed_tokens.weight");
     const char *target = table_name(weights, config, "model.decoder.embed_tokens.weight");
     struct tensor table;
-    int status = open_table(device, config, weights, source, config->vocab_size, positions, &table,
+    int status = open_table(device, config, weights, source, config->vocab_size, &table,
                             &embeddings->source, err);
     if (status == 0 && !strcmp(source, target) && config->vocab_size == config->decoder_vocab_size)
         embeddings->target = embeddings->source;
     else if (status == 0)
-        status = open_table(device, config, weights, target, config->decoder_vocab_size, positions,
-                            &table, &embeddings->target, err);
+        status = open_table(device, config, weights, target, config->decoder_vocab_size, &table,
+                            &embeddings->target, err);
     if (status == 0)
         status = bind_output(embeddings, device, config, weights, &table, err);
+    safetensors_release(weights);
+    return status;
+}
+
+static int open_places(struct device *device, const struct positions *positions, size_t c,
+                       struct places **places, struct acre_err *err)
+{
+    return device->ops->places_open(device, positions, c, places)
+               ? err_set(err, ACRE_ENOMEM, "no memory for the table of positions")
+               : 0;
+}
+
+static int bind_learned(const char *name, struct device *device, const struct config *config,
+                        struct safetensors *weights, struct positions positions,
+                        struct places **places, struct acre_err *err)
+{
+    size_t c = (size_t)config->d_model, shape[2] = {positions.first + positions.n, c};
+    struct tensor table;
+    int status = safetensors_get(weights, name, 2, shape, &table, err);
+    positions.learned = &table;
+    return status ? status : open_places(device, &positions, c, places, err);
+}
+
+int embeddings_bind_places(struct embeddings *embeddings, struct device *device,
+                           const struct config *config, struct safetensors *weights,
+                           struct acre_err *err)
+{
+    const struct positions positions = {.n = (size_t)config->max_positions,
+                                        .first = (size_t)config->first_position,
+                                        .steps = config->position_steps};
+    int status;
+    if (config->has_learned_positions) {
+        status = bind_learned("model.encoder.embed_positions.weight", device, config, weights,
+                              positions, &embeddings->source_places, err);
+        if (status == 0)
+            status = bind_learned("model.decoder.embed_positions.weight", device, config, weights,
+                                  positions, &embeddings->target_places, err);
+    } else {
+        status = open_places(device, &positions, (size_t)config->d_model,
+                             &embeddings->source_places, err);
+        embeddings->target_places = embeddings->source_places;
+    }
     safetensors_release(weights);
     return status;
 }
@@ -70,4 +110,7 @@ void embeddings_fini(struct embeddings *embeddings, struct device *device)
     if (embeddings->target != embeddings->source)
         device->ops->embedding_close(embeddings->target);
     device->ops->embedding_close(embeddings->source);
+    if (embeddings->target_places != embeddings->source_places)
+        device->ops->places_close(embeddings->target_places);
+    device->ops->places_close(embeddings->source_places);
 }

@@ -173,7 +173,7 @@ static int bind_all(const struct binding *binding)
 {
     struct lstm *model = binding->model;
     int status = embeddings_bind(&model->network.embeddings, model->network.device, binding->config,
-                                 binding->weights, &(struct positions){0}, binding->err);
+                                 binding->weights, binding->err);
     for (size_t i = 0; i < model->n_layers && status == 0; i++)
         status = bind_layer(binding, "encoder", i, model->c, &model->encoder[i]);
     for (size_t i = 0; i < model->n_layers && status == 0; i++)
@@ -313,7 +313,7 @@ static struct buffer *lstm_encode(const struct network *network, const struct pa
 {
     const struct lstm *model = of(network);
     struct buffer *hidden = pass->buffers[HIDDEN], *keys = pass->buffers[A];
-    pass->ops->embed(pass->stream, network->embeddings.source, pass->rows, hidden);
+    pass->ops->embed(pass->stream, network->embeddings.source, NULL, pass->rows, hidden);
     for (size_t i = 0; i < model->n_layers; i++) {
         multiply(pass, model->encoder[i].input, hidden, pass->buffers[GATES]);
         advance(pass, &model->encoder[i], i);
@@ -348,7 +348,8 @@ static struct buffer *lstm_step(const struct network *network, const struct pass
 {
     const struct lstm *model = of(network);
     struct buffer *gates = pass->buffers[GATES], *before = pass->buffers[CONTEXT];
-    pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
+    pass->ops->embed(pass->stream, network->embeddings.target, NULL, pass->rows,
+                     pass->buffers[HIDDEN]);
     for (size_t i = 0; i < model->n_layers; i++) {
         multiply(pass, model->decoder[i].input, pass->buffers[HIDDEN], gates);
         for (size_t h = 0; h < model->n_heads && i == 0; h++) {

@@ -3,7 +3,6 @@
 #include "nn/m2m.h"
 
 #include "model/config_keys.h"
-#include "model/random_weights.h" /* tensor_list_add_pair() */
 #include "nn/transformer.h"
 #include "nn/transformer_config.h"
 
@@ -38,19 +37,11 @@ static int read_config(const struct json_object *object, struct config *config,
     return code;
 }
 
-static void list_tensors(const struct config *config, struct tensor_list *list)
-{
-    size_t c = (size_t)config->d_model;
-    transformer_list(config, list);
-    tensor_list_add_pair(list, c, 0, "model.encoder.", "layer_norm");
-    tensor_list_add_pair(list, c, 0, "model.decoder.", "layer_norm");
-}
-
 const struct architecture m2m_architecture = {
     .config = {.model_type = "m2m_100",
                .read = read_config,
                .attentions = transformer_attentions,
-               .list = list_tensors},
+               .list = transformer_list},
     .open = transformer_open,
     .close = transformer_close,
     .needs = transformer_needs,

@@ -7,11 +7,13 @@
 #include "nn/lstm.h"
 #include "nn/m2m.h"
 #include "nn/marian.h"
+#include "nn/mbart.h"
 
 enum { ADMIT_ROWS = 1024 /* bounds how long newcomers keep the running sentences waiting */ };
 
 const struct config_kind *const network_kinds[] = {
-    &marian_architecture.config, &m2m_architecture.config, &lstm_architecture.config, NULL};
+    &marian_architecture.config, &m2m_architecture.config, &mbart_architecture.config,
+    &lstm_architecture.config, NULL};
 
 int network_open(struct device *device, const struct config *config, struct safetensors *weights,
                  struct network **network, struct acre_err *err)

@@ -21,6 +21,7 @@ struct transformer {
     size_t n_encoder, n_decoder;
     struct layer *encoder, *decoder;          /* owned */
     struct norm *encoder_norm, *decoder_norm; /* of the last layers' rows; NULL: post-norm */
+    struct norm *source_norm, *target_norm;   /* of embeddings; NULL: they are not normalised */
     const struct attention **self, **cross;   /* owned, [n_decoder]: of the decoder's layers */
 };
 
@@ -92,6 +93,16 @@ static int bind_last_norms(struct transformer *model, struct layer_source *sourc
     return status ? status : layer_bind_norm(source, "layer_norm", &model->decoder_norm, err);
 }
 
+static int bind_first_norms(struct transformer *model, struct layer_source *source,
+                            struct acre_err *err)
+{
+    source->prefix = "model.encoder.";
+    int status = layer_bind_norm(source, "layernorm_embedding", &model->source_norm, err);
+    source->prefix = "model.decoder.";
+    return status ? status
+                  : layer_bind_norm(source, "layernorm_embedding", &model->target_norm, err);
+}
+
 /* The order of a step's products. */
 static int order_weights(const struct transformer *model)
 {
@@ -123,11 +134,12 @@ static int bind_all(struct transformer *model, const struct config *config,
                                   .c = model->c,
                                   .type = config->compute_type,
                                   .norm_epsilon = config->norm_epsilon};
-    const struct positions positions = {.n = model->network.positions,
-                                        .first = (size_t)config->first_position,
-                                        .steps = config->position_steps};
-    int status =
-        embeddings_bind(&model->network.embeddings, device, config, weights, &positions, err);
+    struct embeddings *embeddings = &model->network.embeddings;
+    int status = embeddings_bind(embeddings, device, config, weights, err);
+    if (status == 0)
+        status = embeddings_bind_places(embeddings, device, config, weights, err);
+    if (status == 0 && config->normalize_embedding)
+        status = bind_first_norms(model, &source, err);
     if (status == 0)
         status = bind_encoder(model, config, &source, err);
     if (status == 0)
@@ -153,6 +165,8 @@ void transformer_close(struct network *network)
         layer_fini(&model->decoder[i], device);
     device->ops->norm_close(model->encoder_norm);
     device->ops->norm_close(model->decoder_norm);
+    device->ops->norm_close(model->source_norm);
+    device->ops->norm_close(model->target_norm);
     embeddings_fini(&network->embeddings, device);
     mem_free(model->encoder);
     mem_free(model->decoder);
@@ -243,6 +257,29 @@ struct run {
     const struct pass *pass;
 };
 
+/* The first layer's hidden rows. */
+static void embed(const struct run *run, const struct embedding *embedding,
+                  const struct places *places, const struct norm *norm)
+{
+    const struct pass *pass = run->pass;
+    struct buffer *rows = pass->buffers[norm ? CONTEXT : HIDDEN];
+    pass->ops->embed(pass->stream, embedding, places, pass->rows, rows);
+    if (norm)
+        pass->ops->layer_norm(pass->stream, norm, pass->rows, rows, pass->buffers[HIDDEN]);
+}
+
+static void embed_source(const struct run *run)
+{
+    const struct embeddings *embeddings = &run->model->network.embeddings;
+    embed(run, embeddings->source, embeddings->source_places, run->model->source_norm);
+}
+
+static void embed_target(const struct run *run)
+{
+    const struct embeddings *embeddings = &run->model->network.embeddings;
+    embed(run, embeddings->target, embeddings->target_places, run->model->target_norm);
+}
+
 static void project(const struct pass *pass, const struct weight *weight, const struct buffer *x,
                     struct buffer *to)
 {
@@ -316,7 +353,7 @@ struct buffer *transformer_encode(const struct network *network, const struct pa
 {
     const struct transformer *model = of(network);
     const struct run run = {model, pass};
-    pass->ops->embed(pass->stream, network->embeddings.source, pass->rows, pass->buffers[HIDDEN]);
+    embed_source(&run);
     for (size_t i = 0; i < model->n_encoder; i++) {
         self_attention(&run, &model->encoder[i], false);
         feed_forward(&run, &model->encoder[i]);
@@ -334,7 +371,7 @@ struct buffer *transformer_step(const struct network *network, const struct pass
 {
     const struct transformer *model = of(network);
     const struct run run = {model, pass};
-    pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
+    embed_target(&run);
     for (size_t i = 0; i < model->n_decoder; i++) {
         const struct layer *layer = &model->decoder[i];
         self_attention_step(&run, layer, i);
@@ -348,7 +385,7 @@ struct buffer *transformer_decode(const struct network *network, const struct pa
 {
     const struct transformer *model = of(network);
     const struct run run = {model, pass};
-    pass->ops->embed(pass->stream, network->embeddings.target, pass->rows, pass->buffers[HIDDEN]);
+    embed_target(&run);
     for (size_t i = 0; i < model->n_decoder; i++) {
         const struct layer *layer = &model->decoder[i];
         self_attention(&run, layer, true);

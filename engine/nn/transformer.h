@@ -1,7 +1,7 @@
-/* transformer.h - what Transformers compute: sinusoidal positions, tied output, area attention per
- * layer and attention; width 1 is regular attention by the same code. Rows are packed without
- * padding. The functions are those of struct architecture, for the tables of marian.c and its like.
- * Private to nn/. Letters as in shapes.h.
+/* transformer.h - what Transformers compute: sinusoidal or learned positions, tied output, area
+ * attention per layer and attention; width 1 is regular attention by the same code. Rows are packed
+ * without padding. The functions are those of struct architecture, for the tables of marian.c and
+ * its like. Private to nn/. Letters as in shapes.h.
  */
 #ifndef NN_TRANSFORMER_H
 #define NN_TRANSFORMER_H

@@ -79,6 +79,19 @@ static void add_feed_forward(struct tensor_list *list, size_t c, size_t f, const
     tensor_list_add_pair(list, c, 0, prefix, "final_layer_norm");
 }
 
+/* What stands before and after the layers of a side. */
+static void add_side(const struct config *config, struct tensor_list *list, const char *prefix)
+{
+    size_t c = (size_t)config->d_model;
+    size_t n = (size_t)(config->max_positions + config->first_position);
+    if (config->has_learned_positions)
+        tensor_list_add(list, n, c, "%sembed_positions.weight", prefix);
+    if (config->normalize_embedding)
+        tensor_list_add_pair(list, c, 0, prefix, "layernorm_embedding");
+    if (config->normalize_before)
+        tensor_list_add_pair(list, c, 0, prefix, "layer_norm");
+}
+
 void transformer_list(const struct config *config, struct tensor_list *list)
 {
     size_t c = (size_t)config->d_model;
@@ -98,4 +111,6 @@ void transformer_list(const struct config *config, struct tensor_list *list)
                       "encoder_attn");
         add_feed_forward(list, c, (size_t)config->decoder_ffn, prefix);
     }
+    add_side(config, list, "model.encoder.");
+    add_side(config, list, "model.decoder.");
 }

@@ -62,8 +62,9 @@ void tokens_fini(struct tokens *tokens)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static int read_class(const struct json_object *object, enum tokenizer_kind *kind,
-                      struct acre_err *err)
+#define CLASSES "MarianTokenizer, ByteTokenizer, M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer"
+
+static bool find_kind(const char *name, enum tokenizer_kind *kind)
 {
     static const struct {
         const char *class;
@@ -72,20 +73,13 @@ static int read_class(const struct json_object *object, enum tokenizer_kind *kin
                    {"M2M100Tokenizer", KIND_M2M},       {"NllbTokenizer", KIND_NLLB},
                    {"NllbTokenizerFast", KIND_NLLB},    {"MBart50Tokenizer", KIND_MBART},
                    {"MBart50TokenizerFast", KIND_MBART}};
-    const json_t *class = json_find(object, "tokenizer_class");
-    const char *name = json_string_value(class);
-    if (!class)
-        return 0;
     for (size_t i = 0; name && i < sizeof(classes) / sizeof(classes[0]); i++) {
         if (strcmp(name, classes[i].class) == 0) {
             *kind = classes[i].kind;
-            return 0;
+            return true;
         }
     }
-    return json_fail(
-        object, "tokenizer_class",
-        "MarianTokenizer, ByteTokenizer, M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer", class,
-        err);
+    return false;
 }
 
 /* Where no class is named, the files tell. */
@@ -95,6 +89,24 @@ static enum tokenizer_kind kind_of_files(const char *directory)
     if (!is_one || file_exists(directory, "source.spm"))
         return KIND_MARIAN;
     return file_exists(directory, "vocab.json") ? KIND_M2M : KIND_NLLB;
+}
+
+static int choose_kind(struct tokenizer *tokenizer, const char *directory,
+                       const struct json_object *config, const char *class_of_config,
+                       struct acre_err *err)
+{
+    const json_t *class = config->value ? json_find(config, "tokenizer_class") : NULL;
+    const char *name = class ? json_string_value(class) : class_of_config;
+    if (!class && !*class_of_config)
+        tokenizer->kind = kind_of_files(directory);
+    else if (find_kind(name, &tokenizer->kind))
+        return 0;
+    else if (class)
+        return json_fail(config, "tokenizer_class", CLASSES, class, err);
+    else
+        return err_set(err, ACRE_EMODEL,
+                       "config.json: tokenizer_class: expected " CLASSES ", found \"%s\"", name);
+    return 0;
 }
 
 static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_err *err)
@@ -201,11 +213,7 @@ static int open_multilingual(struct tokenizer *tokenizer, const char *directory,
 static int open_kind(struct tokenizer *tokenizer, const char *directory, int vocab_size,
                      const struct json_object *config, struct acre_err *err)
 {
-    tokenizer->kind = kind_of_files(directory);
     tokenizer->target = &tokenizer->source;
-    int code = config->value ? read_class(config, &tokenizer->kind, err) : 0;
-    if (code)
-        return code;
     switch (tokenizer->kind) {
     case KIND_BYTES:
         return open_bytes(tokenizer, vocab_size, err);
@@ -217,7 +225,7 @@ static int open_kind(struct tokenizer *tokenizer, const char *directory, int voc
 }
 
 static int open_files(struct tokenizer *tokenizer, const char *directory, int vocab_size,
-                      struct acre_err *err)
+                      const char *class_of_config, struct acre_err *err)
 {
     struct text text;
     struct json_object config = {.value = NULL};
@@ -226,19 +234,21 @@ static int open_files(struct tokenizer *tokenizer, const char *directory, int vo
     if (!code && text.bytes)
         code = json_parse(CONFIG_FILE, text.bytes, text.n, &root, &config, err);
     if (!code)
+        code = choose_kind(tokenizer, directory, &config, class_of_config, err);
+    if (!code)
         code = open_kind(tokenizer, directory, vocab_size, &config, err);
     json_decref(root);
     text_fini(&text);
     return code;
 }
 
-int tokenizer_open(const char *directory, int vocab_size, struct tokenizer **tokenizer,
-                   struct acre_err *err)
+int tokenizer_open(const char *directory, int vocab_size, const char *class_of_config,
+                   struct tokenizer **tokenizer, struct acre_err *err)
 {
     struct tokenizer *object = mem_calloc(1, sizeof(*object));
     if (!object)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", CONFIG_FILE);
-    int code = open_files(object, directory, vocab_size, err);
+    int code = open_files(object, directory, vocab_size, class_of_config, err);
     if (code)
         tokenizer_close(object);
     else

@@ -28,10 +28,11 @@ struct tokens {
 int tokens_append(struct tokens *tokens, int32_t id); /* 0 or ACRE_ENOMEM */
 void tokens_fini(struct tokens *tokens);
 
-/* vocab_size is config.json's: an id at or above it is an error.
+/* vocab_size and the class are config.json's: an id at or above the one is an error, the other (""
+ * if it says nothing) counts where tokenizer_config.json names none.
  * *tokenizer is owned by the caller. */
-int tokenizer_open(const char *directory, int vocab_size, struct tokenizer **tokenizer,
-                   struct acre_err *err);
+int tokenizer_open(const char *directory, int vocab_size, const char *class_of_config,
+                   struct tokenizer **tokenizer, struct acre_err *err);
 void tokenizer_close(struct tokenizer *tokenizer); /* NULL is allowed */
 
 bool tokenizer_is_bytes(const struct tokenizer *tokenizer);

@@ -1,5 +1,5 @@
-"""A Hugging Face directory of MarianMT, M2M100 or NLLB whose weights are pytorch_model.bin, or
-shards of it."""
+"""A Hugging Face directory of MarianMT, M2M100, NLLB or mBART-50 whose weights are
+pytorch_model.bin, or shards of it."""
 
 import re
 
@@ -8,8 +8,8 @@ import numpy as np
 from .directory import Model, cards_of
 from .errors import ConvertError, missing, shown, unlike
 from .files import read_bytes, read_json
-from .layout import (BIAS, M2M100, MARIAN, OWN, SHARED, check_config, check_integer, is_shared,
-                     shapes_of)
+from .layout import (BIAS, M2M100, MARIAN, MBART, OWN, SHARED, check_config, check_integer,
+                     is_shared, shapes_of)
 from .sentencepiece_model import read_pieces
 from .tensor import ITEM_TYPES, Tensor
 from .torch_file import read_torch_file
@@ -24,7 +24,8 @@ DECODING = ("num_beams", "max_length", "min_length", "max_new_tokens", "min_new_
 OUTPUT = "lm_head.weight"
 POSITIONS = {f"model.{side}.embed_positions.{name}" for side in ("encoder", "decoder")
              for name in ("weight", "weights")}
-MULTILINGUAL = ("M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast")
+MULTILINGUAL = ("M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast", "MBart50Tokenizer",
+                "MBart50TokenizerFast")
 CLASSES = ("MarianTokenizer", "ByteTokenizer", *MULTILINGUAL)
 SPM, FAST = "sentencepiece.bpe.model", "tokenizer.json"
 # What trained parts of areas are called: they go along, Acre itself checks them.
@@ -112,7 +113,7 @@ def share(tensors, shapes):
 
 def check_names(tensors, shapes, config):
     for name, tensor in tensors.items():
-        if name in POSITIONS:
+        if name in POSITIONS and name not in shapes:
             check_positions(name, tensor, config)
         elif name not in shapes and name not in copies_in(shapes):
             if not ("area" in config and AREA.match(name)):
@@ -159,7 +160,7 @@ def generation_of(folder, config):
 
 def check_tokens(config, generation):
     """Padding and end must be known; where nothing else is said, decoding starts with padding, or
-    in M2M100 with the end."""
+    in M2M100 and mBART with the end."""
     last = (config.get("decoder_vocab_size") or config["vocab_size"]) - 1
     tokens = {key: config.get(key) for key in ("pad_token_id", "eos_token_id")}
     tokens |= {key: value for key, value in generation.items() if key in tokens}
@@ -168,27 +169,32 @@ def check_tokens(config, generation):
             tokens[key] = value[0]
         check_integer(CONFIG, tokens, key, 0, last)
     if config.get("decoder_start_token_id") is None:
-        start = "eos_token_id" if config["model_type"] == M2M100 else "pad_token_id"
+        start = "pad_token_id" if config["model_type"] == MARIAN else "eos_token_id"
         generation.setdefault("decoder_start_token_id", tokens[start])
 
 
-def tokenizer_of(folder):
+def tokenizer_of(folder, model):
+    """The class stands here, in config.json, or else the files tell."""
     config = read_json(folder / TOKENIZER) if (folder / TOKENIZER).is_file() else {}
-    kind = config.setdefault("tokenizer_class", class_of_files(folder))
+    kind = config.get("tokenizer_class") or model.get("tokenizer_class") or class_of(folder, model)
+    config["tokenizer_class"] = kind
     if kind not in CLASSES:
         raise unlike(f"{TOKENIZER}: tokenizer_class", "one of " + ", ".join(CLASSES), shown(kind))
     return config
 
 
-def class_of_files(folder):
+def class_of(folder, model):
     """As Acre tells it where no class is named."""
+    if model["model_type"] == MBART:
+        return "MBartTokenizer"
     if not any((folder / name).is_file() for name in (SPM, FAST)):
         return "MarianTokenizer"
     return "M2M100Tokenizer" if (folder / "vocab.json").is_file() else "NllbTokenizer"
 
 
 def multilingual_files(folder, tokenizer, config):
-    """Of M2M100 vocab.json and the SentencePiece model, of NLLB that or tokenizer.json, or both."""
+    """Of M2M100 vocab.json and the SentencePiece model, of the others that or tokenizer.json, or
+    both."""
     files = {}
     if tokenizer["tokenizer_class"] == "M2M100Tokenizer":
         check_ids("vocab.json", read_json(folder / "vocab.json"), config["vocab_size"])
@@ -229,7 +235,7 @@ def read_hugging_face(folder):
     check_config(CONFIG, config)
     generation = generation_of(folder, config)
     check_tokens(config, generation)
-    tokenizer = tokenizer_of(folder)
+    tokenizer = tokenizer_of(folder, config)
     documents = {CONFIG: config, GENERATION: generation, TOKENIZER: tokenizer}
     files = cards_of(folder) | vocabulary_files(folder, tokenizer, config)
     return Model(choose_tensors(read_weights(folder), config), documents, files)

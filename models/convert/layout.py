@@ -1,5 +1,5 @@
-"""What a model of MarianMT or M2M100 consists of: the tensors that config.json asks for, and their
-limits."""
+"""What a model of MarianMT, M2M100 or mBART consists of: the tensors that config.json asks for, and
+their limits."""
 
 from .errors import missing, shown, unlike
 
@@ -18,14 +18,18 @@ SIZES = {
     "vocab_size": (2, LARGEST_VOCABULARY),
     "max_position_embeddings": (2, LARGEST_WIDTH),
 }
-MARIAN, M2M100 = "marian", "m2m_100"
+MARIAN, M2M100, MBART = "marian", "m2m_100", "mbart"
 # Options that Acre knows with one value only, which is also the default of the configuration.
 TIED = {"tie_word_embeddings": True, "is_encoder_decoder": True}
 FLAGS = {
     MARIAN: TIED | {"static_position_embeddings": True, "normalize_before": False,
                     "normalize_embedding": False, "add_final_layer_norm": False},
     M2M100: TIED,
+    MBART: TIED | {"static_position_embeddings": False, "normalize_before": True,
+                   "normalize_embedding": True, "add_final_layer_norm": True,
+                   "add_bias_logits": False},
 }
+UNUSED_POSITIONS = 2  # rows of mBART's tables before that of the first token
 SHARED = "model.shared.weight"
 OWN = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
 BIAS = "final_logits_bias"
@@ -43,7 +47,7 @@ def check_integer(name, config, key, least, most):
 def check_config(name, config):
     """Refuses what Acre does not compute, and sizes that are none."""
     if config.get("model_type") not in FLAGS:
-        raise unlike(f"{name}: model_type", '"marian" or "m2m_100"',
+        raise unlike(f"{name}: model_type", '"marian", "m2m_100" or "mbart"',
                      shown(config.get("model_type")))
     for key, (least, most) in SIZES.items():
         check_integer(name, config, key, least, most)
@@ -73,7 +77,7 @@ def check_vocabularies(name, config):
 
 def is_shared(config):
     """Whether source and target have one embedding; null and absence mean yes, as in Acre."""
-    if config["model_type"] == M2M100:
+    if config["model_type"] != MARIAN:
         return True
     return config.get("share_encoder_decoder_embeddings") is not False
 
@@ -93,6 +97,17 @@ def layer_shapes(prefix, d_model, inner, attentions):
     yield f"{prefix}.final_layer_norm.bias", (d_model,)
 
 
+def side_shapes(side, config):
+    """What stands before and after the layers of a side."""
+    norms = {MARIAN: [], M2M100: ["layer_norm"], MBART: ["layernorm_embedding", "layer_norm"]}
+    for norm in norms[config["model_type"]]:
+        for part in ("weight", "bias"):
+            yield f"model.{side}.{norm}.{part}", (config["d_model"],)
+    if config["model_type"] == MBART:
+        n = config["max_position_embeddings"] + UNUSED_POSITIONS
+        yield f"model.{side}.embed_positions.weight", (n, config["d_model"])
+
+
 def shapes_of(config):
     """Name -> shape of every tensor of the model."""
     d_model, vocabulary = config["d_model"], config["vocab_size"]
@@ -100,13 +115,12 @@ def shapes_of(config):
     shapes = {SHARED: (vocabulary, d_model)}
     if not is_shared(config):
         shapes = {OWN["encoder"]: (vocabulary, d_model), OWN["decoder"]: (target, d_model)}
-    if config["model_type"] == MARIAN:
+    if config["model_type"] != M2M100:
         shapes[BIAS] = (1, target)
     sides = {"encoder": ["self_attn"], "decoder": ["self_attn", "encoder_attn"]}
     for side, attentions in sides.items():
         for i in range(config[f"{side}_layers"]):
             shapes |= layer_shapes(f"model.{side}.layers.{i}", d_model,
                                    config[f"{side}_ffn_dim"], attentions)
-        if config["model_type"] == M2M100:
-            shapes |= {f"model.{side}.layer_norm.{part}": (d_model,) for part in ("weight", "bias")}
+        shapes |= side_shapes(side, config)
     return shapes

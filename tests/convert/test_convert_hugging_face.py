@@ -227,6 +227,21 @@ def test_a_directory_that_needs_no_conversion(golden, refused):
 # ---- Models of many languages ------------------------------------------------------------------
 
 
+def test_mbart(golden, tmp_path, acre, refused):
+    """Its tables of positions were learned and go along; config.json may name the tokenizer."""
+    original = golden.parent / "multilingual" / "mbart-many"
+    source = tmp_path / "source"
+    shutil.copytree(original, source, ignore=shutil.ignore_patterns("*.safetensors"))
+    write_state(source / "pytorch_model.bin", read_tensors(original))
+    change(source, "tokenizer_config.json", tokenizer_class=...)
+    refused(read_hugging_face, source, words=["tokenizer_class", "MBartTokenizer"])
+    change(source, tokenizer_class="MBart50Tokenizer")
+    write_directory(read_hugging_face(source), tmp_path / "model")
+    check_same(tmp_path / "model", original)
+    options = ("--json", "--source", "en", "--target", "fr", "--max-length", "40")
+    assert acre(tmp_path / "model", LINES, *options) == acre(original, LINES, *options)
+
+
 @pytest.mark.parametrize("model", ("m2m-many", "nllb-many"))
 def test_models_of_many_languages(golden, tmp_path, acre, model):
     """Also with the tables of positions that older files store, and without decoding keys."""

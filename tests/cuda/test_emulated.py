@@ -71,7 +71,7 @@ def many_languages(name):
     return model, golden["runs"]["beam"], sentences if ALL else sentences[:2]
 
 
-@pytest.mark.parametrize("name", ("m2m-many", "nllb-many"))
+@pytest.mark.parametrize("name", ("m2m-many", "nllb-many", "mbart-many"))
 def test_models_of_many_languages(name, tmp_path):
     """First tokens are forced, and whole translations scored, as on the CPU."""
     model, options, sentences = many_languages(name)

@@ -13,7 +13,7 @@ static struct tokenizer *open_tokenizer(const char *directory, int vocab_size)
 {
     struct tokenizer *tokenizer;
     struct acre_err err;
-    if (tokenizer_open(directory, vocab_size, &tokenizer, &err) != 0)
+    if (tokenizer_open(directory, vocab_size, "", &tokenizer, &err) != 0)
         abort();
     return tokenizer;
 }

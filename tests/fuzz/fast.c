@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tokenizer *tokenizer;
     struct acre_err err;
     input_write("tokenizer.json", data, size);
-    if (tokenizer_open(input_directory(), VOCAB, &tokenizer, &err) != 0)
+    if (tokenizer_open(input_directory(), VOCAB, "", &tokenizer, &err) != 0)
         return 0;
     use(tokenizer, text, sizeof(text) - 1);
     tokenizer_close(tokenizer);

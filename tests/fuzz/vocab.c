@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_models();
     is_ready = true;
     input_write("vocab.json", data, size);
-    if (tokenizer_open(input_directory(), VOCAB, &tokenizer, &err) != 0)
+    if (tokenizer_open(input_directory(), VOCAB, "", &tokenizer, &err) != 0)
         return 0;
     use(tokenizer, text, sizeof(text) - 1);
     use(tokenizer, (const char *)data, size);

@@ -196,8 +196,9 @@ def randomize(model, std):
         for name, weight in model.named_parameters():
             noise = torch.randn(weight.shape)
             if "embed_positions" in name:
-                continue
-            if "layer_norm.weight" in name:
+                if weight.requires_grad:  # learned, as mBART's
+                    weight.copy_(noise * weight.shape[1] ** -0.5)
+            elif name.endswith(("layer_norm.weight", "layernorm_embedding.weight")):
                 weight.copy_(1 + 0.2 * noise)
             elif name.endswith("bias"):
                 weight.copy_(0.2 * noise)

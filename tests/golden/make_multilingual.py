@@ -5,8 +5,8 @@ they must answer (golden.json).
     make_multilingual.py EN-DE.tsv.gz EN-FR.tsv.gz [MODEL]...
 
 As in make_models.py, weights start random and are trained for a few hundred steps, here between
-English, German and French. Their tokenizers are transformers' own, with the languages of M2M100
-and of NLLB-200. Sources and forced first tokens are what these tokenizers say; translations and
+English, German and French. Their tokenizers are transformers' own, with the languages of M2M100,
+of NLLB-200 and of mBART-50. Sources and forced first tokens are what these tokenizers say; translations and
 scores come from `generate` in float64.
 """
 
@@ -21,7 +21,10 @@ import sentencepiece
 import torch
 import transformers
 from transformers import (GenerationConfig, M2M100Config, M2M100ForConditionalGeneration,
-                          M2M100Tokenizer, NllbTokenizer)
+                          M2M100Tokenizer, MBart50Tokenizer, MBartConfig,
+                          MBartForConditionalGeneration, NllbTokenizer)
+from transformers.models.mbart50.tokenization_mbart50 import (
+    FAIRSEQ_LANGUAGE_CODES as MBART_LANGUAGE_CODES)
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES
 
 import make_golden
@@ -33,7 +36,8 @@ STEPS = 400
 SENTENCES = 12
 PAIRS = [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")]
 CODES = {"nllb": {"en": "eng_Latn", "de": "deu_Latn", "fr": "fra_Latn"},
-         "m2m": {"en": "en", "de": "de", "fr": "fr"}}
+         "m2m": {"en": "en", "de": "de", "fr": "fr"},
+         "mbart": {"en": "en_XX", "de": "de_DE", "fr": "fr_XX"}}
 RUNS = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 4, "num_hypotheses": 4},
@@ -44,11 +48,11 @@ RUNS = {
 }
 
 
-def train_spm(corpora, file, pieces):
+def train_spm(corpora, file, pieces, kind="bpe"):
     text = [side for corpus in corpora for pair in corpus[:300] for side in pair]
     made = io.BytesIO()  # a file's model would have the path of this machine in it
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(text), model_writer=made, vocab_size=pieces, model_type="bpe",
+        sentence_iterator=iter(text), model_writer=made, vocab_size=pieces, model_type=kind,
         character_coverage=1.0, normalization_rule_name="identity", num_threads=1, minloglevel=2)
     file.write_bytes(made.getvalue())
 
@@ -88,7 +92,21 @@ def nllb_tokenizer(directory, corpora):
     return size + 202 + 3
 
 
-FAMILIES = {"m2m": (m2m_tokenizer, M2M100Tokenizer), "nllb": (nllb_tokenizer, NllbTokenizer)}
+def mbart_tokenizer(directory, corpora):
+    """Both files that directories have; its languages are in that of transformers only."""
+    train_spm(corpora, directory / "sentencepiece.bpe.model", 220, "unigram")
+    MBart50Tokenizer.from_pretrained(directory).save_pretrained(directory)
+    config = {"src_lang": None, "tgt_lang": None, "tokenizer_class": "MBart50Tokenizer"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    return 220 + 1 + len(MBART_LANGUAGE_CODES) + 1  # <pad>, languages, <mask>
+
+
+FAMILIES = {
+    "m2m": (m2m_tokenizer, M2M100Tokenizer, M2M100Config, M2M100ForConditionalGeneration),
+    "nllb": (nllb_tokenizer, NllbTokenizer, M2M100Config, M2M100ForConditionalGeneration),
+    "mbart": (mbart_tokenizer, MBart50Tokenizer, MBartConfig, MBartForConditionalGeneration),
+}
+SHAPES = {"m2m": SHAPE, "nllb": SHAPE, "mbart": SHAPE | {"activation_function": "gelu"}}
 
 
 class Languages:
@@ -156,11 +174,12 @@ def make(directory, family, corpora, seed):
     directory.mkdir(parents=True)
     random.seed(seed)
     torch.manual_seed(seed)
-    size = FAMILIES[family][0](directory, corpora)
+    make_tokenizer, _, kind, model_class = FAMILIES[family]
+    size = make_tokenizer(directory, corpora)
     special = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-    config = M2M100Config(vocab_size=size, dropout=0.0, attention_dropout=0.0,
-                          encoder_layerdrop=0.0, decoder_layerdrop=0.0, **special, **SHAPE)
-    model = M2M100ForConditionalGeneration(config)
+    config = kind(vocab_size=size, dropout=0.0, attention_dropout=0.0, encoder_layerdrop=0.0,
+                  decoder_layerdrop=0.0, **special, **SHAPES[family])
+    model = model_class(config)
     make_models.randomize(model, 0.15)
     pairs = list(examples(corpora, Languages(directory, family), random.Random(seed)))
     loss = train(model, pairs)
@@ -225,7 +244,7 @@ def golden_sentences(model, languages, runs, wanted):
 
 
 def compute(directory, family):
-    model = M2M100ForConditionalGeneration.from_pretrained(
+    model = FAMILIES[family][3].from_pretrained(
         directory, dtype=torch.float64, attn_implementation="eager").eval()
     model.generation_config.bad_words_ids = None
     golden = {

@@ -1,4 +1,5 @@
-"""Area attention by its definition (definition.py), inside transformers' own MarianMT and M2M100.
+"""Area attention by its definition (definition.py), inside transformers' own MarianMT, M2M100 and
+mBART.
 
 It is registered as an attention implementation, so that the modules, the cache, the masks and
 `generate` are transformers' own. Without an `area` section in config.json transformers' eager
@@ -11,14 +12,16 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from transformers import (AttentionInterface, AttentionMaskInterface,
-                          M2M100ForConditionalGeneration, MarianMTModel)
+                          M2M100ForConditionalGeneration, MarianMTModel,
+                          MBartForConditionalGeneration)
 from transformers.masking_utils import eager_mask
 
 import lstm
 from definition import Area, settings
 
 
-CLASSES = {"marian": MarianMTModel, "m2m_100": M2M100ForConditionalGeneration}
+CLASSES = {"marian": MarianMTModel, "m2m_100": M2M100ForConditionalGeneration,
+           "mbart": MBartForConditionalGeneration}
 
 
 def area_mask(mask, width):

@@ -5,8 +5,8 @@
 
 For each model: 30 forced tokens, whose scores must be those of teacher forcing within 1e-3; then
 greedy search and a beam of 4, whose translations must be those of `generate` in at least 97 % of
-the sentences (float32 against float32: near ties may fall either way). Of four models two are
-MarianMT and two M2M100, whose first token is forced; every second model has areas of random widths
+the sentences (float32 against float32: near ties may fall either way). Of six models two are
+MarianMT, two M2M100 and two mBART, whose first token is forced; every second model has areas of random widths
 and kinds and is computed by the definition (tests/golden/reference.py).
 Kinds that jump where float32 rounds are left to the golden models: keys with deviations, top_k.
 Prints a table; exit status 1 if a model misses a bound. Needs PyTorch and transformers
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import sentencepiece
 import torch
-from transformers import GenerationConfig, M2M100Config, MarianConfig
+from transformers import GenerationConfig, M2M100Config, MarianConfig, MBartConfig
 from transformers.utils import logging
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,9 @@ LOGITS = 3.0  # standard deviation of the logits
 LAYERS = 0.6  # gain of the layers' matrices
 # Names of the first ids, and of the last.
 NAMES = {"marian": (["</s>", "<unk>"], ["<pad>"]),
-         "m2m_100": (["<s>", "<pad>", "</s>", "<unk>"], [])}
+         "m2m_100": (["<s>", "<pad>", "</s>", "<unk>"], []),
+         "mbart": (["<s>", "<pad>", "</s>", "<unk>"], [])}
+CONFIGS = {"marian": MarianConfig, "m2m_100": M2M100Config, "mbart": MBartConfig}
 KEYS = ["mean", "max", "max_concat", "sample_concat", "sample_sum"]
 
 
@@ -85,8 +87,8 @@ def random_area(rng, shape):
 def closing_norm(model):
     """What normalises the rows that the output layer reads."""
     decoder = model.model.decoder
-    is_pre = model.config.model_type == "m2m_100"
-    return decoder.layer_norm if is_pre else decoder.layers[-1].final_layer_norm
+    is_post = model.config.model_type == "marian"
+    return decoder.layers[-1].final_layer_norm if is_post else decoder.layer_norm
 
 
 def favour_the_end(model):
@@ -109,8 +111,9 @@ def randomize(model):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "embed_positions" in name:
-                continue
-            if "layer_norm.weight" in name:
+                if weight.requires_grad:  # learned, as mBART's
+                    weight.normal_(std=embedding)
+            elif name.endswith(("layer_norm.weight", "layernorm_embedding.weight")):
                 weight.copy_(1 + 0.1 * torch.randn(weight.shape))
             elif name.endswith("bias"):
                 weight.normal_(std=0.1)
@@ -162,8 +165,7 @@ def make_model(directory, rng, model_type, with_area):
     end, pad = ids.index("</s>"), shape["vocab_size"] - 1 if model_type == "marian" else 1
     special = {"pad_token_id": pad, "eos_token_id": end, "forced_eos_token_id": end,
                "decoder_start_token_id": pad if model_type == "marian" else end}
-    kind = MarianConfig if model_type == "marian" else M2M100Config
-    config = kind(**shape, **special, max_position_embeddings=128, encoder_layerdrop=0.0,
+    config = CONFIGS[model_type](**shape, **special, max_position_embeddings=128, encoder_layerdrop=0.0,
                   decoder_layerdrop=0.0)
     if with_area:
         config.area = random_area(rng, shape)
@@ -249,7 +251,7 @@ def check(binary, directory, rng, n_sentences):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", type=int, default=8)
+    parser.add_argument("--models", type=int, default=12)
     parser.add_argument("--sentences", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--acre", default=os.environ.get("ACRE", str(ROOT / "build/acre")))
@@ -269,7 +271,7 @@ def main():
         with tempfile.TemporaryDirectory() as work:
             directory = (options.keep or Path(work)) / f"random-{options.seed}-{i}"
             directory.mkdir(parents=True)
-            model_type = list(NAMES)[i // 2 % 2]
+            model_type = list(NAMES)[i // 2 % 3]
             shape, kind = make_model(directory, rng, model_type, i % 2 == 1)
             result = check(options.acre, directory, rng, options.sentences)
         error, greedy, beam, length = result

@@ -1,5 +1,5 @@
 """Holds models of many languages to the golden translations of tests/golden/multilingual/: their
-directories as transformers saves them, all languages of M2M100 and NLLB-200."""
+directories as transformers saves them, all languages of M2M100, NLLB-200 and mBART-50."""
 
 import json
 import os
@@ -15,7 +15,8 @@ MODELS = sorted(path.parent for path in
                 (ROOT / "tests/golden/multilingual").glob("*/golden.json"))
 GOLDEN = {path.name: json.loads((path / "golden.json").read_text("utf-8")) for path in MODELS}
 CASES = [(path, run) for path in MODELS for run in GOLDEN[path.name]["runs"]]
-M2M, NLLB = (ROOT / "tests/golden/multilingual" / name for name in ("m2m-many", "nllb-many"))
+M2M, NLLB, MBART = (ROOT / "tests/golden/multilingual" / name
+                    for name in ("m2m-many", "nllb-many", "mbart-many"))
 CODES = {"m2m-many": ["en", "de", "fr"], "nllb-many": ["eng_Latn", "deu_Latn", "fra_Latn"]}
 
 
@@ -108,15 +109,17 @@ def changed(directory, file, **fields):
     (directory / file).write_text(json.dumps(config))
 
 
-@pytest.mark.parametrize("without", ("tokenizer.json", "sentencepiece.bpe.model",
-                                     "tokenizer_config.json"))
-def test_either_tokenizer_of_nllb_serves(without, tmp_path):
-    directory = copied(NLLB, tmp_path, without)
-    golden = GOLDEN[NLLB.name]
+@pytest.mark.parametrize("model, without", (
+    (NLLB, "tokenizer.json"), (NLLB, "sentencepiece.bpe.model"), (NLLB, "tokenizer_config.json"),
+    (MBART, "tokenizer.json"), (MBART, "sentencepiece.bpe.model"),
+), ids=named)
+def test_either_tokenizer_serves(model, without, tmp_path):
+    directory = copied(model, tmp_path, without)
+    golden = GOLDEN[model.name]
     compare(directory, golden["sentences"], "greedy", golden["runs"]["greedy"])
     text = golden["sentences"][4]["text"]
     pair = golden["sentences"][4]["pair"]
-    assert run(directory, [text], *languages(pair)) == run(NLLB, [text], *languages(pair))
+    assert run(directory, [text], *languages(pair)) == run(model, [text], *languages(pair))
 
 
 @pytest.mark.parametrize("name", ("greedy", "beam"))
@@ -126,6 +129,29 @@ def test_legacy_behaviour_of_nllb(name, tmp_path):
     golden = GOLDEN[NLLB.name]
     assert all(s["source_ids"][-2] == 2 for s in golden["legacy"])
     compare(directory, golden["legacy"], name, golden["runs"][name])
+
+
+def test_the_tokenizer_of_mbart(tmp_path):
+    """Its class stands in either file; without one it would be that of the first mBART."""
+    directory = copied(MBART, tmp_path, "tokenizer_config.json")
+    sentence = GOLDEN[MBART.name]["sentences"][0]
+    given = languages(sentence["pair"])
+    message = run(directory, [sentence["text"]], *given, expected=1)
+    assert "config.json: tokenizer_class: expected " in message
+    assert 'found "MBartTokenizer"' in message
+    changed(directory, "config.json", tokenizer_class="MBart50Tokenizer")
+    assert run(directory, [sentence["text"]], *given) == run(MBART, [sentence["text"]], *given)
+
+
+@pytest.mark.parametrize("missing", ("model.encoder.embed_positions.weight",
+                                     "model.decoder.layernorm_embedding.bias"))
+def test_tensors_of_mbart(missing, tmp_path):
+    directory = copied(MBART, tmp_path)
+    file = directory / "model.safetensors"
+    renamed = file.read_bytes().replace(missing.encode(), missing[:-1].encode() + b"_")
+    file.write_bytes(renamed)
+    message = run(directory, ["a"], *languages(("en", "de")), expected=1)
+    assert f"model.safetensors: {missing}: expected a tensor [" in message
 
 
 def test_languages_have_many_names():

@@ -165,6 +165,26 @@ static void test_m2m(void **state)
     config_fini(&config);
 }
 
+/* Normed before and behind the layers, too; learned positions, of which two rows are not used. */
+static void test_mbart(void **state)
+{
+    (void)state;
+    parse_good(";model_type:\"mbart\";activation_function:\"gelu\";scale_embedding:", NULL);
+    assert_true(config.normalize_before && config.normalize_embedding);
+    assert_true(config.has_learned_positions && !config.scale_embedding);
+    assert_int_equal(config.first_position, 2);
+    assert_int_equal(config.activation, ACTIVATION_GELU);
+    assert_string_equal(config.tokenizer_class, "MBartTokenizer");
+    config_fini(&config);
+    parse_good(";model_type:\"mbart\";tokenizer_class:\"MBart50Tokenizer\"", NULL);
+    assert_string_equal(config.tokenizer_class, "MBart50Tokenizer");
+    config_fini(&config);
+    parse_good("", NULL);
+    assert_false(config.has_learned_positions || config.normalize_embedding);
+    assert_string_equal(config.tokenizer_class, "");
+    config_fini(&config);
+}
+
 static void test_decoding(void **state)
 {
     (void)state;
@@ -359,7 +379,8 @@ static const struct {
 } mistakes[] = {
     {";model_type:", "config.json: model_type: expected a string of 1 to 31 bytes, found nothing"},
     {";model_type:\"bart\"",
-     "config.json: model_type: expected \"marian\", \"m2m_100\" or \"acre-lstm\", found \"bart\""},
+     "config.json: model_type: expected \"marian\", \"m2m_100\", \"mbart\" or "
+     "\"acre-lstm\", found \"bart\""},
     {";position_steps:0", "config.json: position_steps: expected an integer from 1 to 64, found 0"},
     {";position_steps:65",
      "config.json: position_steps: expected an integer from 1 to 64, found 65"},
@@ -375,6 +396,12 @@ static const struct {
      "config.json: tie_word_embeddings: expected true, found false, which is not supported"},
     {";model_type:\"m2m_100\";is_encoder_decoder:false",
      "config.json: is_encoder_decoder: expected true, found false, which is not supported"},
+    {";model_type:\"mbart\";normalize_embedding:false",
+     "config.json: normalize_embedding: expected true, found false, which is not supported"},
+    {";model_type:\"mbart\";static_position_embeddings:true",
+     "config.json: static_position_embeddings: expected false, found true, which is not supported"},
+    {";tokenizer_class:\"\"",
+     "config.json: tokenizer_class: expected a string of 1 to 31 bytes, found \"\""},
     {";model_type:\"m2m_100\";pad_token_id:",
      "config.json: pad_token_id: expected an integer from 0 to 99, found nothing"},
     {";model_type:\"acre-lstm\"",
@@ -590,7 +617,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),       cmocka_unit_test(test_lstm),
-        cmocka_unit_test(test_m2m),        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_m2m),        cmocka_unit_test(test_mbart),
+        cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_tokens),     cmocka_unit_test(test_architecture),
         cmocka_unit_test(test_area),       cmocka_unit_test(test_area_modes),
         cmocka_unit_test(test_area_grids), cmocka_unit_test(test_languages),

@@ -33,8 +33,8 @@ static int open_all(void **state)
     temp_make(byte_directory);
     temp_write_text(byte_directory, "tokenizer_config.json",
                     "{\"tokenizer_class\":\"ByteTokenizer\"}");
-    return tokenizer_open(GOLDEN, PIECES, &pieces, NULL) ||
-           tokenizer_open(byte_directory, 258, &bytes, NULL);
+    return tokenizer_open(GOLDEN, PIECES, "", &pieces, NULL) ||
+           tokenizer_open(byte_directory, 258, "", &bytes, NULL);
 }
 
 static int close_all(void **state)

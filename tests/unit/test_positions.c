@@ -1,4 +1,5 @@
-/* The position table against sines and cosines of every angle, in double precision. */
+/* The position table against sines and cosines of every angle, in double precision; or the rows of a
+ * table that was learnt. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 
 #include "device/positions.h"
+#include "tensor/tensor.h"
 
 enum { MAX_POSITIONS = 1024, MAX_WIDTH = 64 };
 
@@ -45,8 +47,22 @@ static void table_is_sines_and_cosines(void **state)
     }
 }
 
+static void table_is_learned(void **state)
+{
+    (void)state;
+    enum { N = 5, FIRST = 2, C = 3 };
+    float numbers[(FIRST + N) * C], table[N * C];
+    for (int i = 0; i < (FIRST + N) * C; i++)
+        numbers[i] = (float)i;
+    const struct tensor learned = {
+        .dtype = DTYPE_F32, .n_dims = 2, .shape = {FIRST + N, C}, .data = numbers};
+    positions_fill(&(struct positions){.n = N, .first = FIRST, .learned = &learned}, C, table);
+    assert_memory_equal(table, numbers + FIRST * C, sizeof(table));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(table_is_sines_and_cosines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(table_is_sines_and_cosines),
+                                       cmocka_unit_test(table_is_learned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

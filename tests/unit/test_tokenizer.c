@@ -27,12 +27,12 @@ static int open_all(void **state)
     cases = json_load_file(GOLDEN "/cases.json", 0, &where);
     assert_non_null(cases);
     vocab_size = (int)json_integer_value(json_object_get(cases, "vocab_size"));
-    if (tokenizer_open(GOLDEN, vocab_size, &pieces, &err))
+    if (tokenizer_open(GOLDEN, vocab_size, "", &pieces, &err))
         fail_msg("%s", err.text);
     temp_make(byte_directory);
     temp_write_text(byte_directory, "tokenizer_config.json",
                     "{\"tokenizer_class\":\"ByteTokenizer\"}");
-    return tokenizer_open(byte_directory, 258, &bytes, &err);
+    return tokenizer_open(byte_directory, 258, "", &bytes, &err);
 }
 
 static int close_all(void **state)
@@ -276,16 +276,41 @@ static void test_damage(void **state)
         copy_golden(directory, damage->file);
         if (damage->text)
             temp_write_text(directory, damage->file, damage->text);
-        assert_int_equal(tokenizer_open(directory, vocab_size, &tokenizer, &err), damage->code);
+        assert_int_equal(tokenizer_open(directory, vocab_size, "", &tokenizer, &err), damage->code);
         assert_string_equal(err.text, damage->message);
         assert_null(tokenizer);
         temp_remove(directory);
     }
     struct acre_err err;
     struct tokenizer *tokenizer;
-    assert_int_equal(tokenizer_open(byte_directory, 257, &tokenizer, &err), ACRE_EMODEL);
+    assert_int_equal(tokenizer_open(byte_directory, 257, "", &tokenizer, &err), ACRE_EMODEL);
     assert_string_equal(err.text, "config.json: vocab_size: expected at least 258 for a "
                                   "ByteTokenizer, found 257");
+}
+
+/* The class of config.json counts where tokenizer_config.json has none. */
+static void test_class_of_config(void **state)
+{
+    (void)state;
+    char directory[sizeof(TEMP_TEMPLATE)];
+    struct tokenizer *tokenizer;
+    struct acre_err err = {0};
+    temp_make(directory);
+    copy_golden(directory, "tokenizer_config.json");
+    if (tokenizer_open(directory, vocab_size, "MarianTokenizer", &tokenizer, &err))
+        fail_msg("%s", err.text);
+    tokenizer_close(tokenizer);
+    assert_int_equal(tokenizer_open(directory, vocab_size, "MBartTokenizer", &tokenizer, &err),
+                     ACRE_EMODEL);
+    assert_string_equal(err.text, "config.json: tokenizer_class: expected MarianTokenizer, "
+                                  "ByteTokenizer, M2M100Tokenizer, NllbTokenizer or "
+                                  "MBart50Tokenizer, found \"MBartTokenizer\"");
+    temp_write_text(directory, "tokenizer_config.json",
+                    "{\"tokenizer_class\":\"MarianTokenizer\"}");
+    if (tokenizer_open(directory, vocab_size, "MBartTokenizer", &tokenizer, &err))
+        fail_msg("%s", err.text);
+    tokenizer_close(tokenizer);
+    temp_remove(directory);
 }
 
 /* Ids of the target are those of target_vocab.json. */
@@ -300,7 +325,7 @@ static void test_separate(void **state)
     temp_write_text(directory, "tokenizer_config.json", "{\"separate_vocabs\":true}");
     temp_write_text(directory, "target_vocab.json",
                     "{\"</s>\":0,\"<unk>\":1,\"\xE2\x96\x81Hallo\":2,\"!\":3,\"<pad>\":4}");
-    if (tokenizer_open(directory, vocab_size, &tokenizer, &err))
+    if (tokenizer_open(directory, vocab_size, "", &tokenizer, &err))
         fail_msg("%s", err.text);
     const int32_t ids[] = {4, 2, 3, 5, 0};
     assert_int_equal(tokenizer_decode(tokenizer, ids, 5, &text, NULL), 0);
@@ -330,7 +355,7 @@ static void test_out_of_memory(void **state)
         struct acre_err err = {0};
         char *text = NULL;
         mem_fail_after(n);
-        code = tokenizer_open(GOLDEN, vocab_size, &tokenizer, &err);
+        code = tokenizer_open(GOLDEN, vocab_size, "", &tokenizer, &err);
         if (!code)
             code = tokenizer_encode(tokenizer, "Hello there", 11, &tokens, &err);
         if (!code)

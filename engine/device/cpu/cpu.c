@@ -52,8 +52,8 @@ static void run(struct stream *stream, struct rows *rows, struct store *store, v
     body(user);
 }
 
-static void embed(struct stream *stream, const struct embedding *embedding, const struct rows *rows,
-                  struct buffer *to)
+static void embed(struct stream *stream, const struct embedding *embedding,
+                  const struct places *places, const struct rows *rows, struct buffer *to)
 {
     (void)stream;
     float *out = to->numbers;
@@ -62,11 +62,11 @@ static void embed(struct stream *stream, const struct embedding *embedding, cons
         tensor_read(&embedding->table, (size_t)rows->ids[row] * c, c, out);
         for (size_t i = 0; i < c; i++)
             out[i] *= embedding->scale;
-        if (!embedding->positions)
+        if (!places)
             continue;
-        const float *position = embedding->positions + (size_t)rows->positions[row] * c;
+        const float *place = places->numbers + (size_t)rows->positions[row] * c;
         for (size_t i = 0; i < c; i++)
-            out[i] += position[i];
+            out[i] += place[i];
     }
 }
 
@@ -263,10 +263,12 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .weights_order = cpu_weights_order,
         .norm_open = cpu_norm_open,
         .embedding_open = cpu_embedding_open,
+        .places_open = cpu_places_open,
         .area_key_open = cpu_area_key_open,
         .weight_close = cpu_weight_close,
         .norm_close = cpu_norm_close,
         .embedding_close = cpu_embedding_close,
+        .places_close = cpu_places_close,
         .area_key_close = cpu_area_key_close,
         .stream_open = cpu_stream_open,
         .buffer_open = buffer_open,

@@ -142,15 +142,13 @@ void cpu_embedding_close(struct embedding *embedding)
     if (!embedding)
         return;
     mem_free((void *)(uintptr_t)embedding->table.data);
-    mem_free(embedding->positions);
     mem_free(embedding);
 }
 
 int cpu_embedding_open(struct device *device, const struct tensor *table, float scale,
-                       const struct positions *positions, struct embedding **out)
+                       struct embedding **out)
 {
     (void)device;
-    size_t c = table->shape[1];
     struct embedding *embedding = mem_calloc(1, sizeof(*embedding));
     if (!embedding) {
         mem_free((void *)(uintptr_t)table->data);
@@ -158,14 +156,30 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
     }
     embedding->table = *table;
     embedding->scale = scale;
-    if (positions->n > 0)
-        embedding->positions = mem_alloc(positions->n * c * sizeof(float));
-    if (positions->n > 0 && !embedding->positions) {
-        cpu_embedding_close(embedding);
+    *out = embedding;
+    return 0;
+}
+
+void cpu_places_close(struct places *places)
+{
+    if (places)
+        mem_free(places->numbers);
+    mem_free(places);
+}
+
+int cpu_places_open(struct device *device, const struct positions *positions, size_t c,
+                    struct places **out)
+{
+    (void)device;
+    struct places *places = mem_calloc(1, sizeof(*places));
+    if (!places)
+        return ACRE_ENOMEM;
+    places->numbers = mem_alloc(positions->n * c * sizeof(float));
+    if (!places->numbers) {
+        cpu_places_close(places);
         return ACRE_ENOMEM;
     }
-    if (positions->n > 0)
-        positions_fill(positions, c, embedding->positions);
-    *out = embedding;
+    positions_fill(positions, c, places->numbers);
+    *out = places;
     return 0;
 }

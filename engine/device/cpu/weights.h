@@ -21,7 +21,10 @@ struct norm {
 struct embedding {
     struct tensor table;
     float scale;
-    float *positions; /* owned, [P,C] */
+};
+
+struct places {
+    float *numbers; /* owned, [P,C] */
 };
 
 int cpu_weight_open(struct device *device, enum compute_type type, const struct weight_part *parts,
@@ -32,7 +35,10 @@ int cpu_norm_open(struct device *device, const struct tensor *gain, const struct
                   float epsilon, struct norm **norm);
 void cpu_norm_close(struct norm *norm);
 int cpu_embedding_open(struct device *device, const struct tensor *table, float scale,
-                       const struct positions *positions, struct embedding **embedding);
+                       struct embedding **embedding);
 void cpu_embedding_close(struct embedding *embedding);
+int cpu_places_open(struct device *device, const struct positions *positions, size_t c,
+                    struct places **places);
+void cpu_places_close(struct places *places);
 
 #endif

@@ -36,10 +36,12 @@ static const struct device_ops *operations()
     ops.weights_order = cuda_weights_order;
     ops.norm_open = cuda_norm_open;
     ops.embedding_open = cuda_embedding_open;
+    ops.places_open = cuda_places_open;
     ops.area_key_open = cuda_area_key_open;
     ops.weight_close = cuda_weight_close;
     ops.norm_close = cuda_norm_close;
     ops.embedding_close = cuda_embedding_close;
+    ops.places_close = cuda_places_close;
     ops.area_key_close = cuda_area_key_close;
     ops.stream_open = cuda_stream_open;
     ops.buffer_open = cuda_buffer_open;

@@ -137,11 +137,11 @@ void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
     close_launch(stream->cuda, task, rows->most_rows);
 }
 
-void cuda_embed(struct stream *stream, const struct embedding *embedding, const struct rows *rows,
-                struct buffer *out)
+void cuda_embed(struct stream *stream, const struct embedding *embedding,
+                const struct places *places, const struct rows *rows, struct buffer *out)
 {
     embed_task task = {embedding->table,   embedding->type,
-                       embedding->scale,   embedding->positions,
+                       embedding->scale,   places ? places->numbers : NULL,
                        rows->table.ids,    rows->table.places,
                        rows->table.n_rows, buffer_put(stream, out, embedding->c, NUMBER_F32)};
     embed_launch(stream->cuda, task, rows->most_rows);

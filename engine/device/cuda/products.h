@@ -14,8 +14,8 @@ void cuda_layer_norm(struct stream *stream, const struct norm *norm, const struc
 void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
                          const struct norm *norm, const struct rows *rows, const struct buffer *x,
                          struct buffer *hidden);
-void cuda_embed(struct stream *stream, const struct embedding *embedding, const struct rows *rows,
-                struct buffer *out);
+void cuda_embed(struct stream *stream, const struct embedding *embedding,
+                const struct places *places, const struct rows *rows, struct buffer *out);
 
 /* The logits, part by part of the vocabulary, and of each part the candidates. */
 void cuda_search_output(struct stream *stream, const struct weight *output, struct rows *rows,

@@ -226,22 +226,8 @@ void cuda_embedding_close(struct embedding *embedding)
     mem_free(embedding);
 }
 
-static void upload_positions(struct embedding *embedding, const struct positions *rule)
-{
-    size_t n = rule->n * (size_t)embedding->c;
-    if (n == 0)
-        return;
-    float *positions = static_cast<float *>(mem_alloc(n * sizeof(float)));
-    embedding->memory.has_failed |= !positions;
-    if (!positions)
-        return;
-    positions_fill(rule, (size_t)embedding->c, positions);
-    cuda_upload(&embedding->memory, positions, n * sizeof(float), (void **)&embedding->positions);
-    mem_free(positions);
-}
-
 int cuda_embedding_open(struct device *device, const struct tensor *table, float scale,
-                        const struct positions *positions, struct embedding **out)
+                        struct embedding **out)
 {
     struct embedding *embedding = cuda_new<struct embedding>();
     if (!embedding) {
@@ -257,11 +243,41 @@ int cuda_embedding_open(struct device *device, const struct tensor *table, float
     embedding->scale = scale;
     cuda_upload(&embedding->memory, table->data, tensor_count(table) * dtype_bytes(table->dtype),
                 &embedding->table);
-    upload_positions(embedding, positions);
     if (embedding->memory.has_failed) {
         cuda_embedding_close(embedding);
         return ACRE_ENOMEM;
     }
     *out = embedding;
+    return 0;
+}
+
+void cuda_places_close(struct places *places)
+{
+    if (!places)
+        return;
+    gpu_release(&places->memory);
+    mem_free(places);
+}
+
+int cuda_places_open(struct device *device, const struct positions *positions, size_t c,
+                     struct places **out)
+{
+    struct places *places = cuda_new<struct places>();
+    if (!places)
+        return ACRE_ENOMEM;
+    cuda_use(cuda_device_of(device));
+    size_t n = positions->n * c;
+    float *numbers = static_cast<float *>(mem_alloc(n * sizeof(float)));
+    places->memory.has_failed = !numbers;
+    if (numbers) {
+        positions_fill(positions, c, numbers);
+        cuda_upload(&places->memory, numbers, n * sizeof(float), (void **)&places->numbers);
+    }
+    mem_free(numbers);
+    if (places->memory.has_failed) {
+        cuda_places_close(places);
+        return ACRE_ENOMEM;
+    }
+    *out = places;
     return 0;
 }

@@ -28,7 +28,11 @@ struct embedding {
     enum number_type type;
     int c;
     float scale;
-    float *positions; /* [P,C], or NULL */
+};
+
+struct places {
+    struct gpu_memory memory;
+    float *numbers; /* [P,C] */
 };
 
 int cuda_weight_open(struct device *device, enum compute_type type, const struct weight_part *parts,
@@ -39,8 +43,11 @@ int cuda_norm_open(struct device *device, const struct tensor *gain, const struc
                    float epsilon, struct norm **norm);
 void cuda_norm_close(struct norm *norm);
 int cuda_embedding_open(struct device *device, const struct tensor *table, float scale,
-                        const struct positions *positions, struct embedding **embedding);
+                        struct embedding **embedding);
 void cuda_embedding_close(struct embedding *embedding);
+int cuda_places_open(struct device *device, const struct positions *positions, size_t c,
+                     struct places **places);
+void cuda_places_close(struct places *places);
 
 /* Numbers of the host to a new array of the device; *out is NULL where there is no memory. */
 void cuda_upload(struct gpu_memory *memory, const void *from, size_t bytes, void **out);
