@@ -48,8 +48,10 @@ static bool is_wanted(const struct form *form, const char *key, size_t key_bytes
     return strlen(key) == key_bytes && (is_repeated || !has_key(form, key));
 }
 
-/* Takes both; NULL is no memory. may_add() said that there is an entry for them. */
-static void add(struct form *form, char *key, size_t key_bytes, char *value, size_t value_bytes)
+/* Takes both; NULL is no memory. may_add() said that there is an entry for them. NULL if they are
+ * not wanted, else the entry. */
+static const struct form_entry *add(struct form *form, char *key, size_t key_bytes, char *value,
+                                    size_t value_bytes)
 {
     struct form_entry *entry = &form->entries[form->n_entries];
     bool is_new;
@@ -61,12 +63,13 @@ static void add(struct form *form, char *key, size_t key_bytes, char *value, siz
             *entry = (struct form_entry){key, value, value_bytes};
             form->n_entries++;
             form->n_keys += is_new;
-            return;
+            return entry;
         }
         form->has_too_many = true;
     }
     free(key);
     free(value);
+    return NULL;
 }
 
 /* Whether one more value may be added. */
@@ -184,6 +187,7 @@ static char *find_name(const char *headers, size_t bytes, const char *name, size
 static bool add_part(struct form *form, const char *part, size_t bytes)
 {
     const char *blank = memmem(part, bytes, "\r\n\r\n", 4);
+    const struct form_entry *added;
     size_t key_bytes = 0, value_bytes, name_bytes;
     char *key;
 
@@ -192,10 +196,10 @@ static bool add_part(struct form *form, const char *part, size_t bytes)
     key = find_name(part, (size_t)(blank - part), "name", &key_bytes);
     if (!key)
         return false;
-    if (form->file && strcmp(key, form->file) == 0 && !has_key(form, key))
-        form->file_name = find_name(part, (size_t)(blank - part), "filename", &name_bytes);
     value_bytes = bytes - (size_t)(blank - part) - 4;
-    add(form, key, key_bytes, copy(blank + 4, value_bytes), value_bytes);
+    added = add(form, key, key_bytes, copy(blank + 4, value_bytes), value_bytes);
+    if (added && form->file && strcmp(added->key, form->file) == 0)
+        form->file_name = find_name(part, (size_t)(blank - part), "filename", &name_bytes);
     return true;
 }
 

@@ -343,6 +343,20 @@ def test_a_burst_of_large_bodies_leaves_no_memory_behind(serve):
     assert eventually(lambda: resident_bytes(server) < before + (32 << 20), 20)
 
 
+@pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
+def test_names_of_files_leave_no_memory_behind(serve):
+    """A part whose name goes on behind a NUL byte is no file."""
+    server = serve()
+    part = b'--x\r\nContent-Disposition: form-data; name="file%s"; filename="%s"\r\n\r\nHello\r\n'
+    body = part % (b"\0", b"a" * 900000) + part % (b"", b"b.txt") + b"--x--"
+    request = (b"POST /translate_file HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; "
+               b"boundary=x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    assert ask(server.port, request)[0] == 400
+    before = resident_bytes(server)
+    assert [ask(server.port, request)[0] for _ in range(80)] == [400] * 80
+    assert resident_bytes(server) < before + (16 << 20)
+
+
 def test_bodies_have_a_limit_together(serve):
     server = serve(max_bodies_bytes=2000020)
     slow = open_many(server, 2, JSON_HEAD + b"Content-Length: 1000000\r\n\r\n" + b"x" * 999000)
