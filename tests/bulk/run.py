@@ -3,19 +3,23 @@
 
 The two take turns, on the same number of CPUs. In one more run of the cluster a process that
 translates is killed in the middle. Afterwards every sentence must be there once, with the
-translation that the command gives it. The cluster is up before the clock starts; loading the model
-counts for both.
+translation that the command gives it. The cluster is up before the clock starts, fresh in every
+round; starting what translates and loading the model count for both. A job of one sentence for each
+CPU, before the others, says how much of a job that is.
 """
 
 import argparse
 import json
 import os
+import resource
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow
@@ -24,6 +28,7 @@ import pyarrow.parquet as parquet
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/bench"))
 sys.path.insert(0, str(ROOT / "engine/python/examples"))
+from cpu_time import CpuTime  # noqa: E402
 from hardware import in_words  # noqa: E402
 
 SUBJECTS = ("The cat", "My friend", "The old teacher", "A small dog", "The new engineer")
@@ -91,23 +96,32 @@ def on_ray(options, source, target):
     ray_data.translate(str(options.model), str(source), str(target), options.cpus)
 
 
-def start_ray(options):
+@contextmanager
+def ray_cluster(options):
     import ray
     os.environ["RAY_AUTH_MODE"] = "disabled"
+    os.environ["RAY_worker_niceness"] = "0"  # the command is not nice to others either
     ray.init(num_cpus=options.cpus + 1,  # one to read and to write
              include_dashboard=False, log_to_driver=False, logging_level="error",
              object_store_memory=1 << 28)
     ray.data.DataContext.get_current().enable_progress_bars = False
+    yield
+    ray.shutdown()
 
 
-def start_spark(options):
+@contextmanager
+def spark_cluster(options):
     from pyspark.sql import SparkSession
     options.spark = (SparkSession.builder.master(f"local[{options.cpus},4]")
                      .config("spark.ui.enabled", "false")
-                     .config("spark.driver.host", "127.0.0.1")
-                     .config("spark.sql.files.maxPartitionBytes", "16k")
-                     .config("spark.sql.files.openCostInBytes", "0").getOrCreate())
+                     .config("spark.ui.showConsoleProgress", "false")
+                     .config("spark.driver.host", "127.0.0.1").getOrCreate())
     options.spark.sparkContext.setLogLevel("ERROR")
+    yield
+    options.spark.stop()
+
+
+CLUSTERS = {"spark": (spark_cluster, on_spark), "ray": (ray_cluster, on_ray)}
 
 
 def check(target, lines, expected):
@@ -118,33 +132,59 @@ def check(target, lines, expected):
     assert not wrong, f"{len(wrong)} are translated otherwise, e.g. {wrong[0]}"
 
 
-def measure(options, name, work, lines, source, expected, kill):
-    target = options.folder / f"{name}-{'killed' if kill else 'plain'}"
-    killer = Killer(options.kill_after) if kill else None
-    begin = time.monotonic()
-    work(options, source, target)
-    seconds = time.monotonic() - begin
-    if killer:
-        killer.stop()
+def write_corpus(options, lines):
+    source = options.folder / f"corpus-{len(lines)}.parquet"
+    parquet.write_table(pyarrow.table({"id": range(len(lines)), "text": lines}), source)
+    return source
+
+
+def on_cluster(options, name, lines, expected, kill=False):
+    """Seconds that it took, and processor time by kind."""
+    source, target = write_corpus(options, lines), options.folder / name
+    shutil.rmtree(target, ignore_errors=True)
+    cluster, work = CLUSTERS[name]
+    with cluster(options):
+        killer = Killer(options.kill_after) if kill else None
+        begin = time.monotonic()
+        with CpuTime() as cpu:
+            work(options, source, target)
+            took = time.monotonic() - begin
+        if killer:
+            killer.stop()
     check(target, lines, expected)
-    return seconds
+    return took, cpu.seconds
 
 
-def rounds(options, name, work, lines, source):
-    """Seconds of the command and of the cluster by turns, then of the cluster with a killed one."""
-    pairs = []
-    for i in range(options.rounds):
-        ours, expected = command(options, lines)
-        shutil.rmtree(options.folder / f"{name}-plain", ignore_errors=True)
-        pairs.append((ours, measure(options, name, work, lines, source, expected, False)))
-        print(f"{name}: round {i + 1}: command {pairs[-1][0]:.1f} s, {name} {pairs[-1][1]:.1f} s",
-              flush=True)
-    killed = measure(options, name, work, lines, source, expected, True)
-    ratios = sorted(ours / theirs for ours, theirs in pairs)
-    print(f"{name}: {len(lines)} sentences, {ratios[len(ratios) // 2]:.2f} of the command's speed; "
-          f"with a worker killed {killed:.1f} s, none lost or doubled", flush=True)
-    return {"rounds": [{"command_s": a, f"{name}_s": b} for a, b in pairs],
-            "ratio": ratios[len(ratios) // 2], "killed_s": killed}
+def turn(options, name, lines):
+    """One after the other, the same lines."""
+    cpu_before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ours, expected = command(options, lines)
+    cpu_after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    theirs, cpu = on_cluster(options, name, lines, expected)
+    found = {"command_s": round(ours, 2), f"{name}_s": round(theirs, 2),
+             "ratio": round(ours / theirs, 3),
+             "cpu_s": {"command": round(cpu_after.ru_utime + cpu_after.ru_stime
+                                        - cpu_before.ru_utime - cpu_before.ru_stime, 1)} | cpu}
+    print(f"{name}: {len(lines)} sentences: {json.dumps(found)}", flush=True)
+    return found, expected
+
+
+def rounds(options, name, lines):
+    """The cluster and the command by turns, then the cluster with a killed process."""
+    start, _ = turn(options, name, lines[:options.cpus])
+    turns = []
+    for _ in range(options.rounds):
+        found, expected = turn(options, name, lines)
+        turns.append(found)
+    killed, _ = on_cluster(options, name, lines, expected, kill=True)
+    ratio = statistics.median(found["ratio"] for found in turns)
+    whole = statistics.median(found[f"{name}_s"] for found in turns)
+    share = start[f"{name}_s"] / whole
+    print(f"{name}: {len(lines)} sentences, {ratio:.2f} of the command's speed, {share:.1%} of it "
+          f"to start and to end; with a process killed {killed:.1f} s, none lost or doubled",
+          flush=True)
+    return {"start": start, "rounds": turns, "ratio": ratio, "start_share": round(share, 3),
+            "killed_s": round(killed, 1)}
 
 
 def main():
@@ -170,15 +210,11 @@ def main():
     options.folder.mkdir(parents=True)
     lines = (options.input.read_text().splitlines() if options.input else
              made_up(options.sentences))[:options.sentences]
-    source = options.folder / "corpus.parquet"
-    table = pyarrow.table({"id": range(len(lines)), "text": lines})
-    parquet.write_table(table, source, row_group_size=max(1, len(lines) // (4 * options.cpus)))
-    found = {"hardware": in_words(), "command": " ".join(sys.argv), "sentences": len(lines),
-             "cpus": options.cpus}
-    for name, start, work in (("spark", start_spark, on_spark), ("ray", start_ray, on_ray)):
-        if name in options.only:
-            start(options)
-            found[name] = rounds(options, name, work, lines, source)
+    found = {"hardware": in_words(), "sentences": len(lines), "cpus": options.cpus,
+             "words": sum(len(line.split()) for line in lines),
+             "input": options.input.name if options.input else "made up"}
+    for name in options.only.split(","):
+        found[name] = rounds(options, name, lines)
     if options.write:
         options.write.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -106,6 +106,7 @@ import acre
 with acre.Translator("model", threads=1) as translator:
     best: list[acre.Translation] = translator.translate(["a"], beam_size=2, scores=True)
     words: list[str] = [text.upper() for text in translator.stream(iter(["a"]))]
+    lists: list[list[acre.Translation]] = list(translator.stream_batches([["a"], ("b", "c")]))
     weight: float = translator.attention("a")[0].layers[0][0][0][0].weight
 """)
     command = [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={tmp_path}",

@@ -91,6 +91,49 @@ def test_stream_reads_a_bounded_way_ahead(translator):
     assert translator.translate(["Hello there."])
 
 
+def test_batches_come_as_they_went(translator):
+    batches = [[], ["Hello there."], LINES * 20, [], [], ["The cat is old."] * 3, []]
+    expected = [translator.translate(batch) for batch in batches]
+    for read_ahead in (None, 1, 7):
+        found = translator.stream_batches((tuple(batch) for batch in batches),
+                                          read_ahead=read_ahead)
+        assert list(found) == expected
+    assert list(translator.stream_batches([])) == []
+    assert list(translator.stream_batches([[], []])) == [[], []]
+
+
+def test_the_next_batch_is_begun_before_one_is_given(translator):
+    n_read = 0
+
+    def endless():
+        nonlocal n_read
+        for n_read in itertools.count(1):
+            yield [f"The cat is {n_read}."] * 4
+
+    batches = translator.stream_batches(endless(), read_ahead=6)
+    assert n_read == 0
+    for i in range(10):
+        assert len(set(next(batches))) == 1
+        assert n_read == i + 3  # 4 texts of the batch after it, and one more of the next but one
+    batches.close()
+    assert translator.translate(["Hello there."])
+
+
+@pytest.mark.parametrize("batches", ["a text", ["a text"], [b"bytes"], [["a"], "a text"], [[1]],
+                                     [None], 7])
+def test_wrong_types_of_batches(translator, batches):
+    with pytest.raises(TypeError):
+        list(translator.stream_batches(batches))
+
+
+def test_a_bad_text_ends_batches_after_those_before_it(acre, translator):
+    batches = translator.stream_batches([["a"], ["b", "a\0b"], ["c"]], read_ahead=1)
+    assert next(batches) == translator.translate(["a"])
+    with pytest.raises(acre.Error):
+        next(batches)
+    assert list(batches) == []
+
+
 def test_texts_beyond_the_queue_wait_for_room(acre):
     """The engine's queue is far shorter than what is read ahead."""
     with acre.Translator(MODELS / "tiny-area", threads=1, batch_size=2) as translator:

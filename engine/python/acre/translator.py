@@ -17,9 +17,9 @@ import threading
 import time
 import weakref
 from collections import deque
-from contextlib import contextmanager
-from typing import (Any, Callable, Deque, Iterable, Iterator, NamedTuple, NoReturn, Optional,
-                    TypeVar)
+from contextlib import closing, contextmanager
+from typing import (Any, Callable, Deque, Generator, Iterable, Iterator, NamedTuple, NoReturn,
+                    Optional, TypeVar)
 
 from . import _library
 from ._library import Error, check, lib
@@ -154,6 +154,11 @@ class _Job:
         self.handle = ctypes.c_void_p()
 
 
+def _expect_several(texts: Any) -> None:
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"texts: expected several texts, found one {type(texts).__name__}")
+
+
 def _whole(name: str, value: int) -> int:
     """As C's int holds it; ctypes would cut off what does not fit."""
     if isinstance(value, int) and -2**31 <= value < 2**31:
@@ -228,11 +233,10 @@ class Translator:
                num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
                source: Optional[str] = None, target: Optional[str] = None,
                length_penalty: Optional[float] = None, max_length: Optional[int] = None,
-               read_ahead: Optional[int] = None) -> Iterator[Translation]:
+               read_ahead: Optional[int] = None) -> Generator[Translation, None, None]:
         """translate() for texts without end: reads at most `read_ahead` more of them than it has
         given translations of. By default that keeps all threads busy."""
-        if isinstance(texts, (str, bytes)):
-            raise TypeError(f"texts: expected several texts, found one {type(texts).__name__}")
+        _expect_several(texts)
         if read_ahead is not None and read_ahead < 1:
             raise Error("bad_option", f"read_ahead: expected at least 1, found {read_ahead}")
         decoding = self._decoding_of(beam_size, num_hypotheses, length_penalty, max_length)
@@ -240,6 +244,29 @@ class Translator:
         self._engine.check_process()
         jobs = (_Job(self._engine, text, asked) for text in texts)
         return self._results(jobs, _Job.translation, read_ahead or self._ahead)
+
+    def stream_batches(self, batches: Iterable[Iterable[str]], beam_size: Optional[int] = None,
+                       num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
+                       source: Optional[str] = None, target: Optional[str] = None,
+                       length_penalty: Optional[float] = None, max_length: Optional[int] = None,
+                       read_ahead: Optional[int] = None) -> Iterator[list[Translation]]:
+        """stream() for texts that come many at a time: a list of translations for each batch. The
+        next batch is begun while the last texts of one are translated, so that no thread idles
+        between two."""
+        _expect_several(batches)
+        sizes: Deque[int] = deque()  # of batches that were read, the oldest first
+
+        def texts() -> Iterator[str]:
+            for batch in batches:
+                _expect_several(batch)
+                words = list(batch)
+                sizes.append(len(words))
+                yield from words
+
+        found = self.stream(texts(), beam_size, num_hypotheses, scores, alignments, source=source,
+                            target=target, length_penalty=length_penalty, max_length=max_length,
+                            read_ahead=read_ahead)
+        return self._in_batches(found, sizes)
 
     def score(self, texts: Iterable[str], translations: Iterable[str], *,
               source: Optional[str] = None, target: Optional[str] = None) -> list[float]:
@@ -301,7 +328,7 @@ class Translator:
         return decoding
 
     def _results(self, made: Iterator[_Job], result: Callable[[_Job], _Result],
-                 ahead: int) -> Iterator[_Result]:
+                 ahead: int) -> Generator[_Result, None, None]:
         jobs: Deque[_Job] = deque()  # oldest first
         try:
             for job in made:
@@ -319,6 +346,24 @@ class Translator:
                 job.cancel()
             for job in jobs:
                 job.release()
+
+    @staticmethod
+    def _in_batches(found: Generator[Translation, None, None],
+                    sizes: Deque[int]) -> Iterator[list[Translation]]:
+        batch: list[Translation] = []
+        with closing(found):
+            for text in found:
+                while sizes[0] == 0:
+                    yield []
+                    sizes.popleft()
+                batch.append(text)
+                if len(batch) == sizes[0]:
+                    yield batch
+                    batch = []
+                    sizes.popleft()
+        while sizes:  # empty ones
+            yield []
+            sizes.popleft()
 
     @staticmethod
     def _take(jobs: Deque[_Job], result: Callable[[_Job], _Result]) -> _Result:

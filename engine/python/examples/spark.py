@@ -6,6 +6,7 @@ task again whose process has died, and writes what a task made only when it is w
 """
 
 import functools
+import itertools
 import sys
 
 from pyspark.sql import SparkSession
@@ -17,13 +18,18 @@ def translator(model):
     return acre.Translator(model, threads=1)
 
 
-def translate(spark, model, source, target):
+def translate(spark, model, source, target, tasks=None):
+    """The rows are cut into `tasks`: many, so that all CPUs end at about the same time, and not so
+    many that each is over as soon as it has begun."""
     def work(frames):
-        for frame in frames:
-            found = translator(model).translate(frame["text"], beam_size=1)
-            yield frame.assign(translation=[str(text) for text in found])
+        frames, ahead = itertools.tee(frames)
+        texts = (frame["text"] for frame in ahead)
+        found = translator(model).stream_batches(texts, beam_size=1)
+        for frame, translations in zip(frames, found):
+            yield frame.assign(translation=[str(text) for text in translations])
 
     corpus = spark.read.parquet(source)
+    corpus = corpus.repartition(tasks or 16 * spark.sparkContext.defaultParallelism)
     schema = corpus.schema.simpleString()[len("struct<"):-1].replace(":", " ")
     corpus.mapInPandas(work, f"{schema}, translation string").write.parquet(target)
 
