@@ -3,10 +3,6 @@
 
 #include <stddef.h>
 
-/* An estimate must be so much over the time that is left, because who is refused for nothing is
- * worse off than who waits for nothing. */
-static const double margin = 1.1;
-
 struct demand admission_demand(const struct plan_model *model, const struct plan_text *texts,
                                size_t n)
 {
@@ -81,8 +77,8 @@ static double with_others(const struct plan *plan, const struct plan_model *mode
     return sum;
 }
 
-uint64_t admission_time(const struct plan *plan, const struct plan_model *model,
-                        const struct demand *demand)
+uint64_t admission_estimate(const struct plan *plan, const struct plan_model *model,
+                            const struct demand *demand)
 {
     if (!demand->last || !pace_is_known(&model->pace))
         return 0;
@@ -96,10 +92,15 @@ uint64_t admission_time(const struct plan *plan, const struct plan_model *model,
     return (uint64_t)(ns + pace_steps_ns(&model->pace, pace_steps(&model->pace, demand->last)));
 }
 
+uint64_t admission_time(const struct plan_model *model, uint64_t estimate_ns)
+{
+    return (uint64_t)(pace_caution(&model->pace) * (double)estimate_ns);
+}
+
 bool admission_is_late(const struct demand *demand, uint64_t time_ns, uint64_t now_ns)
 {
     if (demand->deadline_ns == 0)
         return false;
     uint64_t left_ns = demand->deadline_ns > now_ns ? demand->deadline_ns - now_ns : 0;
-    return (double)time_ns > margin * (double)left_ns;
+    return time_ns > left_ns;
 }

@@ -2,8 +2,9 @@
  *
  * What is certain to come before it (queue_work_before()) at the pace of its model, and at most as
  * long for the work of other models, who take turns; then the steps of its last sentence, of which
- * a batch is full. What comes later can only delay it, so the estimate is meant to err to the short
- * side. Part of the plan: no clock, the caller holds the scheduler's lock.
+ * a batch is full. What comes later of other callers, how long each translation gets, and how fast
+ * the machine will be, cannot be known: by how much such estimates were wrong is measured
+ * (pace_caution()), and who is accepted shall be in time even so. Part of the plan: no clock, the caller holds the scheduler's lock.
  */
 #ifndef SCHED_ADMISSION_H
 #define SCHED_ADMISSION_H
@@ -13,7 +14,7 @@
 /* What a request asks for: of its sentences those that are not known. */
 struct demand {
     uint64_t caller;
-    const struct sentence *last; /* NULL: there is none */
+    struct sentence *last; /* NULL: there is none */
     size_t n_sentences, n_tokens;
     uint64_t n_rows, work;
     uint64_t deadline_ns; /* 0: none, or it was accepted before, by a device that is lost */
@@ -28,11 +29,14 @@ struct demand admission_demand(const struct plan_model *model, const struct plan
  * for all others. */
 bool admission_has_room(const struct plan *plan, const struct demand *demand);
 
-/* In how many ns it would be done, counting from now; 0: at once, or not known. */
-uint64_t admission_time(const struct plan *plan, const struct plan_model *model,
-                        const struct demand *demand);
+/* In how many ns it should be done, counting from now; 0: at once, or not known. */
+uint64_t admission_estimate(const struct plan *plan, const struct plan_model *model,
+                            const struct demand *demand);
 
-/* Whether what takes so long has no chance by its deadline. */
+/* In how many ns it is done all but surely, by such an estimate. */
+uint64_t admission_time(const struct plan_model *model, uint64_t estimate_ns);
+
+/* Whether what takes so long is late. */
 bool admission_is_late(const struct demand *demand, uint64_t time_ns, uint64_t now_ns);
 
 #endif

@@ -2,10 +2,16 @@
  * it is now. */
 #include "sched/pace.h"
 
+#include <math.h>
+
 /* How much of a sum the next one leaves: 128 steps are a second of a small model. */
 static const double keep_steps = 1 - 1.0 / 128, keep_sentences = 1 - 1.0 / 256;
 
-enum { ENOUGH_STEPS = 16, ENOUGH_ROWS = 64 }; /* of full batches; of sentences that have ended */
+/* Until enough estimates have ended; then its bounds. */
+static const double usual_caution = 1.1, least_caution = 0.5, most_caution = 3;
+
+/* Of full batches; of sentences that have ended; of estimates. */
+enum { ENOUGH_STEPS = 16, ENOUGH_ROWS = 64, ENOUGH_ESTIMATES = 32 };
 
 void pace_count_full(struct pace *pace, size_t n_steps, size_t n_beams, uint64_t ns)
 {
@@ -19,6 +25,26 @@ void pace_count_ended(struct pace *pace, const struct sentence *sentence, uint64
 {
     pace->ended_steps = keep_sentences * pace->ended_steps + (double)n_steps;
     pace->ended_rows = keep_sentences * pace->ended_rows + (double)sentence_source_rows(sentence);
+}
+
+void pace_count_estimate(struct pace *pace, uint64_t estimate_ns, uint64_t took_ns)
+{
+    double estimate = (double)estimate_ns, error = (double)took_ns - estimate;
+    pace->n_estimates = keep_sentences * pace->n_estimates + 1;
+    pace->estimated = keep_sentences * pace->estimated + estimate;
+    pace->took = keep_sentences * pace->took + (double)took_ns;
+    pace->strayed = keep_sentences * pace->strayed + error * error / estimate;
+}
+
+/* Each estimate weighs what it is: who waits long is in danger of being late. */
+double pace_caution(const struct pace *pace)
+{
+    if (pace->n_estimates < ENOUGH_ESTIMATES)
+        return usual_caution;
+    double mean = pace->took / pace->estimated;
+    double variance = pace->strayed / pace->estimated - (mean - 1) * (mean - 1);
+    double caution = mean + sqrt(variance > 0 ? variance : 0);
+    return fmin(fmax(caution, least_caution), most_caution);
 }
 
 bool pace_is_known(const struct pace *pace)

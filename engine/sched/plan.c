@@ -112,12 +112,23 @@ static void end(struct plan *plan, struct plan_model *model, struct sentence *se
     push(&plan->ended, sentence);
 }
 
+/* How true was what it was told when it was accepted. Who ends at his deadline would have taken
+ * longer still; who leaves before it tells nothing. */
+static void note_estimate(struct plan_model *model, const struct sentence *sentence, uint64_t now_ns)
+{
+    bool is_late = sentence->deadline_ns != 0 && sentence->deadline_ns <= now_ns;
+    if (sentence->estimate_ns > 0 && (sentence->status == 0 || is_late))
+        pace_count_estimate(&model->pace, sentence->estimate_ns, now_ns - sentence->queued_ns);
+}
+
 static void end_expired(struct plan *plan, uint64_t now_ns)
 {
     for (struct plan_model *model = plan->models; model; model = model->next) {
         struct sentence *sentence;
-        while ((sentence = queue_take_expired(&model->queue, now_ns)))
+        while ((sentence = queue_take_expired(&model->queue, now_ns))) {
             end(plan, model, sentence, ACRE_ETIMEOUT);
+            note_estimate(model, sentence, now_ns);
+        }
     }
 }
 
@@ -156,10 +167,11 @@ static size_t n_known(const struct plan_text *text)
     return n;
 }
 
-/* Why it cannot be queued; 0: it can. */
+/* Why it cannot be queued; 0: it can, and its last sentence knows what is expected. */
 static int why_refused(const struct plan *plan, const struct plan_event *event,
                        const struct demand *demand, uint64_t now_ns, struct plan_actions *actions)
 {
+    uint64_t estimate_ns;
     if (plan->is_closing)
         return ACRE_ECLOSED;
     if (plan->lost != 0)
@@ -168,8 +180,13 @@ static int why_refused(const struct plan *plan, const struct plan_event *event,
         return ACRE_ETOOLARGE;
     if (!admission_has_room(plan, demand))
         return ACRE_EBUSY;
-    actions->time_ns = admission_time(plan, event->model, demand);
-    return admission_is_late(demand, actions->time_ns, now_ns) ? ACRE_ELATE : 0;
+    estimate_ns = admission_estimate(plan, event->model, demand);
+    actions->time_ns = admission_time(event->model, estimate_ns);
+    if (admission_is_late(demand, actions->time_ns, now_ns))
+        return ACRE_ELATE;
+    if (demand->last)
+        demand->last->estimate_ns = estimate_ns;
+    return 0;
 }
 
 /* All texts or none, so that requests which fit one after the other do not keep each other out. A
@@ -198,7 +215,7 @@ static struct plan_model *model_of(struct queue *queue)
 }
 
 /* Where all devices are lost, sentences have ended, and may be somebody else's by now. */
-static void cancel(struct plan *plan, const struct plan_event *event)
+static void cancel(struct plan *plan, const struct plan_event *event, uint64_t now_ns)
 {
     if (plan->lost != 0)
         return;
@@ -209,6 +226,7 @@ static void cancel(struct plan *plan, const struct plan_event *event)
             struct plan_model *model = model_of(sentence->queue);
             queue_remove(sentence);
             end(plan, model, sentence, ACRE_ECANCELLED);
+            note_estimate(model, sentence, now_ns);
         }
     }
 }
@@ -279,6 +297,7 @@ static void end_finished(struct plan *plan, const struct plan_event *event, uint
             index++;
         take_out(batch, index);
         count_end(model, sentence);
+        note_estimate(model, sentence, now_ns);
         if (sentence->status == 0)
             pace_count_ended(&model->pace, sentence, batch->n_steps - sentence->first_step);
         push(&plan->ended, sentence);
@@ -306,6 +325,7 @@ static struct sentence *drop_ended(const struct plan *plan, struct plan_model *m
             continue;
         sentence->status = status;
         count_end(model, sentence);
+        note_estimate(model, sentence, now_ns);
         take_out(batch, i);
         push(&leaving, sentence);
     }
@@ -513,7 +533,7 @@ struct plan_actions plan_step(struct plan *plan, const struct plan_event *event,
         submit(plan, event, now_ns, &actions);
         break;
     case PLAN_CANCEL:
-        cancel(plan, event);
+        cancel(plan, event, now_ns);
         break;
     case PLAN_READY:
         ready(plan, event, now_ns, &actions);

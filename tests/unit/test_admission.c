@@ -1,7 +1,7 @@
 /* Admission by work, simulated under virtual time: requests come at random to workers whose steps
  * take as long as a device's, faster than they can be served or slower. What is asked: is anybody
- * refused who would have been done in time? Of those refused some go on without a deadline, and
- * tell. And is anybody accepted who is not done in time? */
+ * accepted who is not done in time? And is anybody refused who would have been, with time to spare?
+ * Of those refused some go on without a deadline, and tell. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "../support/random.h"
 #include "sched/admission.h"
 
-enum { MAX_REQUESTS = 20000, MAX_SENTENCES = 400000, MAX_WORKERS = 4, BATCH = 32, BEAM = 4 };
+enum { N_SEEDS = 6, MAX_REQUESTS = 20000, MAX_SENTENCES = 400000, MAX_WORKERS = 4, BATCH = 32, BEAM = 4 };
 
 static const double MS = 1e6, TIMEOUTS = 10;       /* so many of them a run lasts */
 static const double STEP_NS = 2e6, ROW_NS = 0.1e6; /* a step, and each row of it */
@@ -29,13 +29,15 @@ struct kind {
     size_t n_callers;
     double timeout_ms;
     size_t n_workers;
+    double sway; /* of the machine's speed, from second to second, because others use it, too */
 };
 
 struct request {
     size_t first, n, n_left;
     uint64_t deadline_ns;
     bool is_probe; /* was refused, and goes on without a deadline */
-    bool is_refused, is_in_time;
+    bool is_refused, is_in_time, has_spare; /* with a fifth of its time to spare */
+    uint64_t begun_ns;
 };
 
 struct sim {
@@ -79,6 +81,8 @@ static void finish(struct sim *s, const struct sentence *sentence)
     if (--request->n_left > 0)
         return;
     request->is_in_time &= now_of(s) <= request->deadline_ns;
+    request->has_spare = request->is_in_time && now_of(s) - request->begun_ns <=
+                         (request->deadline_ns - request->begun_ns) * 4 / 5;
     bool counts = s->now_ns < TIMEOUTS * s->kind->timeout_ms * MS;
     for (size_t i = 0; counts && request->is_in_time && i < request->n; i++)
         s->work_in_time += s->sentences[request->first + i].n_source + 1;
@@ -94,6 +98,14 @@ static void wake(struct sim *s, const struct plan_actions *actions)
 {
     for (size_t i = 0; i < actions->n_wakes; i++)
         s->ready_ns[actions->wakes[i]] = s->now_ns;
+}
+
+/* By what a step takes longer at this time. */
+static double slowness(const struct sim *s)
+{
+    uint64_t second = (uint64_t)(s->now_ns / 1e9);
+    double pick = (double)(second * 2654435761u % 1000) / 999;
+    return (0.8 + 0.4 * uniform()) * (1 + s->kind->sway * (2 * pick - 1));
 }
 
 /* The step is over, the next begins. */
@@ -116,9 +128,8 @@ static void be_ready(struct sim *s, size_t worker)
     size_t rows = BEAM * batch->n_running;
     for (size_t i = 0; i < actions.n_newcomers; i++)
         rows += actions.newcomers[i]->n_source + 1;
-    double noise = 0.8 + 0.4 * uniform();
     s->ready_ns[worker] = actions.work == PLAN_STEP
-                              ? s->now_ns + noise * (STEP_NS + ROW_NS * (double)rows)
+                              ? s->now_ns + slowness(s) * (STEP_NS + ROW_NS * (double)rows)
                               : (double)INFINITY;
     wake(s, &actions);
 }
@@ -159,6 +170,7 @@ static void arrive(struct sim *s)
     *request = (struct request){.first = s->n_sentences, .is_in_time = true};
     request->n = s->kind->bulk && random_pick(0, 9) == 0 ? s->kind->bulk : 1;
     request->n_left = request->n;
+    request->begun_ns = now_of(s);
     request->deadline_ns = now_of(s) + (uint64_t)(timeout * MS);
     for (size_t i = 0; i < request->n; i++) {
         struct sentence *sentence = &s->sentences[s->n_sentences];
@@ -180,7 +192,7 @@ static void arrive(struct sim *s)
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 struct errors {
-    size_t refused, probes, would_have_made_it, accepted, missed;
+    size_t refused, probes, in_time, with_spare, accepted, missed;
     double goodput; /* work done in time, by what could be done */
 };
 
@@ -204,17 +216,18 @@ static struct errors count_errors(const struct sim *s)
         const struct request *r = &s->requests[i];
         e.refused += r->is_refused;
         e.probes += r->is_probe;
-        e.would_have_made_it += r->is_probe && r->is_in_time;
+        e.in_time += r->is_probe && r->is_in_time;
+        e.with_spare += r->is_probe && r->has_spare;
         e.accepted += !r->is_refused;
         e.missed += !r->is_refused && !r->is_in_time;
     }
     return e;
 }
 
-static struct errors run(const struct kind *kind)
+static struct errors run(const struct kind *kind, uint64_t seed)
 {
     struct sim *s = open_sim(kind);
-    random_seed(3);
+    random_seed(seed);
     for (;;) {
         size_t worker = 0;
         bool is_done = s->arrival_ns > TIMEOUTS * kind->timeout_ms * MS;
@@ -238,30 +251,43 @@ static struct errors run(const struct kind *kind)
     return errors;
 }
 
+/* The sum of some runs; their mean goodput. */
 static struct errors tell(const struct kind *kind)
 {
-    struct errors e = run(kind);
-    print_message("%-34s load %.1f, %5.0f ms: refused %4zu, of %3zu of them in time %2zu; "
-                  "accepted %4zu, not in time %3zu; goodput %.2f\n",
-                  kind->name, kind->load, kind->timeout_ms, e.refused, e.probes,
-                  e.would_have_made_it, e.accepted, e.missed, e.goodput);
+    struct errors e = {0};
+    for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+        struct errors each = run(kind, seed);
+        e.refused += each.refused;
+        e.probes += each.probes;
+        e.in_time += each.in_time;
+        e.with_spare += each.with_spare;
+        e.accepted += each.accepted;
+        e.missed += each.missed;
+        e.goodput += each.goodput / N_SEEDS;
+    }
+    print_message("%-34s load %.1f, %5.0f ms: refused %5zu, of %3zu of them in time %3zu, with a "
+                  "fifth to spare %2zu; accepted %5zu, not in time %3zu; goodput %.2f\n",
+                  kind->name, kind->load, kind->timeout_ms, e.refused, e.probes, e.in_time,
+                  e.with_spare, e.accepted, e.missed, e.goodput);
     return e;
 }
 
 static const struct kind kinds[] = {
-    {"sentences of one caller", 0, 0, 1, 2000, 1},
-    {"sentences of one caller", 0, 0, 1, 10000, 1},
-    {"sentences of 1000 callers", 0, 0, 1000, 2000, 1},
-    {"sentences of 20 callers, 4 workers", 0, 0, 20, 2000, 4},
-    {"a tenth are 100 sentences", 0, 100, 1, 10000, 1},
-    {"a tenth are 100, of 10 callers", 0, 100, 10, 10000, 2},
-    {"a tenth are 1000, of 10 callers", 0, 1000, 10, 30000, 2},
+    {"sentences of one caller", 0, 0, 1, 2000, 1, 0},
+    {"sentences of one caller", 0, 0, 1, 10000, 1, 0},
+    {"sentences, the speed sways by 0.2", 0, 0, 1, 2000, 1, 0.2},
+    {"sentences, the speed sways by 0.4", 0, 0, 1, 2000, 1, 0.4},
+    {"sentences of 1000 callers", 0, 0, 1000, 2000, 1, 0},
+    {"sentences of 20 callers, 4 workers", 0, 0, 20, 2000, 4, 0},
+    {"a tenth are 100 sentences", 0, 100, 1, 10000, 1, 0},
+    {"a tenth are 100, of 10 callers", 0, 100, 10, 10000, 2, 0},
+    {"a tenth are 1000, of 10 callers", 0, 1000, 10, 30000, 2, 0},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* Sentences by themselves are done in time but for a sixth of those accepted, and the workers are
- * hardly busy for nothing; of those refused hardly anybody would have been done in time. */
+/* Who is accepted is in time, the workers are hardly busy for nothing, and hardly anybody is refused
+ * who would have had a fifth of his time to spare, unless the machine's speed sways. */
 static void few_are_refused_or_accepted_wrongly(void **state)
 {
     (void)state;
@@ -271,12 +297,14 @@ static void few_are_refused_or_accepted_wrongly(void **state)
         kind.load = 1.5;
         struct errors e = tell(&kind);
         assert_true(e.refused > 0);
-        assert_true(e.missed * 4 <= e.accepted);
-        assert_true(kind.bulk > 0 || e.goodput >= 0.8);
-        sum.probes += e.probes;
-        sum.would_have_made_it += e.would_have_made_it;
+        assert_true(e.missed * 40 <= e.accepted);
+        assert_true(e.goodput >= (kind.bulk > 0 ? 0.7 : 0.95));
+        if (kind.sway == 0) {
+            sum.probes += e.probes;
+            sum.with_spare += e.with_spare;
+        }
     }
-    assert_true(sum.probes >= 200 && sum.would_have_made_it * 20 <= sum.probes);
+    assert_true(sum.probes >= 1000 && sum.with_spare * 25 <= sum.probes);
 }
 
 static void hardly_anybody_is_refused_below_capacity(void **state)
@@ -286,8 +314,9 @@ static void hardly_anybody_is_refused_below_capacity(void **state)
         struct kind kind = kinds[i];
         kind.load = 0.7;
         struct errors e = tell(&kind);
-        assert_true(e.refused * 100 <= e.accepted);
-        assert_true(kind.bulk > 0 || (e.refused == 0 && e.missed * 100 <= e.accepted));
+        assert_true(e.refused * 40 <= e.accepted);
+        assert_true(e.missed * 200 <= e.accepted);
+        assert_true(kind.bulk > 0 || e.refused == 0);
     }
 }
 
