@@ -449,6 +449,19 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
     return status;
 }
 
+/* What transformers ends a source with is the tokenizer's, what ends a translation the model's. Where
+ * they differ, the files are of two models. */
+static int check_end(const struct acre_model *model, struct acre_err *err)
+{
+    int32_t end = tokenizer_end(model->tokenizer);
+    if (end == model->config.end_token)
+        return 0;
+    return err_set(err, ACRE_EMODEL,
+                   "config.json or generation_config.json: eos_token_id: expected %d, the "
+                   "tokenizer's </s>, found %d",
+                   (int)end, model->config.end_token);
+}
+
 static int load(struct acre_engine *engine, const char *directory, struct acre_model *model,
                 struct acre_err *err)
 {
@@ -459,6 +472,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     if (status == 0)
         status = tokenizer_open(directory, config->vocab_size, config->tokenizer_class,
                                 &model->tokenizer, err);
+    if (status == 0)
+        status = check_end(model, err);
     size_t before = mem_held();
     for (size_t i = 0; status == 0 && i < engine->devices.n; i++)
         status = load_weights(engine, directory, model, i, err);

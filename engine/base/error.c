@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Names in files that come from outside end up in messages, and a message is one line. */
+static void hide_controls(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F)
+            *text = '?';
+}
+
 int err_set(struct acre_err *err, int code, const char *format, ...)
 {
     if (err) {
@@ -13,6 +21,7 @@ int err_set(struct acre_err *err, int code, const char *format, ...)
         err->retry_after_s = 0;
         vsnprintf(err->text, sizeof(err->text), format, args);
         va_end(args);
+        hide_controls(err->text);
     }
     return code;
 }

@@ -75,7 +75,7 @@ static int read_embeddings(const struct json_object *object, struct config *conf
 {
     config->share_embeddings = true;
     int code = json_opt_bool(object, "scale_embedding", &config->scale_embedding, err);
-    if (!code)
+    if (!code && !config->kind->shares_embeddings)
         code = json_opt_bool(object, "share_encoder_decoder_embeddings", &config->share_embeddings,
                              err);
     if (!code && config->share_embeddings && config->decoder_vocab_size != config->vocab_size)

@@ -47,6 +47,7 @@ struct config_attention {
 /* An architecture, as config.json sees it; the beginning of each table in nn/. */
 struct config_kind {
     const char *model_type;
+    bool shares_embeddings; /* always; share_encoder_decoder_embeddings is not read */
     bool forbids_pad; /* never emits the pad token, whether bad_words_ids has it or not */
 
     /* Reads what is its own, once the sizes that all have are read: other sizes and their limits,

@@ -160,6 +160,11 @@ static int set_tokens(const struct json_object *object, const struct generation 
     config->end_token = generation->end_token;
     config->start_token = generation->start_token;
     config->first_token = generation->first_token;
+    if (!code && generation->forced_end_token != ABSENT &&
+        generation->forced_end_token != generation->end_token)
+        code = err_set(err, ACRE_EMODEL,
+                       "%s: forced_eos_token_id: expected eos_token_id, which is %d, found %d",
+                       object->file, generation->end_token, generation->forced_end_token);
     if (!code && config->first_token == config->end_token)
         code =
             err_set(err, ACRE_EMODEL,

@@ -8,6 +8,7 @@
  */
 #include "model/safetensors.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,12 @@
 #define INDEX_FILE "model.safetensors.index.json"
 #define BUFFER_NAME "buffer"
 
-enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100000000, MAX_SHARDS = 1000 };
+enum {
+    LENGTH_BYTES = 8,
+    MAX_HEADER_BYTES = 100000000, /* as the format says */
+    MAX_INDEX_BYTES = 8 << 20,    /* that of 3.3 billion parameters has 0.2 MB */
+    MAX_SHARDS = 1000,
+};
 enum { BLOCK_BYTES = 2 << 20, ALIGNMENT = 64 }; /* of what tensors are read to */
 
 struct weight_file {
@@ -375,11 +381,16 @@ static struct entry *find_entry(const struct safetensors *weights, const char *n
                            weights->n_entries - weights->n_floats, name);
 }
 
+/* Nothing that leads out of the directory, or that would begin a new line where it is told. */
 static bool is_file_name(const json_t *value)
 {
     const char *name = json_string_value(value);
-    return name && name[0] && name[0] != '.' && !strchr(name, '/') &&
-           json_string_length(value) < 256;
+    if (!name || !name[0] || name[0] == '.' || json_string_length(value) >= 256)
+        return false;
+    for (const char *c = name; *c; c++)
+        if (*c == '/' || iscntrl((unsigned char)*c))
+            return false;
+    return true;
 }
 
 static size_t find_file(const struct safetensors *weights, const char *name)
@@ -433,7 +444,7 @@ static int open_index(struct safetensors *weights, const char *directory, struct
     struct text text;
     json_t *root = NULL;
     struct json_object index, map;
-    int code = file_read(directory, INDEX_FILE, MAX_HEADER_BYTES, &text, err);
+    int code = file_read(directory, INDEX_FILE, MAX_INDEX_BYTES, &text, err);
     if (!code)
         code = json_parse(INDEX_FILE, text.bytes, text.n, &root, &index, err);
     if (!code)

@@ -39,6 +39,7 @@ static int read_config(const struct json_object *object, struct config *config,
 
 const struct architecture m2m_architecture = {
     .config = {.model_type = "m2m_100",
+               .shares_embeddings = true,
                .read = read_config,
                .attentions = transformer_attentions,
                .list = transformer_list},

@@ -38,6 +38,7 @@ static int read_config(const struct json_object *object, struct config *config,
 
 const struct architecture mbart_architecture = {
     .config = {.model_type = "mbart",
+               .shares_embeddings = true,
                .read = read_config,
                .attentions = transformer_attentions,
                .list = transformer_list},

@@ -69,6 +69,15 @@ static bool is_like(const char *text, const char *form)
     return !*form && !*text;
 }
 
+/* Codes are shown in lists, pages and logs. */
+static bool is_code(const char *code, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)code[i]) && code[i] != '_' && code[i] != '-')
+            return false;
+    return n > 0;
+}
+
 /* Whether the token is a language's; then its code is code[n_bytes] of it. */
 static bool is_language(enum language_family family, const char *token, size_t *first,
                         size_t *n_bytes)
@@ -80,7 +89,8 @@ static bool is_language(enum language_family family, const char *token, size_t *
     *n_bytes = n - 2 * *first;
     switch (family) {
     case LANGUAGES_M2M:
-        return !memcmp(token, "__", 2) && !strcmp(token + n - 2, "__");
+        return !memcmp(token, "__", 2) && !strcmp(token + n - 2, "__") &&
+               is_code(token + *first, *n_bytes);
     case LANGUAGES_NLLB:
         return is_like(token, "aaa_Aaaa");
     default:
@@ -110,8 +120,10 @@ static int add(struct reading *reading, const char *code, size_t bytes, json_int
 {
     struct language_tokens *tokens = reading->tokens;
     struct vocab *vocab = reading->vocab;
-    if (bytes == 0 || bytes >= sizeof(tokens->items->code) || tokens->n == MAX_LANGUAGES)
-        return refuse(reading, "at most 4096 language codes of 1 to 15 bytes", code, err);
+    if (!is_code(code, bytes) || bytes >= sizeof(tokens->items->code) ||
+        tokens->n == MAX_LANGUAGES)
+        return refuse(reading, "at most 4096 language codes of 1 to 15 letters, digits, - and _",
+                      code, err);
     if (mem_reserve(&tokens->items, &reading->capacity, tokens->n + 1, sizeof(*tokens->items)))
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", reading->source);
     struct language_token *token = &tokens->items[tokens->n];

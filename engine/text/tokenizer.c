@@ -284,6 +284,11 @@ bool tokenizer_is_bytes(const struct tokenizer *tokenizer)
     return tokenizer->kind == KIND_BYTES;
 }
 
+int32_t tokenizer_end(const struct tokenizer *tokenizer)
+{
+    return tokenizer->kind == KIND_BYTES ? BYTES_END : tokenizer->source.end;
+}
+
 /* ---- Text to ids ----------------------------------------------------------------------------- */
 
 struct encoding {

@@ -37,6 +37,9 @@ void tokenizer_close(struct tokenizer *tokenizer); /* NULL is allowed */
 
 bool tokenizer_is_bytes(const struct tokenizer *tokenizer);
 
+/* The id that sources end with. */
+int32_t tokenizer_end(const struct tokenizer *tokenizer);
+
 /* None if the vocabulary has no tokens for languages. A source begins with its language's, or ends
  * with it, behind the end token; a translation begins with its own. */
 const struct language_tokens *tokenizer_languages(const struct tokenizer *tokenizer);

@@ -198,12 +198,25 @@ def test_a_directory_may_have_default_languages(tmp_path):
      "tokenizer_config.json: lang_to_id: expected de with an id of its own, found 7 of "),
     ("tokenizer_config.json", {"lang_to_id": {"de": 200, "fr": 200}},
      "tokenizer_config.json: lang_to_id: expected an id of its own for each language"),
+    ("tokenizer_config.json", {"lang_to_id": {"__de__": 200, "de": 201}},
+     'tokenizer_config.json: lang_to_id: expected each language once, found "de"'),
+    ("tokenizer_config.json", {"lang_to_id": {"de": 2 ** 32 + 200}},
+     "tokenizer_config.json: lang_to_id: expected ids from 1 to "),
+    ("tokenizer_config.json", {"lang_to_id": {"de": -1}}, "lang_to_id: expected ids from 1 to "),
+    ("tokenizer_config.json", {"lang_to_id": {"<b>": 200}},
+     "lang_to_id: expected at most 4096 language codes of 1 to 15 letters, digits, - and _, found"),
+    ("tokenizer_config.json", {"lang_to_id": {"d\ne": 200}}, 'digits, - and _, found "d?e"'),
+    ("tokenizer_config.json", {"lang_to_id": {"d" * 16: 200}}, "language codes of 1 to 15"),
+    ("tokenizer_config.json", {"lang_to_id": {}}, "lang_to_id: expected language tokens, found"),
+    ("tokenizer_config.json", {"lang_to_id": []}, "lang_to_id: expected an object, found []"),
     ("tokenizer_config.json", {"lang_to_id": {"de": "x"}},
      'tokenizer_config.json: lang_to_id.de: expected a token id, found "x"'),
     ("tokenizer_config.json", {"language_codes": "m3m"},
      'tokenizer_config.json: language_codes: expected m2m100 or wmt21, found "m3m"'),
     ("tokenizer_config.json", {"tokenizer_class": "T5Tokenizer"},
      "tokenizer_config.json: tokenizer_class: expected MarianTokenizer"),
+    ("generation_config.json", {"eos_token_id": 3, "forced_eos_token_id": 3},
+     "eos_token_id: expected 2, the tokenizer's </s>, found 3"),
     ("config.json", {"forced_bos_token_id": 2},
      "forced_bos_token_id: expected another token than eos_token_id, found 2"),
 ))
@@ -211,6 +224,25 @@ def test_bad_files_of_m2m100(file, fields, message, tmp_path):
     directory = copied(M2M, tmp_path)
     changed(directory, file, **fields)
     assert message in run(directory, ["a"], *languages(("en", "de")), expected=1)
+
+
+@pytest.mark.parametrize("added, message", (
+    ({"99999999999999999999": {"content": "deu_Latn"}}, "expected ids from 1 to "),
+    ({"-5": {"content": "deu_Latn"}}, "expected ids from 1 to "),
+    ({"0": {"content": "deu_Latn"}}, "expected ids from 1 to "),
+    ({"5 ": {"content": "deu_Latn"}}, "expected an id with a token and its content"),
+    ({"5": "deu_Latn"}, 'expected an id with a token and its content, found "deu_Latn"'),
+    ({"5": {"content": "deu_Latn"}}, "expected deu_Latn with an id of its own, found 5 of "),
+    ({"250": {"content": "deu_Latn"}, "251": {"content": "deu_Latn"}},
+     'expected each language once, found "deu_Latn"'),
+    ({"250": {"content": "deu_Latn"}, "0250": {"content": "fra_Latn"}},
+     "expected an id of its own for each language"),
+))
+def test_bad_languages_of_nllb(added, message, tmp_path):
+    directory = copied(NLLB, tmp_path)
+    changed(directory, "tokenizer_config.json", added_tokens_decoder=added)
+    found = run(directory, ["a"], *languages(("en", "de")), expected=1)
+    assert "tokenizer_config.json: added_tokens_decoder" in found and message in found
 
 
 def edited(directory, edit):

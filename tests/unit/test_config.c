@@ -176,7 +176,10 @@ static void test_mbart(void **state)
     assert_int_equal(config.activation, ACTIVATION_GELU);
     assert_string_equal(config.tokenizer_class, "MBartTokenizer");
     config_fini(&config);
-    parse_good(";model_type:\"mbart\";tokenizer_class:\"MBart50Tokenizer\"", NULL);
+    parse_good(";model_type:\"mbart\";tokenizer_class:\"MBart50Tokenizer\""
+               ";share_encoder_decoder_embeddings:false",
+               NULL);
+    assert_true(config.share_embeddings); /* whatever the file says, as in transformers */
     assert_string_equal(config.tokenizer_class, "MBart50Tokenizer");
     config_fini(&config);
     parse_good("", NULL);
@@ -402,6 +405,8 @@ static const struct {
      "config.json: static_position_embeddings: expected false, found true, which is not supported"},
     {";tokenizer_class:\"\"",
      "config.json: tokenizer_class: expected a string of 1 to 31 bytes, found \"\""},
+    {";forced_eos_token_id:5",
+     "config.json: forced_eos_token_id: expected eos_token_id, which is 0, found 5"},
     {";model_type:\"m2m_100\";pad_token_id:",
      "config.json: pad_token_id: expected an integer from 0 to 99, found nothing"},
     {";model_type:\"acre-lstm\"",
@@ -570,6 +575,15 @@ static void test_mistakes(void **state)
     assert_int_equal(parse("", "{\"num_beams\":65}", NULL, "d"), ACRE_EMODEL);
     assert_string_equal(err.text, "generation_config.json: num_beams: expected an integer from 1 "
                                   "to 64, found 65");
+    assert_int_equal(parse("", "{\"eos_token_id\":3}", NULL, "d"), ACRE_EMODEL);
+    assert_string_equal(err.text, "config.json: forced_eos_token_id: expected eos_token_id, which "
+                                  "is 3, found 0");
+    assert_int_equal(parse("", "{\"eos_token_id\":[0,3]}", NULL, "d"), ACRE_EMODEL);
+    assert_string_equal(err.text, "generation_config.json: eos_token_id: expected an integer from 0 "
+                                  "to 99, found [0,3]");
+    assert_int_equal(parse("", "{\"forced_bos_token_id\":100}", NULL, "d"), ACRE_EMODEL);
+    assert_string_equal(err.text, "generation_config.json: forced_bos_token_id: expected an integer "
+                                  "from 0 to 99, found 100");
     assert_int_equal(parse("", "[]", NULL, "d"), ACRE_EMODEL);
     assert_string_equal(err.text,
                         "generation_config.json: expected a JSON object, found another value");

@@ -377,6 +377,15 @@ static void test_shards(void **state)
         {"{\"weight_map\":{\"x\":\"..\"}}",
          INDEX ": weight_map.x: expected the name of a file in the directory, found \"..\"",
          ACRE_EMODEL},
+        {"{\"weight_map\":{\"x\":\"/etc/passwd\"}}",
+         INDEX ": weight_map.x: expected the name of a file in the directory, found "
+               "\"/etc/passwd\"",
+         ACRE_EMODEL},
+        {"{\"weight_map\":{\"x\":\"1\\nready\"}}",
+         INDEX ": weight_map.x: expected the name of a file in the directory, found \"1\\nready\"",
+         ACRE_EMODEL},
+        {"{\"weight_map\":{\"x\":\"" INDEX "\"}}",
+         INDEX ": header: expected at most 43 bytes, found 8388068008349082235", ACRE_EMODEL},
         {"{\"weight_map\":{\"x\":1}}",
          INDEX ": weight_map.x: expected the name of a file in the directory, found 1",
          ACRE_EMODEL},
@@ -412,6 +421,37 @@ static void test_shards(void **state)
                                              "in "));
     }
     temp_remove(directory);
+}
+
+/* It is refused before it is read. */
+static void test_huge_index(void **state)
+{
+    (void)state;
+    char directory[sizeof(TEMP_TEMPLATE)], path[96];
+    struct safetensors *weights;
+    struct acre_err err = {0};
+    temp_make(directory);
+    temp_write_text(directory, INDEX, "{");
+    snprintf(path, sizeof(path), "%s/" INDEX, directory);
+    assert_int_equal(truncate(path, 100 << 20), 0);
+    assert_int_equal(safetensors_open(directory, &weights, &err), ACRE_EIO);
+    assert_string_equal(err.text,
+                        INDEX ": expected a file of at most 8388608 bytes, found 104857600");
+    temp_remove(directory);
+}
+
+/* Whatever names files have in them, a message is one line. */
+static void test_names_with_control_characters(void **state)
+{
+    (void)state;
+    struct file file;
+    struct safetensors *weights;
+    struct acre_err err = {0};
+    build(&file, "{\"a\\nready\\u001b[2J\":{\"dtype\":\"X\",\"shape\":[],"
+                 "\"data_offsets\":[0,0]}}", 0);
+    assert_int_equal(safetensors_open_buffer(file.bytes, file.n, &weights, &err), ACRE_EMODEL);
+    assert_string_equal(err.text, "buffer: a?ready?[2J: dtype: expected a type of safetensors, "
+                                  "found \"X\"");
 }
 
 static void test_directories(void **state)
@@ -490,6 +530,8 @@ int main(void)
         cmocka_unit_test(test_damage),      cmocka_unit_test(test_header_length),
         cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_truncated),   cmocka_unit_test(test_flipped),
+        cmocka_unit_test(test_huge_index),
+        cmocka_unit_test(test_names_with_control_characters),
         cmocka_unit_test(test_shards),      cmocka_unit_test(test_directories),
         cmocka_unit_test(test_golden_file), cmocka_unit_test(test_out_of_memory),
     };
