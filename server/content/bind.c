@@ -185,7 +185,8 @@ static void bind_articles(struct units *units, struct units *words)
 
 bool bind_units(struct units *units, const struct prose_sentence *source)
 {
-    struct units words = {.text = source->prose->text, .range = source->range};
+    struct units words = {
+        .text = source->prose->text, .range = source->range, .mask = source->prose->mask};
     bool is_done;
 
     for (size_t m = source->first_mark; m < source->end_mark; m++)

@@ -287,7 +287,7 @@ static void add_text(struct html *h, const struct html_token *token)
 {
     const char *text = h->reader.text;
     const size_t end = token->at + token->n;
-    size_t n;
+    size_t n, next;
 
     for (size_t at = token->at; at < end; at += n) {
         n = placeholder_bytes(text, end, at);
@@ -295,12 +295,17 @@ static void add_text(struct html *h, const struct html_token *token)
             add_point(h, at, n);
         } else if (n > 0) {
             add_mask(h, at, n);
+        } else if (h->n_blanks == 0 && (n = prose_extend_mask(h->prose, at, end)) > 0) {
+            continue;
         } else if (text[at] == '&' && !h->prose->is_plain) {
             n = add_reference(h, at, end - at);
         } else if (strchr(" \t\n\f\r", text[at])) {
             add_blank(h, at, n = 1);
         } else {
-            add_characters(h, text + at, n = 1);
+            next = at;
+            unicode_next(text, end, &next);
+            n = next - at;
+            add_characters(h, text + at, n);
             if (strchr(".!?", text[at]) && at + 1 < end && text[at + 1] == ' ')
                 h->masks.n = 0;
         }

@@ -103,14 +103,15 @@ static void set_point(const struct place *p, struct place_node *node, size_t at)
 /* A mask stands for itself, if the model copied it. */
 static size_t find_mask(const struct place *p, const struct prose_mark *mark)
 {
-    const char *text = p->source.prose->text + mark->at;
+    const struct acre_range mask = prose_mask(mark);
+    const char *text = p->source.prose->text + mask.first;
 
     for (size_t u = 0; u < p->units.n; u++) {
         const struct unit *unit = &p->units.items[u];
 
-        if (unit->end - unit->begin == mark->n && !unit->is_dropped &&
-            memcmp(p->units.text + unit->begin, text, mark->n) == 0 &&
-            (unit->bound == SIZE_MAX || unit->bound == mark->at))
+        if (!unit->is_dropped && unit->end - unit->begin == mask.n_bytes &&
+            memcmp(p->units.text + unit->begin, text, mask.n_bytes) == 0 &&
+            (unit->bound == SIZE_MAX || unit->bound == mask.first))
             return u;
     }
     return SIZE_MAX;
@@ -220,13 +221,6 @@ static void place_term(struct placing *placing, size_t m)
         placing->gap = window.end;
 }
 
-static bool has_words(const struct place *p, size_t begin, size_t end)
-{
-    struct unit unit;
-
-    return unit_next(p->source.prose->text, &begin, end, &unit);
-}
-
 static void place_element(struct placing *placing, size_t m)
 {
     struct place *p = placing->place;
@@ -239,7 +233,7 @@ static void place_element(struct placing *placing, size_t m)
     struct window window = {0, 0};
 
     node->has_open = true;
-    if (ends_here && has_words(p, begin, end)) {
+    if (ends_here && units_are_in(p->source.prose->text, begin, end)) {
         window = window_best(&parent, begin, end);
         if (window.begin == window.end)
             window = window_nearest(&parent, begin, end);
@@ -304,20 +298,12 @@ static void place_mark(struct placing *placing, size_t m)
     }
 }
 
-/* What looks like a mask and is none of the sentence's, or one of them again. */
+/* What looks like a mask and stands for none: documents have nothing that does. */
 static void drop_masks(struct place *p)
 {
-    for (size_t m = p->source.first_mark; m < p->source.end_mark; m++) {
-        const struct prose_mark *mark = &p->source.prose->marks[m];
-
-        for (size_t u = 0; u < p->units.n && mark->kind == PROSE_MASK; u++) {
-            struct unit *unit = &p->units.items[u];
-
-            if (p->nodes[unit->owner].kind != PLACE_UNIT && unit->end - unit->begin == mark->n &&
-                memcmp(p->units.text + unit->begin, p->source.prose->text + mark->at, mark->n) == 0)
-                unit->is_dropped = true;
-        }
-    }
+    for (size_t u = 0; u < p->units.n; u++)
+        if (units_is_mask(&p->units, u) && p->nodes[p->units.items[u].owner].kind != PLACE_UNIT)
+            p->units.items[u].is_dropped = true;
 }
 
 static void place_each(struct place *p)

@@ -55,25 +55,44 @@ static size_t find_end(struct span s, size_t i, const char *end)
 
 /* ---- % --------------------------------------------------------------------------------------- */
 
+/* Whether what stands behind a conversion is glued to it, as in "%dpx", "%sMB", and not the rest of
+ * a word of prose: "%discount". */
+static bool is_unit_of(struct span s, size_t i)
+{
+    size_t n = 0;
+
+    if (!is_one_of(peek(s, i - 1), "disuf@"))
+        return false;
+    while (n < 3 && is_word(peek(s, i + n)))
+        n++;
+    return n < 3 || !islower((unsigned char)peek(s, i));
+}
+
 /* %[n$][flags][width][.precision][length]conversion; a blank is a flag that prose has more often.
  */
 static size_t conversion(struct span s)
 {
     static const char digits[] = "0123456789";
-    size_t i = skip(s, 1, digits);
+    size_t i = skip(s, 1, digits), explicit_from;
+    bool is_explicit;
 
     if (i > 1 && peek(s, i) == '$')
         i++;
     else if (i > 1 && !is_word(peek(s, i)) && peek(s, i) != '.')
         return i <= 3 ? i : 0; /* %1, %12 of Qt */
+    is_explicit = i > 1 && peek(s, i - 1) == '$';
+    explicit_from = i;
     i = skip(s, i, "-+0#'*");
+    is_explicit = is_explicit || i > explicit_from;
     i = skip(s, i, digits);
-    if (peek(s, i) == '.')
+    if (peek(s, i) == '.') {
         i = skip(s, i + 1, "0123456789*");
+        is_explicit = true;
+    }
     i = skip(s, i, "hlLqjzt");
-    if (!is_one_of(peek(s, i), "diouxXeEfFgGaAcspn@") || is_word(peek(s, i + 1)))
+    if (!is_one_of(peek(s, i), "diouxXeEfFgGaAcspn@"))
         return 0;
-    return i + 1;
+    return !is_word(peek(s, i + 1)) || is_explicit || is_unit_of(s, i + 1) ? i + 1 : 0;
 }
 
 static size_t of_percent(struct span s, char before)

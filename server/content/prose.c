@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/unicode.h"
+#include "content/word.h"
+
 /* Makes room for one more item. */
 static bool grow(struct prose *prose, void **items, size_t item_bytes, size_t n, size_t *capacity)
 {
@@ -22,7 +25,7 @@ static bool grow(struct prose *prose, void **items, size_t item_bytes, size_t n,
     return true;
 }
 
-void prose_add_text(struct prose *prose, const char *text, size_t bytes)
+static void append(struct prose *prose, const char *text, size_t bytes)
 {
     size_t wanted = prose->text_capacity ? prose->text_capacity : 256;
     char *more;
@@ -40,6 +43,28 @@ void prose_add_text(struct prose *prose, const char *text, size_t bytes)
     }
     memcpy(prose->text + prose->text_bytes, text, bytes);
     prose->text_bytes += bytes;
+}
+
+/* A letter behind a mask stands apart from it, and so do marks between them. */
+static void leave_mask(struct prose *prose, const char *text, size_t bytes)
+{
+    struct prose_mark *mask = prose->n_masked > 0 ? &prose->marks[prose->n_masked - 1] : NULL;
+    size_t at = 0;
+
+    if (!mask || bytes == 0 || mask->at + mask->n != prose->text_bytes ||
+        !word_is_spaced(unicode_next(text, bytes, &at)))
+        return;
+    append(prose, " ", 1);
+    mask->glue |= PROSE_GLUED_AFTER;
+    mask->n++;
+    for (size_t m = prose->n_masked; m < prose->n_marks; m++)
+        prose->marks[m].at++;
+}
+
+void prose_add_text(struct prose *prose, const char *text, size_t bytes)
+{
+    leave_mask(prose, text, bytes);
+    append(prose, text, bytes);
 }
 
 size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, size_t n_raw)
@@ -147,25 +172,95 @@ void prose_masks_init(struct prose_masks *masks, const char *document, size_t by
         }
 }
 
-void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw)
+/* Where the character before a place of the text begins. */
+static size_t character_before(const struct prose *prose, size_t at)
+{
+    while (at > 0 && ((unsigned char)prose->text[--at] & 0xC0) == 0x80)
+        continue;
+    return at;
+}
+
+static bool ends_with_letter(const struct prose *prose, size_t end)
+{
+    size_t at = character_before(prose, end);
+
+    return end > 0 && word_is_spaced(unicode_next(prose->text, end, &at));
+}
+
+/* How many bytes of letters end the text that end at `raw` in the document, too, behind all marks.
+ */
+static size_t letters_before(const struct prose *prose, size_t raw)
+{
+    const struct prose_mark *last = prose->n_marks > 0 ? &prose->marks[prose->n_marks - 1] : NULL;
+    const size_t least = last ? last->at + last->n : 0;
+    size_t begin = prose->text_bytes;
+
+    while (begin > least && ends_with_letter(prose, begin)) {
+        const size_t before = character_before(prose, begin), n = prose->text_bytes - before;
+
+        if (before < least || n > raw ||
+            memcmp(prose->text + before, prose->document + raw - n, begin - before) != 0)
+            break;
+        begin = before;
+    }
+    return prose->text_bytes - begin;
+}
+
+/* The mask that ends both text and, at `raw`, document; NULL: none does. */
+static struct prose_mark *mask_before(const struct prose *prose, size_t raw)
 {
     struct prose_mark *last = prose->n_marks > 0 ? &prose->marks[prose->n_marks - 1] : NULL;
-    char mask[16];
-    size_t mark;
 
-    if (last && last->kind == PROSE_MASK && last->raw + last->n_raw == raw &&
-        last->at + last->n == prose->text_bytes) { /* those side by side are one */
-        last->n_raw += (uint32_t)n_raw;
+    return last && last->kind == PROSE_MASK && last->raw + last->n_raw == raw &&
+                   last->at + last->n == prose->text_bytes
+               ? last
+               : NULL;
+}
+
+size_t prose_extend_mask(struct prose *prose, size_t raw, size_t end)
+{
+    struct prose_mark *mask = mask_before(prose, raw);
+    size_t next = raw;
+
+    if (!mask || !word_is_spaced(unicode_next(prose->document, end, &next)))
+        return 0;
+    mask->n_raw += (uint32_t)(next - raw);
+    return next - raw;
+}
+
+void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw)
+{
+    struct prose_mark *before = mask_before(prose, raw);
+    char mask[16];
+    size_t mark, n, letters;
+    uint8_t glue;
+
+    if (before) { /* those side by side are one */
+        before->n_raw += (uint32_t)n_raw;
         return;
     }
     if (!masks->prefix[0]) {
         prose_add_mark(prose, PROSE_POINT, raw, n_raw);
         return;
     }
-    snprintf(mask, sizeof(mask), "%s%u", masks->prefix, ++masks->n);
-    mark = prose_add_mark(prose, PROSE_MASK, raw, n_raw);
+    letters = letters_before(prose, raw);
+    prose->text_bytes -= letters;
+    memcpy(prose->mask, masks->prefix, sizeof(prose->mask));
+    glue = ends_with_letter(prose, prose->text_bytes) ? PROSE_GLUED_BEFORE : 0;
+    n = (size_t)snprintf(mask, sizeof(mask), "%s%s%u", glue ? " " : "", masks->prefix, ++masks->n);
+    mark = prose_add_mark(prose, PROSE_MASK, raw - letters, n_raw + letters);
     if (prose->no_memory)
         return;
-    prose->marks[mark].n = (uint16_t)strlen(mask);
-    prose_add_text(prose, mask, strlen(mask));
+    prose->marks[mark].n = (uint16_t)n;
+    prose->marks[mark].glue = glue;
+    append(prose, mask, n);
+    prose->n_masked = mark + 1;
+}
+
+struct acre_range prose_mask(const struct prose_mark *mark)
+{
+    const size_t before = (mark->glue & PROSE_GLUED_BEFORE) != 0;
+
+    return (struct acre_range){mark->at + before,
+                               mark->n - before - ((mark->glue & PROSE_GLUED_AFTER) != 0)};
 }

@@ -33,6 +33,7 @@ struct prose_mark {
     uint32_t partner;    /* index of a mark; of a term: of `terms` */
     uint16_t n;          /* bytes of the text that stand for it */
     uint8_t kind;
+    uint8_t glue; /* of a mask, which letters touch: see prose_mask() */
 };
 
 /* What a term is called in the translation. */
@@ -63,8 +64,18 @@ struct prose {
     size_t body_bytes;        /* of the text, before the values of attributes */
     uint32_t *breaks;         /* owned: blanks of the text that end a line of the document */
     size_t n_breaks, breaks_capacity;
+    char mask[4];    /* what masks begin with; "" if there are none */
+    size_t n_masked; /* marks up to the last mask */
     bool no_memory;
 };
+
+/* Letters that touch a placeholder would make another word of its mask. They are masked with it:
+ * "{count}px" is a name and stays as it is. Where a tag is between them the text has a blank there,
+ * which is of the mark and no part of the mask. */
+enum { PROSE_GLUED_BEFORE = 1, PROSE_GLUED_AFTER = 2 };
+
+/* Where in the text a mask stands; of other marks what `at` and `n` say. */
+struct acre_range prose_mask(const struct prose_mark *mark);
 
 /* A sentence of the text, and the marks that have their place within it. */
 struct prose_sentence {
@@ -100,6 +111,7 @@ struct acre_range prose_in_document(const struct prose *prose, struct acre_range
 
 /* ---- For readers of documents ---------------------------------------------------------------- */
 
+/* Whole characters. */
 void prose_add_text(struct prose *prose, const char *text, size_t bytes);
 
 /* Returns its index. Points that follow each other in document and text become one. */
@@ -115,5 +127,9 @@ struct prose_masks {
 };
 void prose_masks_init(struct prose_masks *masks, const char *document, size_t bytes);
 void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw);
+
+/* The bytes of the character at `raw`, before `end` of the document, if it touches a mask and was
+ * masked with it; 0: it is text. */
+size_t prose_extend_mask(struct prose *prose, size_t raw, size_t end);
 
 #endif

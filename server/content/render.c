@@ -25,6 +25,11 @@ struct render {
 
 /* ---- Between sentences ----------------------------------------------------------------------- */
 
+static size_t begin_of(const struct prose_mark *mark)
+{
+    return prose_mask(mark).first;
+}
+
 /* In markup, ends of lines are only the text's. */
 static void put_gap_text(struct render *r, size_t begin, size_t end)
 {
@@ -39,9 +44,23 @@ static void put_gap_text(struct render *r, size_t begin, size_t end)
     }
 }
 
+/* Blanks that set a mask apart are its own, also where a sentence ends at them. */
+static void trim_glue(const struct render *r, size_t *begin, size_t *end, size_t end_mark)
+{
+    const struct prose *p = r->writer.prose;
+    const struct prose_mark *last = r->mark > 0 ? &p->marks[r->mark - 1] : NULL;
+
+    if (last && *begin<last->at + last->n && * begin> last->at)
+        *begin = last->at + last->n;
+    if (end_mark < p->n_marks && p->marks[end_mark].kind == PROSE_MASK &&
+        p->marks[end_mark].at < *end)
+        *end = p->marks[end_mark].at;
+}
+
 /* The text from `begin` to `end` as it is, with the marks before `end_mark`. */
 static void put_gap(struct render *r, size_t begin, size_t end, size_t end_mark)
 {
+    trim_glue(r, &begin, &end, end_mark);
     for (; r->mark < end_mark; r->mark++) {
         const struct prose_mark *mark = &r->writer.prose->marks[r->mark];
 
@@ -57,7 +76,8 @@ static void put_gap(struct render *r, size_t begin, size_t end, size_t end_mark)
             writer_term(&r->writer, mark, r->writer.prose->terms[mark->partner].is_raised);
         else
             writer_raw(&r->writer, mark);
-        begin += mark->n;
+        if (begin < mark->at + mark->n)
+            begin = mark->at + mark->n;
     }
     if (begin < end)
         put_gap_text(r, begin, end);
@@ -91,7 +111,7 @@ static void find_marks(const struct render *r, struct acre_range sentence, size_
                  end = begin + sentence.n_bytes;
     size_t m = r->mark;
 
-    while (m < n && r->writer.prose->marks[m].at < begin)
+    while (m < n && begin_of(&r->writer.prose->marks[m]) < begin)
         m++;
     while (m < n && r->writer.prose->marks[m].at <= end && !begins_within(r, m, begin, end))
         m++;
@@ -110,6 +130,7 @@ static void put_placed(struct render *r, const struct render_sentence *sentence,
         .source = {r->writer.prose, sentence->source, first, last},
         .units = {.text = sentence->text,
                   .range = sentence->target,
+                  .mask = r->writer.prose->mask,
                   .alignments = sentence->alignments,
                   .n_alignments = sentence->n_alignments},
     };
@@ -128,11 +149,15 @@ static bool has_words(const struct render *r, struct acre_range sentence, size_t
     UChar32 c;
 
     for (size_t at = sentence.first; at < end;) {
-        while (first < last &&
-               (r->writer.prose->marks[first].at < at || r->writer.prose->marks[first].n == 0))
+        const struct prose_mark *mark = first < last ? &r->writer.prose->marks[first] : NULL;
+
+        if (mark && (begin_of(mark) < at || mark->n == 0)) {
             first++;
-        if (first < last && r->writer.prose->marks[first].at == at) {
-            at += r->writer.prose->marks[first++].n;
+            continue;
+        }
+        if (mark && begin_of(mark) == at) {
+            at = mark->at + mark->n;
+            first++;
             continue;
         }
         c = (UChar32)unicode_next(r->writer.prose->text, end, &at);
@@ -234,7 +259,7 @@ void render_sentence(struct render *r, const struct render_sentence *sentence)
     const size_t first = sentence->source.first;
     size_t end_mark = r->mark;
 
-    while (end_mark < p->n_marks && p->marks[end_mark].at < first)
+    while (end_mark < p->n_marks && begin_of(&p->marks[end_mark]) < first)
         end_mark++;
     put_gap(r, r->at, first, end_mark);
     put_sentence(r, sentence);

@@ -37,6 +37,10 @@ int prose_read_text(const char *document, size_t bytes, struct prose *prose, str
     prose_masks_init(&masks, document, bytes);
     for (size_t at = 0; at < bytes; at += n) {
         n = placeholder_bytes(document, bytes, at);
+        if (n == 0 && begin == at && (n = prose_extend_mask(prose, at, bytes)) > 0) {
+            begin += n;
+            continue;
+        }
         if (n == 0) {
             if (at + 1 < bytes && ends_sentence(document, at))
                 masks.n = 0;

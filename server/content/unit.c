@@ -1,6 +1,7 @@
 #include "content/unit.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unicode/uchar.h>
 
 #include "common/unicode.h"
@@ -14,10 +15,26 @@ static bool joins(UChar32 c, size_t n_before)
     return (c == '\'' || c == 0x2019) && n_before > 2;
 }
 
-/* Behind the word whose first character is `c` and ends at `at`. */
-static size_t end_of_word(const char *text, size_t at, size_t end)
+/* Of the mask at a place: what masks begin with, and digits. Whatever letters a model has put
+ * beside it are other units. 0: there is none. */
+static size_t mask_bytes(const struct units *units, size_t at, size_t end)
 {
-    for (size_t n = 1; at < end; n++) {
+    const size_t n = units->mask ? strlen(units->mask) : 0;
+    size_t digits = at + n;
+
+    if (n == 0 || end - at <= n || memcmp(units->text + at, units->mask, n) != 0)
+        return 0;
+    while (digits < end && units->text[digits] >= '0' && units->text[digits] <= '9')
+        digits++;
+    return digits > at + n ? digits - at : 0;
+}
+
+/* Behind the word whose first character is `c` and ends at `at`. */
+static size_t end_of_word(const struct units *units, size_t at, size_t end)
+{
+    const char *text = units->text;
+
+    for (size_t n = 1; at < end && mask_bytes(units, at, end) == 0; n++) {
         size_t next = at, beyond;
         UChar32 c = (UChar32)unicode_next(text, end, &next);
 
@@ -31,21 +48,36 @@ static size_t end_of_word(const char *text, size_t at, size_t end)
     return at;
 }
 
-bool unit_next(const char *text, size_t *at, size_t end, struct unit *unit)
+/* Behind the blanks at a place. */
+static size_t skip_blanks(const char *text, size_t at, size_t end)
 {
-    size_t after = *at;
-    UChar32 c = 0;
-
-    *unit = (struct unit){.bound = SIZE_MAX};
-    for (unit->begin = *at; unit->begin < end; unit->begin = after) {
-        c = (UChar32)unicode_next(text, end, &after);
-        if (!u_isUWhiteSpace(c))
+    for (size_t after = at; at < end; at = after)
+        if (!u_isUWhiteSpace((UChar32)unicode_next(text, end, &after)))
             break;
-    }
+    return at;
+}
+
+/* The first unit from *at on, which goes behind it; false: there is none before `end`. */
+static bool next_unit(const struct units *units, size_t *at, size_t end, struct unit *unit)
+{
+    size_t after, n;
+    uint32_t c;
+
+    *unit = (struct unit){.begin = skip_blanks(units->text, *at, end), .bound = SIZE_MAX};
     if (unit->begin >= end)
         return false;
-    unit->end = *at = word_has((uint32_t)c) ? end_of_word(text, after, end) : after;
+    after = unit->begin;
+    c = unicode_next(units->text, end, &after);
+    n = mask_bytes(units, unit->begin, end);
+    unit->end = *at = n > 0         ? unit->begin + n
+                      : word_has(c) ? end_of_word(units, after, end)
+                                    : after;
     return true;
+}
+
+bool units_are_in(const char *text, size_t begin, size_t end)
+{
+    return skip_blanks(text, begin, end) < end;
 }
 
 /* Those tokens whose text a unit has a part of; both are in the order of the text. */
@@ -73,7 +105,7 @@ bool units_cut(struct units *units)
     size_t capacity = 0, at = units->range.first;
     struct unit unit;
 
-    while (unit_next(units->text, &at, end, &unit)) {
+    while (next_unit(units, &at, end, &unit)) {
         if (units->n == capacity) {
             struct unit *more;
 
@@ -103,6 +135,11 @@ bool units_is_word(const struct units *units, size_t u)
     size_t at = units->items[u].begin;
 
     return word_has(unicode_next(units->text, units->items[u].end, &at));
+}
+
+bool units_is_mask(const struct units *units, size_t u)
+{
+    return mask_bytes(units, units->items[u].begin, units->items[u].end) > 0;
 }
 
 static size_t token_source(const struct units *units, size_t t)

@@ -26,6 +26,7 @@ struct units {
     struct acre_range range;                 /* this */
     const struct acre_alignment *alignments; /* [n_alignments]: of its tokens, in order; or none */
     size_t n_alignments;
+    const char *mask;   /* masks, which begin with it, are units; "" or NULL: there are none */
     struct unit *items; /* owned, [n] */
     size_t n;
 };
@@ -34,11 +35,14 @@ struct units {
 bool units_cut(struct units *units);
 void units_fini(struct units *units);
 
-/* The first unit from *at on, which goes behind it; false: there is none before `end`. */
-bool unit_next(const char *text, size_t *at, size_t end, struct unit *unit);
+/* Whether a range of a text has a unit. */
+bool units_are_in(const char *text, size_t begin, size_t end);
 
 /* Whether it is a word, and no punctuation. */
 bool units_is_word(const struct units *units, size_t u);
+
+/* Whether it looks like a mask. */
+bool units_is_mask(const struct units *units, size_t u);
 
 /* Where in the source a unit comes from; SIZE_MAX: nowhere. */
 size_t units_source(const struct units *units, size_t u);

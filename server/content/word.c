@@ -23,6 +23,15 @@ static bool stands_alone(UChar32 c)
     return script == USCRIPT_HAN || script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA;
 }
 
+bool word_is_spaced(uint32_t character)
+{
+    const UChar32 c = (UChar32)character;
+
+    return word_has(character) && !stands_alone(c) &&
+           u_getIntPropertyValue(c, UCHAR_SCRIPT) != USCRIPT_HANGUL &&
+           u_getIntPropertyValue(c, UCHAR_LINE_BREAK) != U_LB_COMPLEX_CONTEXT;
+}
+
 static enum word_kind kind_of(UChar32 c)
 {
     if (c == '\n' || c == '\r')

@@ -26,4 +26,7 @@ struct word word_next(const char *text, size_t bytes, size_t *at);
 /* Letters, digits and what belongs to them. */
 bool word_has(uint32_t character);
 
+/* Likewise, of scripts that put blanks between words, and few endings to a name. */
+bool word_is_spaced(uint32_t character);
+
 #endif

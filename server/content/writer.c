@@ -182,13 +182,24 @@ static bool has_capital(const char *text, size_t n)
     return false;
 }
 
+void writer_stand_apart(struct writer *w)
+{
+    if (w->bytes > 0 ? ends_with_word(w->text, w->bytes) : w->has_word)
+        writer_put(w, " ", 1);
+    w->is_behind = false;
+}
+
+void writer_leave_apart(struct writer *w)
+{
+    w->is_behind = true;
+}
+
 void writer_reach_term(struct writer *w, const struct prose_mark *mark)
 {
     const struct prose_term *term = &w->prose->terms[mark->partner];
-    const bool is_after_word = w->bytes > 0 ? ends_with_word(w->text, w->bytes) : w->has_word;
 
-    if (is_after_word && begins_with_word(term->target, term->bytes))
-        writer_put(w, " ", 1);
+    if (begins_with_word(term->target, term->bytes))
+        writer_stand_apart(w);
     w->is_behind = false;
 }
 

@@ -20,7 +20,7 @@ struct writer {
     size_t line;       /* of `text`: where this line of the prose, with its marks, begins */
     size_t next_break; /* of the prose's */
     bool is_value;     /* of an attribute: quotes are escaped, too */
-    bool is_behind;    /* a term, from which the next word must stand apart */
+    bool is_behind;    /* a term or a mask, from which the next word must stand apart */
     bool has_word;     /* at the end of what was taken */
     bool is_traced;
     struct trace trace; /* of the sentence at work */
@@ -36,8 +36,12 @@ void writer_words(struct writer *writer, const char *text, size_t first, size_t 
 /* The bytes of the document that a mark is, but for the values in them that were translated. */
 void writer_raw(struct writer *writer, const struct prose_mark *mark);
 
-/* A blank between the word that is before and a term; and the term as its dictionary has it. What
- * is raised gets a capital, unless its first word has one somewhere. */
+/* A blank, if a word is before; and one before the next word, if that follows at once. */
+void writer_stand_apart(struct writer *writer);
+void writer_leave_apart(struct writer *writer);
+
+/* A term as its dictionary has it, apart from words. What is raised gets a capital, unless its
+ * first word has one somewhere. writer_reach_term() comes first. */
 void writer_reach_term(struct writer *writer, const struct prose_mark *mark);
 void writer_term(struct writer *writer, const struct prose_mark *mark, bool is_raised);
 

@@ -5,6 +5,7 @@ cases en-de-token kept 200 (as they are: 77), en-fr-token 200 (91), en-de-char 1
 192 (64). What is not copied is put back by alignments.
 """
 
+import re
 import subprocess
 
 import pytest
@@ -61,6 +62,46 @@ def test_placeholders_are_kept(shipped, model, text_format):
     assert len(lost) <= 0.01 * len(cases), lost
     # a mask that came out twice, or that nothing stood for
     assert not [out for out in found if "X1" in out or "X2" in out]
+
+
+GLUED = ["x%s", "v{version}", "{count}px", "{n}s", "{w}x{h}", "pre{a}mid{b}post", "2{unit}",
+         "{a}2", "x%sx", "%dpx", "%1$spx", "{a}{b}s", "ж%s", "%sʘ", "é{x}é", "{a}_1", "x%s%sy"]
+
+
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token", "en-de-char", "en-fr-char"])
+def test_a_word_with_a_placeholder_in_it_is_a_name(shipped, model):
+    """Also where letters are unknown to the vocabulary. As "xX1" or "x X1" models copy few."""
+    cases = [(sentence.replace("{}", word), word) for word in GLUED for sentence in SENTENCES[:6]]
+    reply = shipped.post(f"/translate/{model}", json={"q": [text for text, _ in cases]})
+    found = reply.json()["translatedText"]
+    assert not [out for out, (_, word) in zip(found, cases) if out.count(word) != 1]
+    assert not [out for out in found if re.search(r"X\d", out)]
+
+
+@pytest.mark.parametrize("text, placeholders", [
+    ("Hello<b>{name}</b>, how are you?", ["{name}"]),
+    ("<b>{a}</b><i>{b}</i> were copied.", ["{a}", "{b}"]),
+    ("<b>{a}</b>items are in the <i>list</i>{b}.", ["{a}", "{b}"]),
+    ("The <code>Box</code>es are full.", ["<code>Box</code>es"]),
+    ("The box<code>Es</code> are full.", ["box<code>Es</code>"]),
+    ("Caf&eacute;{name} is open.", ["{name}"]),
+    ("It is the {name}'s dog.", ["{name}"]),
+])
+def test_letters_and_tags_that_touch_placeholders(shipped, text, placeholders):
+    for model in ("en-de-token", "en-fr-token"):
+        out = shipped.post(f"/translate/{model}", json={"q": text, "format": "html"})
+        out = out.json()["translatedText"]
+        assert [out.count(p) for p in placeholders] == [1] * len(placeholders), out
+        assert not re.search(r"X\d", out), out
+
+
+def test_a_lost_placeholder_stands_apart(shipped):
+    """Where the model left the mask out; the words beside it keep their blanks."""
+    texts = [sentence.replace("{}", "{name}") for sentence in SENTENCES]
+    for model in ("en-de-char", "en-fr-char"):
+        reply = shipped.post(f"/translate/{model}", json={"q": texts})
+        for out in reply.json()["translatedText"]:
+            assert not re.search(r"\w\{name\}|\{name\}[^\W\d_]", out), out
 
 
 @pytest.mark.parametrize("text", [
