@@ -10,7 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tests/bench"
 LENGTH = 27  # source tokens, and target tokens, forced
-RUNS = ((1, 1, 32), (4, 32, 128), (4, 256, 1024))  # beam, batch, sentences
+# What, how many tokens are forced, beam, batch, sentences. One token: hardly more than encoding.
+RUNS = (("greedy", LENGTH, 1, 1, 32), ("beam 4", LENGTH, 4, 32, 128),
+        ("beam 4", LENGTH, 4, 256, 1024), ("encoding", 1, 1, 256, 4096))
+AREA_WIDTH = 4
 LIBRARIES = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib")
 
 
@@ -41,8 +44,9 @@ def library_folders(run):
 
 
 def search_path(run, *first):
+    """NVIDIA's libraries behind what is given."""
     given = run.environment.get("LD_LIBRARY_PATH", "")
-    return ":".join(path for path in (*first, given, *library_folders(run)) if path)
+    return ":".join(str(path) for path in (*first, given, *library_folders(run)) if path)
 
 
 # ---- Kernels -------------------------------------------------------------------------------------
@@ -59,7 +63,7 @@ def ceilings(run):
 
 def products(run):
     tiny = ("tiny",) if run.emulated else ()
-    _, done = run.call(run.speed / "products", *tiny, LD_LIBRARY_PATH=search_path(run))
+    _, done = run.call(run.speed / "products", *tiny, LD_LIBRARY_PATH=search_path(run, run.speed.parent / "lib"))
     lines = json_lines(done.stdout)
     for line in lines:
         name = f"product {line.pop('m')}x{line.pop('n')}x{line.pop('k')}, and cuBLASLt's best"
@@ -89,9 +93,8 @@ def attention(run):
 # ---- Models --------------------------------------------------------------------------------------
 
 
-def ours(run, model, text, beam, batch):
+def ours(run, model, text, length, beam, batch):
     kind = "f32" if run.emulated else "f16"
-    length = 3 if run.emulated else LENGTH
     _, done = run.call(run.acre, "bench", "--model", model, "--input", text, "--tokens", "--device",
                        "cuda", "--compute-type", kind, "--beam-size", beam, "--batch-size", batch,
                        "--min-length", length, "--max-length", length, "--repeat",
@@ -99,10 +102,10 @@ def ours(run, model, text, beam, batch):
     return json.loads(done.stdout)["tokens_per_second"] if done.returncode == 0 else last_line(done)
 
 
-def theirs(run, model, text, beam, batch, links):
-    kind = ("cpu", "float32", 3) if run.emulated else ("cuda", "float16", LENGTH)
+def theirs(run, model, text, length, beam, batch, links):
+    kind = ("cpu", "float32") if run.emulated else ("cuda", "float16")
     _, done = run.call(sys.executable, BENCH / "peer.py", "bench", model, text, "--device", kind[0],
-                       "--compute-type", kind[1], "--length", kind[2], "--beam-size", beam,
+                       "--compute-type", kind[1], "--length", length, "--beam-size", beam,
                        "--batch-size", batch, "--repeat", 3, PYTHONPATH=str(run.python),
                        LD_LIBRARY_PATH=search_path(run, str(links)))
     return json.loads(done.stdout)["tokens_per_second"] if done.returncode == 0 else last_line(done)
@@ -111,9 +114,8 @@ def theirs(run, model, text, beam, batch, links):
 def link_cublas(run):
     """CTranslate2 opens libcublas.so.12: where there is only the one of CUDA 13, which has what it
     asks for, by a link."""
-    links = run.out / "links"
-    shutil.rmtree(links, ignore_errors=True)
-    links.mkdir()
+    links = run.scratch / "links"
+    links.mkdir(exist_ok=True)
     for folder in library_folders(run):
         newer, older = Path(folder) / "libcublas.so.13", Path(folder) / "libcublas.so.12"
         if older.exists():
@@ -125,40 +127,57 @@ def link_cublas(run):
 
 
 def make_models(run):
-    """A random Transformer, for Acre and for CTranslate2; why not, if not."""
+    """A random Transformer, for Acre and for CTranslate2, and the same with areas, which that one
+    has not; why not, if not."""
     preset = "tiny" if run.emulated else "base"
-    model, peer = run.out / preset, run.out / f"{preset}-ctranslate2"
-    for command in ((BENCH / "random_model.py", model, "--preset", preset),
-                    (BENCH / "peer.py", "convert", model, peer)):
+    made = [run.scratch / name for name in (preset, f"{preset}-ctranslate2", f"{preset}-areas")]
+    for command in ((BENCH / "random_model.py", made[0], "--preset", preset),
+                    (BENCH / "random_model.py", made[2], "--preset", preset, "--width", AREA_WIDTH),
+                    (BENCH / "peer.py", "convert", made[0], made[1])):
         _, done = run.call(sys.executable, *command, PYTHONPATH=str(run.python))
         if done.returncode != 0:
-            return model, peer, last_line(done)
-    return model, peer, None
+            return *made, last_line(done)
+    return *made, None
+
+
+def write_tokens(text, sentences, length):
+    text.write_text("".join(" ".join(f"▁made{1000 + (i * length + j) * 37 % 6000}up"
+                                     for j in range(length)) + "\n" for i in range(sentences)))
+
+
+def compare(run, name, rounds, *others):
+    """Rounds of (ours, others...) in tokens per second: the one in which ours was best."""
+    best = max(rounds, key=lambda each: isinstance(each[0], float) and each[0])
+    facts = {"tokens_per_second": best[0], "rounds": json.dumps(rounds)}
+    for other, value in zip(others, best[1:], strict=True):
+        facts[other] = value
+        if isinstance(value, float) and isinstance(best[0], float):
+            facts[f"over_{other}"] = best[0] / value
+    run.note(name, None, **facts)
 
 
 def translation(run):
-    """Base with random weights, forced lengths: tokens per second, in turns with CTranslate2."""
+    """Base with random weights, forced lengths: tokens per second, in turns with CTranslate2; and
+    with areas in every layer, in turns with that."""
     if not has_module(run, "numpy"):
         run.note("translation", None, why="this Python has no numpy, to make models with")
         return
     missing = None if has_module(run, "ctranslate2") else "this Python has no ctranslate2"
-    model, peer, why = make_models(run)
-    links, text = link_cublas(run), run.out / "tokens.txt"
-    for beam, batch, sentences in RUNS[:1] if run.emulated else RUNS:
-        count, length = (1, 3) if run.emulated else (sentences, LENGTH)
-        text.write_text("".join(" ".join(f"▁made{1000 + (i * length + j) * 37 % 6000}up"
-                                         for j in range(length)) + "\n" for i in range(count)))
-        rounds = [(ours(run, model, text, beam, batch),
-                   missing or why or theirs(run, peer, text, beam, batch, links))
-                  for _ in range(1 if run.emulated else 2)]
-        mine, other = max(rounds, key=lambda pair: isinstance(pair[0], float) and pair[0])
-        facts = {"tokens_per_second": mine, "ctranslate2": other, "rounds": json.dumps(rounds)}
-        if isinstance(mine, float) and isinstance(other, float):
-            facts["ratio"] = mine / other
-        run.note(f"Base, beam {beam}, batch {batch}", None, **facts)
-    for folder in (model, peer, links):
-        shutil.rmtree(folder, ignore_errors=True)
-    text.unlink()
+    model, peer, areas, why = make_models(run)
+    links, text = link_cublas(run), run.scratch / "tokens.txt"
+    turns = range(1 if run.emulated else 2)
+    for name, length, beam, batch, sentences in RUNS[:1] if run.emulated else RUNS:
+        how = (3 if run.emulated else length, beam, batch)
+        write_tokens(text, 1 if run.emulated else sentences, 3 if run.emulated else LENGTH)
+        compare(run, f"Base, {name}, batch {batch}",
+                [(ours(run, model, text, *how),
+                  missing or why or theirs(run, peer, text, *how, links)) for _ in turns],
+                "ctranslate2")
+    how = (3, 1, 1) if run.emulated else (LENGTH, 4, 32)
+    write_tokens(text, *((1, 3) if run.emulated else (128, LENGTH)))
+    compare(run, f"Base with areas, beam {how[1]}, batch {how[2]}",
+            [(ours(run, areas, text, *how), ours(run, model, text, *how)) for _ in turns],
+            "regular")
 
 
 def presets(run):
@@ -179,7 +198,7 @@ def presets(run):
 
 def shipped(run):
     model = ROOT / "models/en-de-token"
-    text = run.out / "input.txt"
+    text = run.scratch / "input.txt"
     text.write_text("".join(f"Sentence number {i} is where the train station is.\n"
                             for i in range(2 if run.emulated else 2048)))
     for device, batch in (("cpu", 32), ("cuda", 1), ("cuda", 32), ("cuda", 256)):
@@ -193,7 +212,6 @@ def shipped(run):
                      tokens_per_second=facts["tokens_per_second"], seconds=facts["seconds"])
         except (ValueError, KeyError):
             run.note(f"en-de-token, {device}, batch {batch}", None, why=done.stderr[-200:])
-    text.unlink()
 
 
 def profile(run):
