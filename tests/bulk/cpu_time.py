@@ -1,7 +1,7 @@
 """Which processes of a cluster take the processors: seconds of each kind, while something runs.
 
-Looks at all that this process has started, twice a second. What a process took between the last
-look and its end is not seen.
+Looks at this process, where the clusters have their schedulers, and at all that it has started, once
+a second. What a process took between the last look and its end is not seen.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LIBRARY = "/acre/libacre.so"
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 1
 
 
 def loads_library(process):
@@ -31,7 +31,7 @@ def seconds(stat):
 
 
 def family():
-    """(folder in /proc, stat) of all processes that this one has started, or those of it."""
+    """(folder in /proc, stat) of this process, of all that it has started, or those of it."""
     found, children = {}, {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -40,7 +40,7 @@ def family():
             continue
         found[int(process.name)] = (process, stat)
         children.setdefault(int(stat[1]), []).append(int(process.name))
-    known = list(children.get(os.getpid(), []))
+    known = [os.getpid()]
     for pid in known:  # grows
         known += children.get(pid, [])
     return [found[pid] for pid in known]
@@ -49,7 +49,7 @@ def family():
 def parts(process, stat):
     """What a process took, by kind: of those with the library, the thread that takes most is the
     engine's, the others are Python's."""
-    if not loads_library(process):
+    if int(process.name) == os.getpid() or not loads_library(process):
         return {"cluster": seconds(stat)}
     threads = []
     for thread in process.glob("task/*/stat"):

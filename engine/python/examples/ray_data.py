@@ -28,7 +28,7 @@ def translate(model, source, target, actors, blocks=None):
     """The rows are cut into `blocks`, which are what an actor is given at a time. Reading and
     writing need a CPU beside those of the actors: without one, nothing moves."""
     corpus = ray.data.read_parquet(source)
-    corpus = corpus.repartition(blocks or 32 * actors)
+    corpus = corpus.repartition(blocks or 16 * actors)
     pool = ray.data.ActorPoolStrategy(size=actors, enable_true_multi_threading=True)
     translated = corpus.map_batches(Translate, fn_constructor_args=(model,), compute=pool,
                                     num_cpus=1, max_concurrency=BLOCKS_AT_A_TIME, batch_size=None)
