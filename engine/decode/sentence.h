@@ -49,10 +49,10 @@ struct sentence {
     struct flow *flow;              /* of that queue */
     struct sentence_links links[2]; /* in the queue's heaps, by turn and by deadline */
     uint64_t turn, order;
-    uint64_t queued_ns;    /* when it began to wait */
-    uint64_t work;         /* that decoding it is expected to take, see sched/pace.h */
-    uint64_t estimate_ns;  /* in how many ns it would be translated, when queued; 0: none was made */
-    uint64_t first_step;   /* by the count of its batch, when it was admitted */
+    uint64_t queued_ns;   /* when it began to wait */
+    uint64_t work;        /* that decoding it is expected to take, see sched/pace.h */
+    uint64_t estimate_ns; /* in how many ns it would be translated, when queued; 0: none was made */
+    uint64_t first_step;  /* by the count of its batch, when it was admitted */
     struct sentence *next; /* of those that leave together */
     bool cancelled;
     bool is_moved;   /* its device was lost, and another one of the engine has it */

@@ -4,7 +4,8 @@
  * long for the work of other models, who take turns; then the steps of its last sentence, of which
  * a batch is full. What comes later of other callers, how long each translation gets, and how fast
  * the machine will be, cannot be known: by how much such estimates were wrong is measured
- * (pace_caution()), and who is accepted shall be in time even so. Part of the plan: no clock, the caller holds the scheduler's lock.
+ * (pace_caution()), and who is accepted shall be in time even so. Part of the plan: no clock, the
+ * caller holds the scheduler's lock.
  */
 #ifndef SCHED_ADMISSION_H
 #define SCHED_ADMISSION_H

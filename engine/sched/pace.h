@@ -1,10 +1,11 @@
 /* pace.h - how fast a model decodes, and how true estimates by that were, measured while it does.
  *
- * Three figures, in which what is longer ago counts less: work a second, of one worker whose batch is
- * as full as it gets, encoder passes included; and steps per source row of sentences that have
- * ended; and how much longer waiting and decoding took than was estimated. A sentence's work is its steps times its beam, whether all hypotheses live or not. Of a
- * batch that is not full nobody waits for a place, so it tells nothing of how long waiting takes.
- * Plain numbers: the caller holds the scheduler's lock. Start from zeros.
+ * Three figures, in which what is longer ago counts less: work a second, of one worker whose batch
+ * is as full as it gets, encoder passes included; and steps per source row of sentences that have
+ * ended; and how much longer waiting and decoding took than was estimated. A sentence's work is its
+ * steps times its beam, whether all hypotheses live or not. Of a batch that is not full nobody
+ * waits for a place, so it tells nothing of how long waiting takes. Plain numbers: the caller holds
+ * the scheduler's lock. Start from zeros.
  */
 #ifndef SCHED_PACE_H
 #define SCHED_PACE_H
@@ -18,7 +19,8 @@
 struct pace {
     double n_full, work, steps, ns; /* of steps of full batches */
     double ended_steps, ended_rows; /* of sentences: the steps they took, their source rows */
-    double n_estimates, estimated, took, strayed; /* ns; by how much squared, for each ns estimated */
+    double n_estimates, estimated, took,
+        strayed; /* ns; by how much squared, for each ns estimated */
 };
 
 /* A worker was busy for `ns` with a full batch of sentences whose beams add up to n_beams. */

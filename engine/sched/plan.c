@@ -114,7 +114,8 @@ static void end(struct plan *plan, struct plan_model *model, struct sentence *se
 
 /* How true was what it was told when it was accepted. Who ends at his deadline would have taken
  * longer still; who leaves before it tells nothing. */
-static void note_estimate(struct plan_model *model, const struct sentence *sentence, uint64_t now_ns)
+static void note_estimate(struct plan_model *model, const struct sentence *sentence,
+                          uint64_t now_ns)
 {
     bool is_late = sentence->deadline_ns != 0 && sentence->deadline_ns <= now_ns;
     if (sentence->estimate_ns > 0 && (sentence->status == 0 || is_late))

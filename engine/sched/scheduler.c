@@ -300,7 +300,8 @@ static int refuse_late(uint64_t time_ns, uint64_t left, struct acre_err *err)
 {
     enum { MOST_S = 3600 };
     double wait_s = time_ns > left ? 1e-9 * (double)(time_ns - left) : 0;
-    err_set(err, ACRE_ELATE, "it would take up to %.1f s with what waits before it; %.1f s are left",
+    err_set(err, ACRE_ELATE,
+            "it would take up to %.1f s with what waits before it; %.1f s are left",
             1e-9 * (double)time_ns, 1e-9 * (double)left);
     if (err)
         err->retry_after_s = wait_s < MOST_S ? (int)wait_s + 1 : MOST_S;

@@ -4,8 +4,8 @@
  * store, if there is one; where the store fails, that is undone. So whoever has a glossary on the
  * loop thread, to which all of this belongs, has it until the handler returns, and whoever holds
  * its dictionaries has those. Each belongs to the key that made it (0: to nobody), and only that
- * one finds it. Bounded: glossaries of a key, memory of all together, and changes that the store has
- * not written.
+ * one finds it. Bounded: glossaries of a key, memory of all together, and changes that the store
+ * has not written.
  */
 #ifndef SERVER_SERVE_GLOSSARIES_H
 #define SERVER_SERVE_GLOSSARIES_H

@@ -2,14 +2,15 @@
  * then what is new there, and the numbers of all -> on_looked() puts it in place, on the loop.
  *
  * Failure modes: the store cannot be read: all stays as it was until it can, and the log says so
- * once. What this server is changing itself at that moment stays, too, and is looked at again. Where
- * much is new at once, it comes in parts, and what is gone leaves after the last. */
+ * once. What this server is changing itself at that moment stays, too, and is looked at again.
+ * Where much is new at once, it comes in parts, and what is gone leaves after the last. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/error.h"
 #include "serve/glossaries.h"
+#include "serve/store_log.h"
 
 /* PART_: of what is new, so that other tasks of the store come between. */
 enum { TICK_MS = 1000, PART_GLOSSARIES = 64, PART_BYTES = 32 << 20 };
@@ -18,7 +19,7 @@ struct follower {
     struct store_task task;
     struct glossaries *glossaries;
     uv_timer_t timer;
-    struct glossaries_seen from, seen; /* before it looks, and then */
+    struct glossaries_seen from, seen;       /* before it looks, and then */
     struct glossary *fresh[PART_GLOSSARIES]; /* owned */
     size_t n_fresh, bytes;
     int64_t *numbers; /* owned, of all that the store has, in order */
@@ -119,8 +120,8 @@ static bool drop_gone(const struct follower *follower)
     for (size_t i = glossaries->n_items; i-- > 0;) {
         struct glossary *g = glossaries->items[i];
 
-        if (follower->n_numbers > 0 && bsearch(&g->number, follower->numbers, follower->n_numbers,
-                                               sizeof(g->number), compare))
+        if (follower->n_numbers > 0 &&
+            bsearch(&g->number, follower->numbers, follower->n_numbers, sizeof(g->number), compare))
             continue;
         if (glossaries_are_changing(glossaries, g->id))
             is_done = false;
@@ -143,7 +144,7 @@ static void on_looked(struct store_task *task)
     struct glossaries_seen *seen = &follower->glossaries->seen;
 
     follower->is_queued = false;
-    store_tell(task, "glossaries of other servers are not seen", &follower->is_failing);
+    store_log(task, "glossaries of other servers are not seen", &follower->is_failing);
     if (task->rc != 0) {
         drop_fresh(follower);
         return;

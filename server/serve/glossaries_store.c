@@ -1,5 +1,6 @@
-/* Glossaries in the store: a row for each, and one for each dictionary, whose entries are TSV. Their
- * numbers grow with each change, so that what is new has a number above all that were seen. */
+/* Glossaries in the store: a row for each, and one for each dictionary, whose entries are TSV.
+ * Their numbers grow with each change, so that what is new has a number above all that were seen.
+ */
 #include <stdlib.h>
 #include <string.h>
 

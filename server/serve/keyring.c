@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "serve/store_log.h"
 
 enum { TICK_MS = 1000, N_BUCKETS = 16384 };
 
@@ -237,7 +238,7 @@ static void on_saved(struct store_task *task)
     struct keyring *keyring = saving->keyring;
 
     saving->is_queued = false;
-    store_tell(task, "what keys use is counted in memory alone", &saving->is_failing);
+    store_log(task, "what keys use is counted in memory alone", &saving->is_failing);
     for (size_t i = 0; i < saving->n_uses; i++) {
         struct key *key = saving->uses[i].key;
 
@@ -302,7 +303,7 @@ static void on_read(struct store_task *task)
     reading->is_queued = false;
     if (task->rc == 0)
         task->rc = take_rows(keyring, &task->err);
-    store_tell(task, "changes of keys are not seen", &reading->is_failing);
+    store_log(task, "changes of keys are not seen", &reading->is_failing);
 }
 
 static void on_tick(uv_timer_t *timer)

@@ -10,7 +10,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { DEAD_MS = 1000, RETRY_MS = 1000, MAX_REPLY_BYTES = 65536, MAX_ELEMENTS = 2, HOST_BYTES = 256 };
+enum {
+    DEAD_MS = 1000,
+    RETRY_MS = 1000,
+    MAX_REPLY_BYTES = 65536,
+    MAX_ELEMENTS = 2,
+    HOST_BYTES = 256
+};
 
 struct target {
     char host[HOST_BYTES]; /* or the path of a socket */

@@ -126,7 +126,7 @@ static void on_replied(void *user, const redisReply *reply)
 {
     struct shared *shared = user;
     struct shared_op *op = take_op(shared);
-    struct shared_ask rest, *ask = op->ask ? op->ask : &rest;
+    struct shared_ask rest = {.is_answered = false}, *ask = op->ask ? op->ask : &rest;
     const bool is_good = read_answer(reply, ask);
 
     if (age_ms(op) < SHARED_WAIT_MS)
@@ -150,9 +150,9 @@ static bool send_op(struct shared *shared, const char *bucket, int64_t per_minut
         return false;
     op->ask = ask;
     op->sent_ns = uv_hrtime();
-    if (!redis_send(shared->redis, "EVAL %s 2 %s %s %lld %s %lld", script,
-                    bucket[0] ? bucket : "-", usage[0] ? usage : "-", (long long)per_minute,
-                    shared->replica, (long long)own)) {
+    if (!redis_send(shared->redis, "EVAL %s 2 %s %s %lld %s %lld", script, bucket[0] ? bucket : "-",
+                    usage[0] ? usage : "-", (long long)per_minute, shared->replica,
+                    (long long)own)) {
         free(op);
         return false;
     }

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "common/log.h"
 #include "common/thread.h"
 #include "store/migrations.h"
 
@@ -62,8 +61,8 @@ static int run_one(sqlite3 *db, struct store_task *task)
     return rc;
 }
 
-/* A transaction that cannot begin, because somebody else holds the file, fails for all that wait: so
- * they wait for him once, not each in turn. */
+/* A transaction that cannot begin, because somebody else holds the file, fails for all that wait:
+ * so they wait for him once, not each in turn. */
 static void run_batch(sqlite3 *db, struct store_task *first)
 {
     struct store_task *begun = first; /* in the transaction that is open */
@@ -137,15 +136,6 @@ static void tell_done(struct store *store)
             error_prefix(&task->err, "%s: ", store->path);
         task->done(task);
     }
-}
-
-void store_tell(const struct store_task *task, const char *what, bool *is_failing)
-{
-    if (task->rc != 0 && !*is_failing)
-        log_error("%s: %s", what, task->err.text);
-    if (task->rc == 0 && *is_failing)
-        log_info("%s: no longer", what);
-    *is_failing = task->rc != 0;
 }
 
 static void on_done(uv_async_t *async)

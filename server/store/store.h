@@ -9,7 +9,6 @@
 #define SERVER_STORE_STORE_H
 
 #include <sqlite3.h>
-#include <stdbool.h>
 #include <uv.h>
 
 #include "acre.h"
@@ -51,10 +50,6 @@ void store_queue(struct store *store, struct store_task *task);
  * Loop thread. */
 void store_stop(struct store *store);
 void store_close(struct store *store); /* NULL is allowed */
-
-/* Of a task that is done again and again, in the log: when it begins to fail and when that is over.
- */
-void store_tell(const struct store_task *task, const char *what, bool *is_failing);
 
 /* ---- For tasks, and for whoever has store_db() ----------------------------------------------- */
 

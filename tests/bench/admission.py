@@ -6,8 +6,8 @@
 Poisson arrivals of single sentences with a deadline. Who is refused with 503 is told at once; of
 these one in ten comes again at once without a deadline, and shows whether it would have been done
 by the first one: that is the one error. The other is who was accepted and got 504. While more comes
-than can be served, what waits is always just as much as is sure to be done in time, so many of those
-refused would have been done a little before their time was up: hence the last columns.
+than can be served, what waits is always just as much as is sure to be done in time, so many of
+those refused would have been done a little before their time was up: hence the last columns.
 """
 
 import argparse

@@ -138,8 +138,9 @@ def test_a_wrong_answer_is_none(serve, tmp_path, fake, answer):
     assert server.is_alive()
 
 
-@pytest.mark.parametrize("greeting", [b"", b"-NOAUTH no\r\n", b"HTTP/1.1 400 Bad\r\n\r\n", b"*0\r\n",
-                                      b"+PONG\r\n+PONG\r\n", b"$1000000000\r\n"])
+@pytest.mark.parametrize("greeting", [
+    b"", b"-NOAUTH no\r\n", b"HTTP/1.1 400 Bad\r\n\r\n", b"*0\r\n", b"+PONG\r\n+PONG\r\n",
+    b"$1000000000\r\n"])
 def test_what_does_not_greet_is_away(serve, fake, greeting):
     none = fake(hang, greeting)
     server = serve(shared_limits=none.url, rate_limit=5)

@@ -16,7 +16,14 @@
 #include "../support/random.h"
 #include "sched/admission.h"
 
-enum { N_SEEDS = 6, MAX_REQUESTS = 20000, MAX_SENTENCES = 400000, MAX_WORKERS = 4, BATCH = 32, BEAM = 4 };
+enum {
+    N_SEEDS = 6,
+    MAX_REQUESTS = 20000,
+    MAX_SENTENCES = 400000,
+    MAX_WORKERS = 4,
+    BATCH = 32,
+    BEAM = 4
+};
 
 static const double MS = 1e6, TIMEOUTS = 10;       /* so many of them a run lasts */
 static const double STEP_NS = 2e6, ROW_NS = 0.1e6; /* a step, and each row of it */
@@ -35,7 +42,7 @@ struct kind {
 struct request {
     size_t first, n, n_left;
     uint64_t deadline_ns;
-    bool is_probe; /* was refused, and goes on without a deadline */
+    bool is_probe;                          /* was refused, and goes on without a deadline */
     bool is_refused, is_in_time, has_spare; /* with a fifth of its time to spare */
     uint64_t begun_ns;
 };
@@ -81,8 +88,9 @@ static void finish(struct sim *s, const struct sentence *sentence)
     if (--request->n_left > 0)
         return;
     request->is_in_time &= now_of(s) <= request->deadline_ns;
-    request->has_spare = request->is_in_time && now_of(s) - request->begun_ns <=
-                         (request->deadline_ns - request->begun_ns) * 4 / 5;
+    request->has_spare =
+        request->is_in_time &&
+        now_of(s) - request->begun_ns <= (request->deadline_ns - request->begun_ns) * 4 / 5;
     bool counts = s->now_ns < TIMEOUTS * s->kind->timeout_ms * MS;
     for (size_t i = 0; counts && request->is_in_time && i < request->n; i++)
         s->work_in_time += s->sentences[request->first + i].n_source + 1;
@@ -286,8 +294,8 @@ static const struct kind kinds[] = {
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* Who is accepted is in time, the workers are hardly busy for nothing, and hardly anybody is refused
- * who would have had a fifth of his time to spare, unless the machine's speed sways. */
+/* Who is accepted is in time, the workers are hardly busy for nothing, and hardly anybody is
+ * refused who would have had a fifth of his time to spare, unless the machine's speed sways. */
 static void few_are_refused_or_accepted_wrongly(void **state)
 {
     (void)state;
