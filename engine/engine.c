@@ -449,8 +449,8 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
     return status;
 }
 
-/* What transformers ends a source with is the tokenizer's, what ends a translation the model's. Where
- * they differ, the files are of two models. */
+/* What transformers ends a source with is the tokenizer's, what ends a translation the model's.
+ * Where they differ, the files are of two models. */
 static int check_end(const struct acre_model *model, struct acre_err *err)
 {
     int32_t end = tokenizer_end(model->tokenizer);

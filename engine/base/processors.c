@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "base/control_groups.h"
 
 /* The kernel refuses a set that is smaller than its own, so that sets grow until it takes one. */
 int processors_allowed(affinity_fn *get)
@@ -45,9 +45,9 @@ static int read_numbers(const char *folder, const char *name, double *first, dou
 }
 
 /* "max 100000" in version 2, -1 in version 1: no quota. */
-static void read_group(const char *folder, double *least)
+static void read_group(void *user, const char *folder)
 {
-    double quota, period;
+    double *least = user, quota, period;
     if (read_numbers(folder, "cpu.max", &quota, &period) == 2)
         apply_quota(quota, period, least);
     if (read_numbers(folder, "cpu.cfs_quota_us", &quota, NULL) == 1 &&
@@ -55,67 +55,9 @@ static void read_group(const char *folder, double *least)
         apply_quota(quota, period, least);
 }
 
-/* A group and all that it is in. In a container the path may be one of the host, of which nothing
- * is there but the last: the container's own group. */
-static void read_groups(const char *mount, const char *path, double *least)
-{
-    char folder[PATH_MAX];
-    size_t mount_bytes = strlen(mount);
-    if (strstr(path, "/.."))
-        path = "";
-    if (mount_bytes + strlen(path) >= sizeof(folder))
-        return;
-    snprintf(folder, sizeof(folder), "%s%s", mount, path);
-    for (;;) {
-        read_group(folder, least);
-        char *slash = strrchr(folder + mount_bytes, '/');
-        if (!slash)
-            return;
-        *slash = '\0';
-    }
-}
-
-static bool has_word(const char *list, const char *word)
-{
-    size_t bytes = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)); at += bytes)
-        if ((at == list || at[-1] == ',') && (at[bytes] == ',' || at[bytes] == '\0'))
-            return true;
-    return false;
-}
-
-/* A line of /proc/self/cgroup, "4:cpu,cpuacct:/path" or, of version 2, "0::/path". */
-static void read_line(const char *root, char *line, double *least)
-{
-    char mount[PATH_MAX];
-    char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : 0;
-    if (!path)
-        return;
-    *path++ = '\0';
-    controllers++;
-    path[strcspn(path, "\n")] = '\0';
-    if (*controllers && !has_word(controllers, "cpu"))
-        return;
-    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s%s", root, *controllers ? "/" : "",
-             controllers);
-    read_groups(mount, path, least);
-    if (*controllers) { /* where version 1 is mounted under one name only */
-        snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/cpu", root);
-        read_groups(mount, path, least);
-    }
-}
-
 int processors_quota(const char *root)
 {
     double least = INT_MAX;
-    char path[PATH_MAX], *line = NULL;
-    size_t capacity = 0;
-    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
-    while (file && getline(&line, &capacity, file) > 0)
-        read_line(root, line, &least);
-    free(line);
-    if (file)
-        fclose(file);
+    control_groups_visit(root, "cpu", read_group, &least);
     return least < INT_MAX ? (int)ceil(least) : 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/room.h"
 
 enum { MAX_ORDINAL = 99 };
 
@@ -82,7 +83,9 @@ int device_bind_weight(struct device *device, enum compute_type type,
     if (status == ACRE_EDEVICE)
         return err_set(err, status, "%s: the device was lost while the weights went there", name);
     if (status != 0)
-        return err_set(err, ACRE_ENOMEM, "%s: no memory for the packed weights", name);
+        return err_set(err, ACRE_ENOMEM,
+                       "%s: expected memory for the packed weights, found %zu MiB free", name,
+                       room_bytes("") >> 20);
     return 0;
 }
 

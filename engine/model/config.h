@@ -48,7 +48,7 @@ struct config_attention {
 struct config_kind {
     const char *model_type;
     bool shares_embeddings; /* always; share_encoder_decoder_embeddings is not read */
-    bool forbids_pad; /* never emits the pad token, whether bad_words_ids has it or not */
+    bool forbids_pad;       /* never emits the pad token, whether bad_words_ids has it or not */
 
     /* Reads what is its own, once the sizes that all have are read: other sizes and their limits,
      * keys with one value only. */
@@ -77,7 +77,7 @@ struct config {
     bool normalize_before;          /* layer norms stand before each sublayer, not behind it */
     bool normalize_embedding;       /* one stands before the first layer, too */
     float norm_epsilon;             /* of layer norms */
-    bool has_learned_positions;    /* of each side a table, not sines */
+    bool has_learned_positions;     /* of each side a table, not sines */
     int first_position;             /* what the first token's position counts as */
     double position_steps;          /* column i of the sines has the wavelength 10000^(i / steps) */
     bool scale_embedding;           /* multiply embeddings by sqrt(d_model) */

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/room.h"
 
 #define SINGLE_FILE "model.safetensors"
 #define INDEX_FILE "model.safetensors.index.json"
@@ -598,6 +599,18 @@ void safetensors_watch(struct safetensors *weights, safetensors_progress_fn *pro
     weights->user = user;
 }
 
+/* Before its block is taken. */
+static int check_room(const struct safetensors *weights, const struct entry *entry,
+                      struct acre_err *err)
+{
+    size_t bytes = entry->end - entry->begin;
+    if (room_has(bytes))
+        return 0;
+    return err_set(err, ACRE_ENOMEM, "%s: %s: expected %zu MiB of free memory, found %zu MiB",
+                   weights->files[entry->file].name, entry->name, (bytes + ROOM_SPARE_BYTES) >> 20,
+                   room_bytes("") >> 20);
+}
+
 /* Reads the numbers of an entry. NULL as room: there is none. */
 static int read_numbers(struct safetensors *weights, const struct entry *entry, void *room,
                         struct tensor *tensor, struct acre_err *err)
@@ -645,8 +658,10 @@ int safetensors_get(struct safetensors *weights, const char *name, int n_dims, c
     struct entry *entry;
     int code = find_shaped(weights, name, n_dims, shape, &entry, err);
     if (!code && !entry->data) {
-        void *room = take_room(weights, entry->end - entry->begin);
-        code = read_numbers(weights, entry, room, tensor, err);
+        code = check_room(weights, entry, err);
+        void *room = code ? NULL : take_room(weights, entry->end - entry->begin);
+        if (!code)
+            code = read_numbers(weights, entry, room, tensor, err);
         entry->data = code ? NULL : room;
     }
     if (code)
@@ -661,6 +676,8 @@ int safetensors_take(struct safetensors *weights, const char *name, int n_dims, 
 {
     struct entry *entry;
     int code = find_shaped(weights, name, n_dims, shape, &entry, err);
+    if (!code)
+        code = check_room(weights, entry, err);
     if (code)
         return code;
     void *room = mem_alloc(entry->end - entry->begin);

@@ -9,7 +9,7 @@
 struct embeddings {
     struct embedding *source, *target;            /* the same pointer if shared */
     struct places *source_places, *target_places; /* likewise; NULL: none are added */
-    struct weight *output;             /* [V,C] with final_logits_bias */
+    struct weight *output;                        /* [V,C] with final_logits_bias */
 };
 
 /* embeddings_fini() frees what is there either way. */

@@ -120,8 +120,7 @@ static int add(struct reading *reading, const char *code, size_t bytes, json_int
 {
     struct language_tokens *tokens = reading->tokens;
     struct vocab *vocab = reading->vocab;
-    if (!is_code(code, bytes) || bytes >= sizeof(tokens->items->code) ||
-        tokens->n == MAX_LANGUAGES)
+    if (!is_code(code, bytes) || bytes >= sizeof(tokens->items->code) || tokens->n == MAX_LANGUAGES)
         return refuse(reading, "at most 4096 language codes of 1 to 15 letters, digits, - and _",
                       code, err);
     if (mem_reserve(&tokens->items, &reading->capacity, tokens->n + 1, sizeof(*tokens->items)))

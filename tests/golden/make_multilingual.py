@@ -5,9 +5,9 @@ they must answer (golden.json).
     make_multilingual.py EN-DE.tsv.gz EN-FR.tsv.gz [MODEL]...
 
 As in make_models.py, weights start random and are trained for a few hundred steps, here between
-English, German and French. Their tokenizers are transformers' own, with the languages of M2M100,
-of NLLB-200 and of mBART-50. Sources and forced first tokens are what these tokenizers say; translations and
-scores come from `generate` in float64.
+English, German and French. Their tokenizers are transformers' own, with the languages of M2M100, of
+NLLB-200 and of mBART-50. Sources and forced first tokens are what these tokenizers say;
+translations and scores come from `generate` in float64.
 """
 
 import io

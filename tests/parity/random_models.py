@@ -6,11 +6,10 @@
 For each model: 30 forced tokens, whose scores must be those of teacher forcing within 1e-3; then
 greedy search and a beam of 4, whose translations must be those of `generate` in at least 97 % of
 the sentences (float32 against float32: near ties may fall either way). Of six models two are
-MarianMT, two M2M100 and two mBART, whose first token is forced; every second model has areas of random widths
-and kinds and is computed by the definition (tests/golden/reference.py).
-Kinds that jump where float32 rounds are left to the golden models: keys with deviations, top_k.
-Prints a table; exit status 1 if a model misses a bound. Needs PyTorch and transformers
-(`make parity`).
+MarianMT, two M2M100 and two mBART, whose first token is forced; every second model has areas of
+random widths and kinds and is computed by the definition (tests/golden/reference.py). Kinds that
+jump where float32 rounds are left to the golden models: keys with deviations, top_k. Prints a
+table; exit status 1 if a model misses a bound. Needs PyTorch and transformers (`make parity`).
 """
 
 import argparse
@@ -165,8 +164,8 @@ def make_model(directory, rng, model_type, with_area):
     end, pad = ids.index("</s>"), shape["vocab_size"] - 1 if model_type == "marian" else 1
     special = {"pad_token_id": pad, "eos_token_id": end, "forced_eos_token_id": end,
                "decoder_start_token_id": pad if model_type == "marian" else end}
-    config = CONFIGS[model_type](**shape, **special, max_position_embeddings=128, encoder_layerdrop=0.0,
-                  decoder_layerdrop=0.0)
+    config = CONFIGS[model_type](**shape, **special, max_position_embeddings=128,
+                                 encoder_layerdrop=0.0, decoder_layerdrop=0.0)
     if with_area:
         config.area = random_area(rng, shape)
     if with_area and model_type == "marian":  # as Marian itself computes

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TEMP_TEMPLATE "/tmp/acre-test-XXXXXX"
@@ -37,6 +38,19 @@ static inline void temp_write(const char *directory, const char *name, const voi
 static inline void temp_write_text(const char *directory, const char *name, const char *text)
 {
     temp_write(directory, name, text, strlen(text));
+}
+
+/* A file with the folders that its path, which begins with '/', needs. */
+static inline void temp_write_below(const char *directory, const char *path, const char *text)
+{
+    char full[512];
+    snprintf(full, sizeof(full), "%s%s", directory, path);
+    for (char *slash = full + strlen(directory) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(full, 0700);
+        *slash = '/';
+    }
+    temp_write_text(directory, path + 1, text);
 }
 
 /* Copies a file of the tree, e.g. of tests/golden/tokenizer. */

@@ -579,11 +579,13 @@ static void test_mistakes(void **state)
     assert_string_equal(err.text, "config.json: forced_eos_token_id: expected eos_token_id, which "
                                   "is 3, found 0");
     assert_int_equal(parse("", "{\"eos_token_id\":[0,3]}", NULL, "d"), ACRE_EMODEL);
-    assert_string_equal(err.text, "generation_config.json: eos_token_id: expected an integer from 0 "
-                                  "to 99, found [0,3]");
+    assert_string_equal(err.text,
+                        "generation_config.json: eos_token_id: expected an integer from 0 "
+                        "to 99, found [0,3]");
     assert_int_equal(parse("", "{\"forced_bos_token_id\":100}", NULL, "d"), ACRE_EMODEL);
-    assert_string_equal(err.text, "generation_config.json: forced_bos_token_id: expected an integer "
-                                  "from 0 to 99, found 100");
+    assert_string_equal(err.text,
+                        "generation_config.json: forced_bos_token_id: expected an integer "
+                        "from 0 to 99, found 100");
     assert_int_equal(parse("", "[]", NULL, "d"), ACRE_EMODEL);
     assert_string_equal(err.text,
                         "generation_config.json: expected a JSON object, found another value");
@@ -630,13 +632,13 @@ static void test_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),       cmocka_unit_test(test_lstm),
-        cmocka_unit_test(test_m2m),        cmocka_unit_test(test_mbart),
-        cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_tokens),     cmocka_unit_test(test_architecture),
-        cmocka_unit_test(test_area),       cmocka_unit_test(test_area_modes),
-        cmocka_unit_test(test_area_grids), cmocka_unit_test(test_languages),
-        cmocka_unit_test(test_mistakes),   cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_good),         cmocka_unit_test(test_lstm),
+        cmocka_unit_test(test_m2m),          cmocka_unit_test(test_mbart),
+        cmocka_unit_test(test_decoding),     cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_architecture), cmocka_unit_test(test_area),
+        cmocka_unit_test(test_area_modes),   cmocka_unit_test(test_area_grids),
+        cmocka_unit_test(test_languages),    cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The position table against sines and cosines of every angle, in double precision; or the rows of a
- * table that was learnt. */
+/* The position table against sines and cosines of every angle, in double precision; or the rows of
+ * a table that was learnt. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

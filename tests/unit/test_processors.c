@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cpu.h" /* cpu_count() */
 #include "base/processors.h"
@@ -108,19 +107,6 @@ static const struct tree trees[] = {
     {"numbers that are none", 0, {{SELF, "garbage\n::\n0::\n"}, {GROUPS "/cpu.max", "0 0\n"}}},
 };
 
-static void write_file(const char *root, const struct file *file)
-{
-    char path[512];
-    snprintf(path, sizeof(path), "%s%s", root, file->path);
-    for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    FILE *out = fopen(path, "w");
-    temp_check(out && fputs(file->text, out) >= 0 && fclose(out) == 0, path);
-}
-
 static void test_quotas(void **state)
 {
     (void)state;
@@ -128,7 +114,7 @@ static void test_quotas(void **state)
         char root[sizeof(TEMP_TEMPLATE)], command[64];
         temp_make(root);
         for (const struct file *file = trees[i].files; file->path; file++)
-            write_file(root, file);
+            temp_write_below(root, file->path, file->text);
         if (processors_quota(root) != trees[i].quota)
             fail_msg("%s: expected %d, found %d", trees[i].what, trees[i].quota,
                      processors_quota(root));

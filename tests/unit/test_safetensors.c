@@ -447,8 +447,10 @@ static void test_names_with_control_characters(void **state)
     struct file file;
     struct safetensors *weights;
     struct acre_err err = {0};
-    build(&file, "{\"a\\nready\\u001b[2J\":{\"dtype\":\"X\",\"shape\":[],"
-                 "\"data_offsets\":[0,0]}}", 0);
+    build(&file,
+          "{\"a\\nready\\u001b[2J\":{\"dtype\":\"X\",\"shape\":[],"
+          "\"data_offsets\":[0,0]}}",
+          0);
     assert_int_equal(safetensors_open_buffer(file.bytes, file.n, &weights, &err), ACRE_EMODEL);
     assert_string_equal(err.text, "buffer: a?ready?[2J: dtype: expected a type of safetensors, "
                                   "found \"X\"");
@@ -530,8 +532,7 @@ int main(void)
         cmocka_unit_test(test_damage),      cmocka_unit_test(test_header_length),
         cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_truncated),   cmocka_unit_test(test_flipped),
-        cmocka_unit_test(test_huge_index),
-        cmocka_unit_test(test_names_with_control_characters),
+        cmocka_unit_test(test_huge_index),  cmocka_unit_test(test_names_with_control_characters),
         cmocka_unit_test(test_shards),      cmocka_unit_test(test_directories),
         cmocka_unit_test(test_golden_file), cmocka_unit_test(test_out_of_memory),
     };

@@ -377,8 +377,8 @@ int main(void)
         cmocka_unit_test(test_golden_decode), cmocka_unit_test(test_not_special),
         cmocka_unit_test(test_bytes),         cmocka_unit_test(test_byte_decode),
         cmocka_unit_test(test_byte_tokens),   cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_separate),
-        cmocka_unit_test(test_class_of_config),      cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_separate),      cmocka_unit_test(test_class_of_config),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

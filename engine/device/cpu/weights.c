@@ -2,6 +2,7 @@
 #include "device/cpu/weights.h"
 
 #include "base/mem.h"
+#include "base/room.h"
 #include "device/positions.h"
 
 void cpu_weight_close(struct weight *weight)
@@ -95,7 +96,7 @@ int cpu_weight_open(struct device *device, enum compute_type type, const struct 
         weight->packed.n += parts[i].weight.shape[0];
     float *rows = mem_alloc(KERNEL_PANEL * weight->packed.k * sizeof(*rows));
     place_weight(weight);
-    if (!rows || arena_open(&weight->arena) != 0) {
+    if (!rows || !room_has(weight->arena.used_bytes) || arena_open(&weight->arena) != 0) {
         mem_free(rows);
         cpu_weight_close(weight);
         return ACRE_ENOMEM;
