@@ -7,6 +7,7 @@
 #include "api/call.h"
 #include "api/libre.h"
 #include "api/routes.h"
+#include "api/texts.h"
 #include "common/json.h"
 #include "common/unicode.h"
 #include "picture/attention_json.h"
@@ -23,7 +24,7 @@ static int parse_text(struct call *call, struct srv_error *error)
 
     if (found && !json_is_string(found))
         return fields_refuse(error, "text", "a string", found);
-    if (call_parse_texts(call, "text", error) != 0)
+    if (texts_parse(call, "text", error) != 0)
         return -1;
     n_chars = unicode_chars(call->request.texts[0].data, call->request.texts[0].bytes);
     if (n_chars > MAX_CHARS)

@@ -1,6 +1,6 @@
 /* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), limits_admit() ->
- * begin(): choose(), translate_start() ... on_translated() -> write_reply() -> reply. A long body
- * is read, and a long reply written, in the pool.
+ * begin(): choice_make(), translate_start() ... on_translated() -> write_reply() -> reply. A long
+ * body is read, and a long reply written, in the pool.
  *
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
@@ -16,15 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "api/detect.h"
+#include "api/choice.h"
 #include "api/document.h"
 #include "api/reply.h"
 #include "api/stream.h"
 #include "api/upload.h"
-#include "common/unicode.h"
-#include "serve/languages.h"
 
 /* Read by the loop itself, in a tenth of a millisecond; and written, with all that may be asked
  * for.
@@ -75,216 +72,6 @@ static void end_with_error(struct call *call, struct srv_error *error)
     else
         reply_error(call->http, error);
     call_end(call);
-}
-
-/* ---- Texts ----------------------------------------------------------------------------------- */
-
-static int parse_text(struct call *call, const json_t *value, const char *name,
-                      struct srv_text *text, struct srv_error *error)
-{
-    const struct server *server = call->server;
-    size_t n_chars;
-
-    if (!json_is_string(value))
-        return fields_refuse(error, name, "a string", value);
-    text->data = json_string_value(value);
-    text->bytes = json_string_length(value);
-    n_chars = unicode_chars(text->data, text->bytes);
-    if (n_chars > (size_t)server->settings->max_text_chars)
-        return error_reply(error, 400, "text_too_long", "request (%zu) exceeds text limit (%lld)",
-                           n_chars, (long long)server->settings->max_text_chars);
-    call->n_characters += (int64_t)n_chars;
-    return 0;
-}
-
-int call_parse_texts(struct call *call, const char *field, struct srv_error *error)
-{
-    const json_t *found = fields_find(&call->fields, field);
-    const size_t limit = (size_t)call->server->settings->max_texts;
-    struct srv_translate *request = &call->request;
-    char name[32];
-
-    call->is_array = json_is_array(found);
-    if (!found || (call->is_array && json_array_size(found) == 0))
-        return error_field(error, "missing_parameter", field, "expected a text, found none");
-    if (!call->is_array && !json_is_string(found))
-        return fields_refuse(error, field, "a string or an array of strings", found);
-    request->n_texts = call->is_array ? json_array_size(found) : 1;
-    if (request->n_texts > limit)
-        return error_reply(error, 400, "too_many_texts", "request (%zu) exceeds text limit (%zu)",
-                           request->n_texts, limit);
-    request->texts = calloc(request->n_texts, sizeof(request->texts[0]));
-    if (!request->texts)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
-    if (!call->is_array)
-        return parse_text(call, found, field, &request->texts[0], error);
-    for (size_t i = 0; i < request->n_texts; i++) {
-        snprintf(name, sizeof(name), "%s[%zu]", field, i);
-        if (parse_text(call, json_array_get(found, i), name, &request->texts[i], error))
-            return -1;
-    }
-    return 0;
-}
-
-int call_parse_file(struct call *call, struct srv_error *error)
-{
-    struct srv_translate *request = &call->request;
-    const struct upload *upload = call->upload;
-
-    if (upload->rc != 0) {
-        *error = upload->error;
-        return -1;
-    }
-    request->texts = calloc(1, sizeof(request->texts[0]));
-    if (!request->texts)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
-    request->n_texts = 1;
-    request->texts[0] = (struct srv_text){upload->text.data, upload->text.bytes};
-    request->format = upload->kind->format;
-    call->n_characters = (int64_t)upload->n_chars;
-    return 0;
-}
-
-/* ---- Choosing a model ------------------------------------------------------------------------ */
-
-static int must_match(const char *field, const char *wanted, const char *has,
-                      const struct acre_model_info *info, struct srv_error *error)
-{
-    if (!wanted || strcasecmp(wanted, has) == 0)
-        return 0;
-    return error_field(error, "model_mismatch", field,
-                       "expected %s as in model %.100s, found %.60s", has, info->name, wanted);
-}
-
-/* *name is NULL if the request does not say, and the model has a default. */
-static int must_speak(const char *field, const char *name, const char *standard,
-                      const struct acre_language *language, const struct acre_model_info *info,
-                      struct srv_error *error)
-{
-    if (language || (!name && standard[0]))
-        return 0;
-    if (!name)
-        return error_field(error, "missing_parameter", field,
-                           "expected a language of model %.100s, found none", info->name);
-    return error_field(error, "model_mismatch", field,
-                       "expected %s as in model %.100s, found %.60s",
-                       standard[0] ? standard : "a language", info->name, name);
-}
-
-/* "auto" is what a model for one language reads; of several it is found. */
-static int settle_auto(struct call *call, const struct acre_model_info *info,
-                       struct srv_error *error)
-{
-    if (!call->request.source || strcasecmp(call->request.source, "auto") != 0)
-        return 0;
-    if (info->n_sources > 1)
-        return detect_source(call, error);
-    call->request.source = NULL;
-    return 0;
-}
-
-static int choose_by_name(struct call *call, struct acre_model **model, struct srv_error *error)
-{
-    const struct srv_translate *request = &call->request;
-    const struct acre_model_info *info;
-    char names[256];
-
-    *model = models_find_name(&call->server->models, request->model_name);
-    if (!*model) {
-        models_list_names(&call->server->models, names, sizeof(names));
-        return error_reply(error, call->name ? 404 : 400, "unknown_model",
-                           "model: expected one of %s, found %.100s", names, request->model_name);
-    }
-    info = acre_model_info(*model);
-    if (settle_auto(call, info, error) != 0 ||
-        must_speak("source", request->source, info->source,
-                   request->source ? acre_model_source(*model, request->source) : NULL, info,
-                   error) != 0 ||
-        must_speak("target", request->target, info->target,
-                   request->target ? acre_model_target(*model, request->target) : NULL, info,
-                   error) != 0)
-        return -1;
-    return must_match("level", request->level, info->level, info, error);
-}
-
-static int choose_by_pair(struct call *call, struct acre_model **model, struct srv_error *error)
-{
-    const struct srv_translate *request = &call->request;
-    const char *source, *target = request->target;
-    enum models_match match;
-
-    if (strcasecmp(request->source, "auto") == 0 && detect_source(call, error) != 0)
-        return -1;
-    source = request->source;
-    match = models_find_pair(&call->server->models, source, target, request->level, model);
-    if (match == MODELS_NO_SOURCE || match == MODELS_NO_TARGET)
-        return error_field(error, "language_not_supported",
-                           match == MODELS_NO_SOURCE ? "source" : "target",
-                           "expected a language of this server, found %.60s",
-                           match == MODELS_NO_SOURCE ? source : target);
-    if (match == MODELS_NO_LEVEL)
-        return error_reply(error, 400, "level_not_available",
-                           "level %s is not available from %s (%.10s) to %s (%.10s)",
-                           request->level, languages_name(source), source, languages_name(target),
-                           target);
-    if (match == MODELS_NO_PAIR)
-        return error_reply(error, 400, "pair_not_available",
-                           "%s (%.10s) is not available as a target language from %s (%.10s)",
-                           languages_name(target), target, languages_name(source), source);
-    return 0;
-}
-
-static int choose(struct call *call, struct acre_model **model, struct srv_error *error)
-{
-    return call->request.model_name ? choose_by_name(call, model, error)
-                                    : choose_by_pair(call, model, error);
-}
-
-/* How long a translation may be is the model's to say. */
-static int read_decoding(struct call *call, const struct acre_model *model, struct srv_error *error)
-{
-    const int max_beam_size = (int)call->server->settings->max_beam_size;
-    const int max_length = acre_model_info(model)->decoding.max_length;
-    const struct acre_decoding most = {max_beam_size, max_beam_size, max_length, max_length,
-                                       ACRE_MAX_LENGTH_PENALTY};
-    struct decoding_wish *wish = &call->request.decoding;
-
-    if (fields_decoding(&call->fields, &most, wish, error) != 0)
-        return -1;
-    if (wish->beam_size != DECODING_UNSET && wish->beam_size < wish->num_hypotheses)
-        return error_field(error, "invalid_parameter", "beam_size",
-                           "expected more than alternatives (%d), found %d",
-                           (int)wish->num_hypotheses - 1, (int)wish->beam_size);
-    return 0;
-}
-
-/* The request's own, then those of its glossaries for what the model translates. */
-static int find_dictionaries(struct call *call, const struct acre_model *model,
-                             struct srv_error *error)
-{
-    const struct acre_model_info *info = acre_model_info(model);
-    struct srv_translate *request = &call->request;
-    const char *source = request->source ? request->source : info->source;
-    const char *target = request->target ? request->target : info->target;
-
-    if (call->dictionary)
-        request->dictionaries[request->n_dictionaries++] = call->dictionary;
-    for (size_t i = 0; i < call->n_glossary_ids; i++) {
-        const char *id = call->glossary_ids[i];
-        const struct glossary *glossary =
-            glossaries_find(&call->server->glossaries, id, glossary_owner(call->grant.key));
-        const struct glossary_part *part;
-
-        if (!glossary)
-            return error_reply(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
-        part = glossary_find_part(glossary, source, target);
-        if (!part)
-            return error_reply(error, 400, "dictionary_not_found",
-                               "Glossary %.40s has no dictionary from %.20s to %.20s", id, source,
-                               target);
-        request->dictionaries[request->n_dictionaries++] = part->dictionary;
-    }
-    return 0;
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
@@ -531,8 +318,7 @@ static int start(struct call *call, struct srv_error *error)
 {
     struct acre_model *model;
 
-    if (choose(call, &model, error) != 0 || read_decoding(call, model, error) != 0 ||
-        find_dictionaries(call, model, error) != 0)
+    if (choice_make(call, &model, error) != 0)
         return -1;
     call->request.caller = access_caller(call->http, &call->grant);
     if (!call->dialect->accept)

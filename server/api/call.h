@@ -106,13 +106,7 @@ struct dialect {
 void call_start(struct server *server, struct http_request *request, const char *name,
                 const struct dialect *dialect);
 
-/* For parse(): the text of the file. */
-int call_parse_file(struct call *call, struct srv_error *error);
-
 /* Ends a call whose client has its reply, whatever it is doing. */
 void call_end(struct call *call);
-
-/* For parse(): one text or an array of them, into call->request and call->is_array. */
-int call_parse_texts(struct call *call, const char *field, struct srv_error *error);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "api/call.h"
 #include "api/routes.h"
+#include "api/texts.h"
 #include "common/unicode.h"
 
 static const char *const field_names[] = {
@@ -268,7 +269,7 @@ static int parse_flags(struct call *call, struct srv_error *error)
 
 static int parse(struct call *call, struct srv_error *error)
 {
-    if (call_parse_texts(call, "text", error) != 0 || deepl_parse_options(call, error) != 0 ||
+    if (texts_parse(call, "text", error) != 0 || deepl_parse_options(call, error) != 0 ||
         parse_split(call, error) != 0 || parse_markup(call, error) != 0)
         return -1;
     return parse_flags(call, error);

@@ -12,6 +12,7 @@
 #include "api/files.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "api/texts.h"
 
 /* ---- Taking one ------------------------------------------------------------------------------ */
 
@@ -48,7 +49,7 @@ static int parse(struct call *call, struct srv_error *error)
     if (!files_are_on(server))
         return error_reply(error, 400, "files_disabled",
                            "This server translates no documents (max_files is 0)");
-    if (call_parse_file(call, error) != 0 || deepl_parse_options(call, error) != 0 ||
+    if (texts_parse_file(call, error) != 0 || deepl_parse_options(call, error) != 0 ||
         parse_output(call, error) != 0)
         return -1;
     call->request.timeout_ms = (uint64_t)server->settings->file_lifetime_s * 1000;

@@ -12,6 +12,7 @@
 #include "api/reply.h"
 #include "api/routes.h"
 #include "api/terms_field.h"
+#include "api/texts.h"
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -174,7 +175,7 @@ int libre_parse_limits(struct call *call, struct srv_error *error)
 /* In LibreTranslate's order, so that a request with two faults gets the same answer. */
 int libre_parse(struct call *call, struct srv_error *error)
 {
-    if ((call->upload ? call_parse_file(call, error) : call_parse_texts(call, "q", error)) != 0 ||
+    if ((call->upload ? texts_parse_file(call, error) : texts_parse(call, "q", error)) != 0 ||
         libre_parse_languages(call, error) != 0)
         return -1;
     if (fields_text(&call->fields, "glossary_id", &call->glossary_ids[0], error) != 0)

@@ -13,6 +13,7 @@
 #include "api/libre.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "api/texts.h"
 #include "common/log.h"
 #include "serve/languages.h"
 
@@ -27,7 +28,7 @@ static json_t *detect(struct call *call, struct srv_error *error)
     const struct pairs *pairs = &call->server->models.pairs;
     json_t *list;
 
-    if (call_parse_texts(call, "q", error) != 0 || detect_texts(call, &detection, error) != 0)
+    if (texts_parse(call, "q", error) != 0 || detect_texts(call, &detection, error) != 0)
         return NULL;
     if (detection.n == 0 && pairs->n_sources > 0) {
         detection.items[0].code = pairs->sources[0];

@@ -3,7 +3,7 @@
 # All are linked with one library of all sources, built with libFuzzer's counters and the sanitizers.
 # The linker takes from it what a target calls, so no list says what that is.
 
-FUZZ_SUPPORT := input
+FUZZ_SUPPORT := input tokens
 FUZZ_TARGETS := $(filter-out $(FUZZ_SUPPORT),$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 # Where clang is missing, `make test` does without, and says so.
 FUZZ_PROGRAMS := $(if $(SAN),,$(if $(shell command -v clang),$(FUZZ_TARGETS:%=$B/fuzz/%)))

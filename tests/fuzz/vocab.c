@@ -1,13 +1,9 @@
 /* vocab.json: what loads must have a piece for each id it gives, and decode any ids. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/mem.h"
 #include "input.h"
-#include "text/tokenizer.h"
-
-enum { VOCAB = 1000 };
+#include "tokens.h"
 
 /* The pieces of a real model, among which the vocabulary finds some of its own or none. */
 static void write_models(void)
@@ -24,25 +20,6 @@ static void write_models(void)
     }
 }
 
-static void use(const struct tokenizer *tokenizer, const char *text, size_t text_bytes)
-{
-    struct tokens tokens = {0};
-    char *back;
-    if (tokenizer_encode(tokenizer, text, text_bytes, &tokens, NULL) ||
-        tokenizer_encode_tokens(tokenizer, text, text_bytes, &tokens, NULL))
-        abort();
-    for (size_t i = 0; i < tokens.n; i++)
-        if (tokens.ids[i] < 0 || tokens.ids[i] >= VOCAB ||
-            !tokenizer_token(tokenizer, tokens.ids[i])[0])
-            abort();
-    tokenizer_knows(tokenizer, &tokens);
-    for (int32_t id = -1; id <= VOCAB; id++)
-        tokens_append(&tokens, id);
-    if (tokenizer_decode(tokenizer, tokens.ids, tokens.n, &back, NULL) == 0)
-        mem_free(back);
-    tokens_fini(&tokens);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char text[] = ">>de<< The weather is nice today. \xE4\xBB\x8A </s>";
@@ -53,10 +30,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_models();
     is_ready = true;
     input_write("vocab.json", data, size);
-    if (tokenizer_open(input_directory(), VOCAB, "", &tokenizer, &err) != 0)
+    if (tokenizer_open(input_directory(), TOKENS_VOCAB, "", &tokenizer, &err) != 0)
         return 0;
-    use(tokenizer, text, sizeof(text) - 1);
-    use(tokenizer, (const char *)data, size);
+    tokens_check(tokenizer, text, sizeof(text) - 1);
+    tokens_check(tokenizer, (const char *)data, size);
     tokenizer_close(tokenizer);
     return 0;
 }

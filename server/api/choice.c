@@ -1,0 +1,154 @@
+#include "api/choice.h"
+
+#include <strings.h>
+
+#include "api/call.h"
+#include "api/detect.h"
+#include "serve/languages.h"
+
+static int must_match(const char *field, const char *wanted, const char *has,
+                      const struct acre_model_info *info, struct srv_error *error)
+{
+    if (!wanted || strcasecmp(wanted, has) == 0)
+        return 0;
+    return error_field(error, "model_mismatch", field,
+                       "expected %s as in model %.100s, found %.60s", has, info->name, wanted);
+}
+
+/* *name is NULL if the request does not say, and the model has a default. */
+static int must_speak(const char *field, const char *name, const char *standard,
+                      const struct acre_language *language, const struct acre_model_info *info,
+                      struct srv_error *error)
+{
+    if (language || (!name && standard[0]))
+        return 0;
+    if (!name)
+        return error_field(error, "missing_parameter", field,
+                           "expected a language of model %.100s, found none", info->name);
+    return error_field(error, "model_mismatch", field,
+                       "expected %s as in model %.100s, found %.60s",
+                       standard[0] ? standard : "a language", info->name, name);
+}
+
+/* "auto" is what a model for one language reads; of several it is found. */
+static int settle_auto(struct call *call, const struct acre_model_info *info,
+                       struct srv_error *error)
+{
+    if (!call->request.source || strcasecmp(call->request.source, "auto") != 0)
+        return 0;
+    if (info->n_sources > 1)
+        return detect_source(call, error);
+    call->request.source = NULL;
+    return 0;
+}
+
+static int choose_by_name(struct call *call, struct acre_model **model, struct srv_error *error)
+{
+    const struct srv_translate *request = &call->request;
+    const struct acre_model_info *info;
+    char names[256];
+
+    *model = models_find_name(&call->server->models, request->model_name);
+    if (!*model) {
+        models_list_names(&call->server->models, names, sizeof(names));
+        return error_reply(error, call->name ? 404 : 400, "unknown_model",
+                           "model: expected one of %s, found %.100s", names, request->model_name);
+    }
+    info = acre_model_info(*model);
+    if (settle_auto(call, info, error) != 0 ||
+        must_speak("source", request->source, info->source,
+                   request->source ? acre_model_source(*model, request->source) : NULL, info,
+                   error) != 0 ||
+        must_speak("target", request->target, info->target,
+                   request->target ? acre_model_target(*model, request->target) : NULL, info,
+                   error) != 0)
+        return -1;
+    return must_match("level", request->level, info->level, info, error);
+}
+
+static int choose_by_pair(struct call *call, struct acre_model **model, struct srv_error *error)
+{
+    const struct srv_translate *request = &call->request;
+    const char *source, *target = request->target;
+    enum models_match match;
+
+    if (strcasecmp(request->source, "auto") == 0 && detect_source(call, error) != 0)
+        return -1;
+    source = request->source;
+    match = models_find_pair(&call->server->models, source, target, request->level, model);
+    if (match == MODELS_NO_SOURCE || match == MODELS_NO_TARGET)
+        return error_field(error, "language_not_supported",
+                           match == MODELS_NO_SOURCE ? "source" : "target",
+                           "expected a language of this server, found %.60s",
+                           match == MODELS_NO_SOURCE ? source : target);
+    if (match == MODELS_NO_LEVEL)
+        return error_reply(error, 400, "level_not_available",
+                           "level %s is not available from %s (%.10s) to %s (%.10s)",
+                           request->level, languages_name(source), source, languages_name(target),
+                           target);
+    if (match == MODELS_NO_PAIR)
+        return error_reply(error, 400, "pair_not_available",
+                           "%s (%.10s) is not available as a target language from %s (%.10s)",
+                           languages_name(target), target, languages_name(source), source);
+    return 0;
+}
+
+static int choose_model(struct call *call, struct acre_model **model, struct srv_error *error)
+{
+    return call->request.model_name ? choose_by_name(call, model, error)
+                                    : choose_by_pair(call, model, error);
+}
+
+/* How long a translation may be is the model's to say. */
+static int read_decoding(struct call *call, const struct acre_model *model, struct srv_error *error)
+{
+    const int max_beam_size = (int)call->server->settings->max_beam_size;
+    const int max_length = acre_model_info(model)->decoding.max_length;
+    const struct acre_decoding most = {max_beam_size, max_beam_size, max_length, max_length,
+                                       ACRE_MAX_LENGTH_PENALTY};
+    struct decoding_wish *wish = &call->request.decoding;
+
+    if (fields_decoding(&call->fields, &most, wish, error) != 0)
+        return -1;
+    if (wish->beam_size != DECODING_UNSET && wish->beam_size < wish->num_hypotheses)
+        return error_field(error, "invalid_parameter", "beam_size",
+                           "expected more than alternatives (%d), found %d",
+                           (int)wish->num_hypotheses - 1, (int)wish->beam_size);
+    return 0;
+}
+
+/* The request's own, then those of its glossaries for what the model translates. */
+static int find_dictionaries(struct call *call, const struct acre_model *model,
+                             struct srv_error *error)
+{
+    const struct acre_model_info *info = acre_model_info(model);
+    struct srv_translate *request = &call->request;
+    const char *source = request->source ? request->source : info->source;
+    const char *target = request->target ? request->target : info->target;
+
+    if (call->dictionary)
+        request->dictionaries[request->n_dictionaries++] = call->dictionary;
+    for (size_t i = 0; i < call->n_glossary_ids; i++) {
+        const char *id = call->glossary_ids[i];
+        const struct glossary *glossary =
+            glossaries_find(&call->server->glossaries, id, glossary_owner(call->grant.key));
+        const struct glossary_part *part;
+
+        if (!glossary)
+            return error_reply(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
+        part = glossary_find_part(glossary, source, target);
+        if (!part)
+            return error_reply(error, 400, "dictionary_not_found",
+                               "Glossary %.40s has no dictionary from %.20s to %.20s", id, source,
+                               target);
+        request->dictionaries[request->n_dictionaries++] = part->dictionary;
+    }
+    return 0;
+}
+
+int choice_make(struct call *call, struct acre_model **model, struct srv_error *error)
+{
+    if (choose_model(call, model, error) != 0 || read_decoding(call, *model, error) != 0)
+        return -1;
+    return find_dictionaries(call, *model, error);
+}
