@@ -63,7 +63,8 @@ def ceilings(run):
 
 def products(run):
     tiny = ("tiny",) if run.emulated else ()
-    _, done = run.call(run.speed / "products", *tiny, LD_LIBRARY_PATH=search_path(run, run.speed.parent / "lib"))
+    folders = search_path(run, run.speed.parent / "lib")
+    _, done = run.call(run.speed / "products", *tiny, LD_LIBRARY_PATH=folders)
     lines = json_lines(done.stdout)
     for line in lines:
         name = f"product {line.pop('m')}x{line.pop('n')}x{line.pop('k')}, and cuBLASLt's best"
