@@ -1,7 +1,7 @@
 """Which processes of a cluster take the processors: seconds of each kind, while something runs.
 
-Looks at this process, where the clusters have their schedulers, and at all that it has started, once
-a second. What a process took between the last look and its end is not seen.
+Looks at this process, where the clusters have their schedulers, and at all that it has started,
+once a second. What a process took between the last look and its end is not seen.
 """
 
 import os
