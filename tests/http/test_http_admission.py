@@ -14,7 +14,8 @@ from attack import connect, post
 TEXTS = [f"{SENTENCE[:-1]} number {i}, and what will you do tomorrow evening?" for i in range(1000)]
 PAIR = {"source": "en", "target": "de"}
 BULK = {"q": TEXTS, **PAIR, "beam_size": 8}
-ONE_WORKER = {"threads": 1, "batch_size": 4, "max_queued_tokens": 10**9}
+ONE_WORKER = {"threads": 1, "batch_size": 4, "max_queued_tokens": 10**9,
+              "request_timeout_ms": 60000 * PATIENCE}
 
 
 def ask(server, fields, source):
@@ -46,7 +47,7 @@ def late_texts(server):
 
 
 def test_what_would_be_late_is_refused_at_once(bulk):
-    fields = {**BULK, "timeout_ms": 300}
+    fields = {**BULK, "timeout_ms": 300 * PATIENCE}
     assert eventually(lambda: ask(bulk, fields, "127.0.0.2")[0] == 503)
     status, headers, body, seconds = ask(bulk, fields, "127.0.0.2")
     assert (status, body["code"]) == (503, "deadline_unreachable")
@@ -59,7 +60,7 @@ def test_what_would_be_late_is_refused_at_once(bulk):
 
 
 def test_a_deadline_that_can_be_met_is_not_refused(bulk):
-    fields = {"q": SENTENCE, **PAIR, "timeout_ms": 60000}
+    fields = {"q": SENTENCE, **PAIR, "timeout_ms": 60000 * PATIENCE}
     for source in ("127.0.0.2", "127.0.0.3"):
         assert ask(bulk, fields, source)[0] == 200
 

@@ -231,7 +231,7 @@ def test_slow_readers_hold_no_bodies(serve):
 def test_translations_in_all_places_shut_nobody_out(serve):
     """Beyond twice as many as there are places they are refused, and health has its own."""
     server = serve(max_connections=10, threads=1, batch_size=1, drain_timeout_s=0,
-                   max_queued_tokens=10**9)
+                   max_queued_tokens=10**9, request_timeout_ms=60000 * PATIENCE)
     heavy = post({"q": TEXTS * 20, "source": "en", "target": "de", "beam_size": 8})
     many = open_many(server, 60, heavy)
     try:

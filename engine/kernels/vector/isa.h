@@ -49,6 +49,7 @@ enum {
 typedef float vf __attribute__((vector_size(VECTOR_BYTES)));
 typedef float vf_unaligned __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t vu __attribute__((vector_size(VECTOR_BYTES)));
 typedef int16_t vs __attribute__((vector_size(VECTOR_BYTES)));
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -99,15 +100,16 @@ ALWAYS_INLINE uint32_t true_lanes(vi mask)
 #endif
 }
 
-/* sum + the products of each lane's four bytes, unsigned x with signed w. */
+/* sum + the products of each lane's four bytes, unsigned x with signed w, modulo 2^32. */
 ALWAYS_INLINE vi dot_bytes(vi sum, vi x, vi w)
 {
 #if VECTOR_BYTES == 64 && defined(__AVX512VNNI__)
     return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
 #else
+    vu wrapped = (vu)sum;
     for (int shift = 0; shift < 32; shift += 8)
-        sum += (x >> shift & 0xff) * (w << (24 - shift) >> 24);
-    return sum;
+        wrapped += (vu)((x >> shift & 0xff) * (w << (24 - shift) >> 24));
+    return (vi)wrapped;
 #endif
 }
 

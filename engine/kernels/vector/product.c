@@ -101,7 +101,7 @@ ALWAYS_INLINE vf first_sum(enum compute_type type, const struct packed *w, size_
     if (type != COMPUTE_INT8)
         return w->bias ? load(w->bias + column) : splat(0.0f);
     if (HAS_DOT)
-        return (vf)((vi)load(w->sums + column) * -128);
+        return (vf)((vu)load(w->sums + column) * -128u); /* wraps: only the whole sum fits */
     return splat(0.0f);
 }
 
