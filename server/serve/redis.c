@@ -6,6 +6,7 @@
  * again RETRY_MS after the last attempt. */
 #include "serve/redis.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -262,14 +263,23 @@ static void greet(struct redis *redis)
 
 /* ---- The socket ------------------------------------------------------------------------------ */
 
-static bool is_connected(struct link *link)
+/* 0: none. */
+static int socket_error(const struct link *link)
 {
     int error = 0;
     socklen_t bytes = sizeof(error);
 
+    return getsockopt(link->context->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 ? error : errno;
+}
+
+static bool is_connected(struct link *link)
+{
+    int error;
+
     if (link->is_connected)
         return true;
-    if (getsockopt(link->context->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0) {
+    error = socket_error(link);
+    if (error != 0) {
         redis_hang_up(link->redis, strerror(error));
         return false;
     }
@@ -283,8 +293,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct link *link = poll->data;
     struct redis *redis = link->redis;
 
-    if (status < 0) {
-        redis_hang_up(redis, uv_strerror(status));
+    if (status < 0) { /* libuv says EBADF whatever the socket has */
+        const int error = socket_error(link);
+
+        redis_hang_up(redis, error != 0 ? strerror(error) : uv_strerror(status));
         return;
     }
     if (!is_connected(link))

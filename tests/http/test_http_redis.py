@@ -168,3 +168,10 @@ def test_what_speaks_unasked_is_away(serve, fake):
     assert eventually(lambda: up(server))
     assert metric(server, "acre_shared_limits_up") == 1
     assert server.post(json=HELLO).status_code == 200
+
+
+def test_the_log_says_why_it_is_away(serve):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        nobody = f"redis://127.0.0.1:{listener.getsockname()[1]}"
+    server = serve(shared_limits=nobody)
+    assert eventually(lambda: "127.0.0.1: Connection refused; limits" in "".join(server.log))
