@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 ACRE = os.environ.get("ACRE", str(BUILD / "acre"))
 LOSING = str(BUILD / "tests/deploy/acre-losing")  # whose device is lost after a while
+PATIENCE = 1 if BUILD.name == "build" else 10  # how much longer things may take: sanitizers
 READY_SECONDS = 60
 QUEUE = 4000  # tokens: a tiny model takes some seconds for so many
 

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 import scenarios
-from acre_server import PATIENCE
 from balancers import NAMES, SYSTEM_PATH
+from fleet import PATIENCE
 
 RATE = 200 if PATIENCE == 1 else 50  # a second
 
