@@ -57,6 +57,13 @@ struct acre_model {
 int engine_open_on(const struct device_set *devices, const struct acre_options *options,
                    struct acre_engine **engine, struct acre_err *err);
 
+/* A line for the log of whoever opens the engine. */
+void engine_say(const struct acre_options *options, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Of a model that is served no more, or not yet. */
+void model_free(struct acre_model *model);
+
 /* ACRE_EOPTION unless it is from 1 to max. */
 int engine_check_range(const char *name, int value, int max, struct acre_err *err);
 
