@@ -3,249 +3,17 @@
  * the job belongs to the scheduler; `n_left` is the only part that several threads touch, and of a
  * job that is taken sentence by sentence `has_ended` and `awaited`. Sentences that the cache knows
  * do not go to the scheduler. */
+#include "job.h"
+
 #include <limits.h>
-#include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "align.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "engine.h"
 #include "fallback.h"
-#include "frame.h"
-#include "text/document.h"
-#include "waiter.h"
 
-struct acre_job {
-    struct acre_model *model;
-    acre_done_fn *done; /* NULL: the waiter tells */
-    acre_done_fn *next;
-    void *user;
-    struct waiter waiter;
-    bool is_tokens, is_aligned;
-    struct acre_decoding decoding;
-    uint64_t deadline_ns, caller;
-    struct frame frame;
-    struct splitter *splitter; /* until the text is split; NULL for a line of tokens */
-    struct document document;
-    struct sentence *sentences; /* owned, [document.n_sentences] */
-    struct acre_range *ranges;  /* owned, likewise: result.sentences */
-    atomic_size_t n_left;
-    atomic_bool *has_ended; /* owned, likewise; NULL: not taken sentence by sentence */
-    atomic_size_t awaited;  /* who ends this one calls `next` */
-    size_t n_taken;
-    char *taken; /* owned: the text of the last one, and its alignments */
-    struct acre_alignment *taken_alignments;
-    struct acre_result result;
-    struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
-};
-
-/* ---- Putting results together ---------------------------------------------------------------- */
-
-/* The i-th hypothesis of a sentence, or its last where it has fewer. */
-static const struct sentence_hypothesis *pick(const struct sentence *sentence, size_t i)
-{
-    return &sentence->hypotheses[i < sentence->n_hypotheses ? i : sentence->n_hypotheses - 1];
-}
-
-/* At max_length no hypothesis goes on: who has so many tokens was ended there. */
-static struct acre_part part_of(const struct sentence *sentence,
-                                const struct sentence_hypothesis *hypothesis)
-{
-    const struct acre_decoding *decoding = &sentence->decoding;
-    return (struct acre_part){.n_tokens = hypothesis->n_tokens,
-                              .normalized_score = (double)hypothesis->score /
-                                                  pow((double)hypothesis->n_tokens + 1.0,
-                                                      (double)decoding->length_penalty),
-                              .is_truncated = hypothesis->n_tokens == (size_t)decoding->max_length};
-}
-
-static int fill_tokens(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis)
-{
-    size_t n = 0, n_scored = 0;
-    double score = 0.0;
-    struct acre_part *parts = mem_alloc(job->document.n_sentences * sizeof(*parts));
-    hypothesis->parts = parts;
-    if (!parts)
-        return ACRE_ENOMEM;
-    for (size_t s = 0; s < job->document.n_sentences; s++) {
-        const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
-        parts[s] = part_of(&job->sentences[s], part);
-        hypothesis->is_truncated = hypothesis->is_truncated || parts[s].is_truncated;
-        n += part->n_tokens;
-        n_scored += part->n_tokens + 1;
-        score += (double)part->score;
-    }
-    const char **tokens = mem_alloc(n * sizeof(*tokens));
-    if (!tokens)
-        return ACRE_ENOMEM;
-    hypothesis->tokens = tokens;
-    for (size_t s = 0; s < job->document.n_sentences; s++) {
-        const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
-        for (size_t t = 0; t < part->n_tokens; t++)
-            *tokens++ = tokenizer_token(job->model->tokenizer, part->tokens[t]);
-    }
-    double penalty = n_scored == 0 ? 0.0 : (double)job->sentences[0].decoding.length_penalty;
-    hypothesis->n_tokens = n;
-    hypothesis->score = score;
-    hypothesis->normalized_score = score / pow((double)n_scored, penalty);
-    return 0;
-}
-
-/* Vocabulary tokens separated by spaces. */
-static char *join_tokens(const struct acre_hypothesis *hypothesis)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < hypothesis->n_tokens; i++)
-        bytes += strlen(hypothesis->tokens[i]) + 1;
-    char *text = mem_alloc(bytes + 1), *end = text;
-    if (!text)
-        return NULL;
-    for (size_t i = 0; i < hypothesis->n_tokens; i++)
-        end += sprintf(end, "%s%s", i > 0 ? " " : "", hypothesis->tokens[i]);
-    *end = '\0';
-    return text;
-}
-
-static int decode_sentences(const struct acre_job *job, size_t i, char **texts,
-                            struct acre_err *err)
-{
-    for (size_t s = 0; s < job->document.n_sentences; s++) {
-        const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
-        int status =
-            tokenizer_decode(job->model->tokenizer, part->tokens, part->n_tokens, &texts[s], err);
-        if (status != 0)
-            return status;
-    }
-    return 0;
-}
-
-/* The i-th translation of the whole text, and where its sentences stand. *text is owned by the
- * caller. */
-static int join_sentences(const struct acre_job *job, size_t i, char **text,
-                          struct acre_range *places, struct acre_err *err)
-{
-    char **texts = mem_calloc(job->document.n_sentences, sizeof(*texts));
-    if (!texts)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
-    int status = decode_sentences(job, i, texts, err);
-    if (status == 0)
-        status = document_join(&job->document, (const char *const *)texts, text, places, err);
-    for (size_t s = 0; s < job->document.n_sentences; s++)
-        mem_free(texts[s]);
-    mem_free(texts);
-    return status;
-}
-
-static int fill_text(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
-                     struct acre_range *places, struct acre_err *err)
-{
-    char *text = NULL;
-    if (!job->is_tokens) {
-        int status = join_sentences(job, i, &text, places, err);
-        hypothesis->text = text;
-        return status;
-    }
-    hypothesis->text = text = join_tokens(hypothesis);
-    if (!text)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
-    for (size_t s = 0; s < job->document.n_sentences; s++) /* there is one, or none */
-        places[s] = (struct acre_range){0, strlen(text)};
-    return 0;
-}
-
-/* Its i-th translation, which is the part `in_target` of `target`. */
-static struct aligned_sentence aligned_with(const struct acre_job *job, size_t number, size_t i,
-                                            const char *target, struct acre_range in_target)
-{
-    return (struct aligned_sentence){
-        .source = job->document.text,
-        .target = target,
-        .in_source = job->ranges[number],
-        .in_target = in_target,
-        .is_tokens = job->is_tokens,
-        .n_source = job->sentences[number].n_source,
-        .first_item = job->sentences[number].first_item,
-        .hypothesis = pick(&job->sentences[number], i),
-    };
-}
-
-static int fill_alignments(const struct acre_job *job, size_t i,
-                           const struct acre_hypothesis *hypothesis,
-                           struct acre_alignment *alignments, struct acre_err *err)
-{
-    int status = 0;
-    for (size_t s = 0; s < job->document.n_sentences && status == 0; s++) {
-        struct aligned_sentence sentence =
-            aligned_with(job, s, i, hypothesis->text, hypothesis->sentences[s]);
-        status = align_sentence(job->model->tokenizer, &sentence, alignments, err);
-        alignments += sentence.hypothesis->n_tokens;
-    }
-    return status;
-}
-
-static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
-                           struct acre_err *err)
-{
-    struct acre_range *places = mem_alloc(job->document.n_sentences * sizeof(*places));
-    hypothesis->sentences = places;
-    if (!places || fill_tokens(job, i, hypothesis) != 0)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
-    int status = fill_text(job, i, hypothesis, places, err);
-    if (status != 0 || !job->is_aligned)
-        return status;
-    struct acre_alignment *alignments = mem_alloc(hypothesis->n_tokens * sizeof(*alignments));
-    hypothesis->alignments = alignments;
-    if (!alignments)
-        return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a text");
-    return fill_alignments(job, i, hypothesis, alignments, err);
-}
-
-static int first_error(const struct acre_job *job)
-{
-    for (size_t s = 0; s < job->document.n_sentences; s++)
-        if (job->sentences[s].status != 0)
-            return job->sentences[s].status;
-    return 0;
-}
-
-static void free_hypotheses(struct acre_job *job)
-{
-    for (size_t i = 0; i < job->result.n_hypotheses; i++) {
-        mem_free((void *)(uintptr_t)job->hypotheses[i].text);
-        mem_free((void *)(uintptr_t)job->hypotheses[i].tokens);
-        mem_free((void *)(uintptr_t)job->hypotheses[i].sentences);
-        mem_free((void *)(uintptr_t)job->hypotheses[i].parts);
-        mem_free((void *)(uintptr_t)job->hypotheses[i].alignments);
-    }
-    mem_free(job->hypotheses);
-    job->hypotheses = NULL;
-    job->result.hypotheses = NULL;
-    job->result.n_hypotheses = 0;
-}
-
-static int fill_result(struct acre_job *job, struct acre_err *err)
-{
-    int status = first_error(job);
-    if (status != 0)
-        return err_set(err, status, "%s", acre_status_text(status));
-    size_t n = 1;
-    for (size_t s = 0; s < job->document.n_sentences; s++)
-        if (job->sentences[s].n_hypotheses > n)
-            n = job->sentences[s].n_hypotheses;
-    job->hypotheses = mem_calloc(n, sizeof(*job->hypotheses));
-    if (!job->hypotheses)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
-    job->result.hypotheses = job->hypotheses;
-    job->result.n_hypotheses = n;
-    for (size_t i = 0; i < n && status == 0; i++)
-        status = fill_hypothesis(job, i, &job->hypotheses[i], err);
-    if (status != 0)
-        free_hypotheses(job);
-    return status;
-}
+/* ---- Ending ---------------------------------------------------------------------------------- */
 
 static void finish(struct acre_job *job)
 {
@@ -254,7 +22,7 @@ static void finish(struct acre_job *job)
     result->sentences = job->ranges;
     for (size_t s = 0; s < job->document.n_sentences; s++)
         result->n_source_tokens += job->document.sentences[s].source.n;
-    result->status = fill_result(job, &result->err);
+    result->status = result_fill(job, &result->err);
     if (job->done)
         job->done(job->user);
     else
@@ -290,8 +58,8 @@ void job_sentence_finished(struct sentence *sentence)
 
 static int take_alignments(struct acre_job *job, struct acre_err *err)
 {
-    struct aligned_sentence sentence =
-        aligned_with(job, job->n_taken, 0, job->taken, (struct acre_range){0, strlen(job->taken)});
+    struct aligned_sentence sentence = result_aligned(job, job->n_taken, 0, job->taken,
+                                                      (struct acre_range){0, strlen(job->taken)});
     size_t n = sentence.hypothesis->n_tokens;
     job->taken_alignments = mem_alloc(n * sizeof(*job->taken_alignments));
     if (!job->taken_alignments)
@@ -312,7 +80,7 @@ static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct
     if (status != 0)
         return status;
     out->text = job->taken;
-    out->part = part_of(sentence, best);
+    out->part = result_part(sentence, best);
     out->alignments = job->taken_alignments;
     job->n_taken++;
     return 0;
@@ -594,7 +362,7 @@ const struct acre_model *job_model(const struct acre_job *job)
 void job_aligned(const struct acre_job *job, size_t number, struct aligned_sentence *aligned)
 {
     const struct acre_hypothesis *best = &job->hypotheses[0];
-    *aligned = aligned_with(job, number, 0, best->text, best->sentences[number]);
+    *aligned = result_aligned(job, number, 0, best->text, best->sentences[number]);
 }
 
 const struct acre_result *acre_job_result(const struct acre_job *job)
@@ -606,7 +374,7 @@ void acre_job_close(struct acre_job *job)
 {
     if (!job)
         return;
-    free_hypotheses(job);
+    result_free(job);
     for (size_t s = 0; job->sentences && s < job->document.n_sentences; s++)
         sentence_fini(&job->sentences[s]);
     mem_free(job->sentences);

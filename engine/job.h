@@ -1,0 +1,50 @@
+/* job.h - what a job is made of, and its result. Private to job.c and result.c. */
+#ifndef ENGINE_JOB_H
+#define ENGINE_JOB_H
+
+#include <stdatomic.h>
+
+#include "align.h"
+#include "engine.h"
+#include "frame.h"
+#include "text/document.h"
+#include "waiter.h"
+
+struct acre_job {
+    struct acre_model *model;
+    acre_done_fn *done; /* NULL: the waiter tells */
+    acre_done_fn *next;
+    void *user;
+    struct waiter waiter;
+    bool is_tokens, is_aligned;
+    struct acre_decoding decoding;
+    uint64_t deadline_ns, caller;
+    struct frame frame;
+    struct splitter *splitter; /* until the text is split; NULL for a line of tokens */
+    struct document document;
+    struct sentence *sentences; /* owned, [document.n_sentences] */
+    struct acre_range *ranges;  /* owned, likewise: result.sentences */
+    atomic_size_t n_left;
+    atomic_bool *has_ended; /* owned, likewise; NULL: not taken sentence by sentence */
+    atomic_size_t awaited;  /* who ends this one calls `next` */
+    size_t n_taken;
+    char *taken; /* owned: the text of the last one, and its alignments */
+    struct acre_alignment *taken_alignments;
+    struct acre_result result;
+    struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
+};
+
+/* Puts the translations of all sentences together to job->result. The first sentence's error is the
+ * job's; then there are no hypotheses. */
+int result_fill(struct acre_job *job, struct acre_err *err);
+void result_free(struct acre_job *job);
+
+/* What is told of a sentence's translation. */
+struct acre_part result_part(const struct sentence *sentence,
+                             const struct sentence_hypothesis *hypothesis);
+
+/* The i-th translation of sentence `number`, which is the part `in_target` of `target`. */
+struct aligned_sentence result_aligned(const struct acre_job *job, size_t number, size_t i,
+                                       const char *target, struct acre_range in_target);
+
+#endif
