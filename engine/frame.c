@@ -1,3 +1,8 @@
+/* Happy path: frame_init() finds the tokens of the languages, and of a translation that is only to
+ * be scored; frame_fill() puts them around each sentence of a document.
+ *
+ * Failure modes: a language that the model has not, or none where one is needed; a translation of
+ * several sentences, or longer than the model takes; no memory. */
 #include "frame.h"
 
 #include <string.h>

@@ -1,3 +1,8 @@
+/* Happy path: each code is read into parts (language, script, region), which become its form: the
+ * language's shortest code and its likely script; two codes of one form mean the same language.
+ * What is told to others is a tag, unless it would be another one's.
+ *
+ * Failure modes: no memory. A code that ICU cannot read is its own form, and found as it stands. */
 #include "model/language_names.h"
 
 #include <ctype.h>

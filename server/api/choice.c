@@ -1,3 +1,8 @@
+/* Happy path: the model by name, or by languages and level -> decoding within its limits -> the
+ * dictionaries of the glossaries for what it translates.
+ *
+ * Failure modes, each with a code of its own: no such model, language, pair, level or glossary;
+ * fields that contradict the model that is named. */
 #include "api/choice.h"
 
 #include <strings.h>

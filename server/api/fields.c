@@ -1,3 +1,8 @@
+/* Happy path: fields_read(): a JSON body is parsed, any other request becomes an object of strings
+ * -> what the dialect does not read is dropped -> typed readers take the rest.
+ *
+ * Failure modes: a body that is neither (where, for JSON, by line and column), too many fields; a
+ * value of another type or out of range: the error names the field, expected and found. */
 #include "api/fields.h"
 
 #include <stdio.h>

@@ -1,3 +1,9 @@
+/* Happy path: a name, then for each dictionary its languages and format, whose entries go straight
+ * to a dictionary; glossary_draft_merge() joins them to those that a glossary has already, whose
+ * translations the new ones take the place of.
+ *
+ * Failure modes: a field that is missing or wrong, entries that cannot be read, one pair of
+ * languages twice: error says which field. What is half made is for glossary_draft_fini(). */
 #include "api/glossary_draft.h"
 
 #include <ctype.h>

@@ -1,3 +1,8 @@
+/* Happy path: routes_handle(): the row whose pattern fits the path and whose method is the
+ * request's; HEAD is GET without the body.
+ *
+ * Failure modes: no row: 404; rows, but none with the method: 405 with Allow; OPTIONS is told the
+ * same with 200. */
 #include "api/routes.h"
 
 #include <stdio.h>

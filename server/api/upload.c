@@ -1,3 +1,8 @@
+/* Happy path: upload_open(): the name says the kind -> the bytes become UTF-8 and are counted; when
+ * they are translated, upload_document() gives the file that goes back.
+ *
+ * Failure modes: a kind that is not translated, bytes in no known encoding, subtitles without
+ * times: kept in `rc` and `error`, as a pool thread may find them and the loop reports them. */
 #include "api/upload.h"
 
 #include <stdio.h>

@@ -1,3 +1,8 @@
+/* Happy path: a line is put together in a buffer of the caller's stack, and handed to the spool's
+ * thread; before log_start() and after log_stop() it is written at once.
+ *
+ * Failure modes: a spool that is full drops the line, and a later line tells how many; a text too
+ * long for a line is cut, never a JSON object's end. */
 #include "common/log.h"
 
 #include <pthread.h>

@@ -1,3 +1,8 @@
+/* Happy path: options_init() sets defaults; a text, or a value of JSON, is checked against the row
+ * of its key and stored at its place.
+ *
+ * Failure modes: an unknown key, another type, out of range, a file that is no JSON: the error has
+ * the file if there is one, the key, what was expected and what was found. */
 #include "common/options.h"
 
 #include <assert.h>

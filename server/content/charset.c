@@ -1,3 +1,7 @@
+/* Happy path: the mark says UTF-16, which ICU converts; anything else must be UTF-8.
+ *
+ * Failure modes: bytes that are neither, half a character at the end, no memory: `why` says where.
+ */
 #include "content/charset.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/* Happy path: a byte order mark is skipped, then each line or record becomes one entry.
+ *
+ * Failure modes: a line without tab, a record with another number of fields, a quote that does not
+ * end; whatever the dictionary refuses (dictionary.h). The error has the entry's number. */
 #include "content/entries.h"
 
 #include <stdlib.h>

@@ -1,3 +1,7 @@
+/* Happy path: html_next(): text up to the next "<" that begins markup; a tag with its attributes;
+ * or what is neither, whole. After the tag of a raw element its content is one text.
+ *
+ * Failure modes: none. What does not end, ends with the document. */
 #include "content/html_token.h"
 
 #include <ctype.h>

@@ -1,3 +1,8 @@
+/* Happy path: placed_write() walks the units of the translation, and at each opens and closes the
+ * nodes and masks that begin or end there, with the blanks that belong to them.
+ *
+ * Failure modes: a mask that the translation lost goes beside its neighbour, so that each comes out
+ * once; memory that is short is the writer's to tell. */
 #include "content/placed.h"
 
 #include <stdlib.h>

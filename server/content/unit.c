@@ -1,3 +1,7 @@
+/* Happy path: units_cut(): blanks are skipped, words and masks are found by ICU's properties, then
+ * the tokens of the hypothesis are given to the units that they stand in.
+ *
+ * Failure modes: no memory. A unit without a token of its own knows no source. */
 #include "content/unit.h"
 
 #include <stdlib.h>

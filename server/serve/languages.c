@@ -1,3 +1,4 @@
+/* A table in the order of the codes. What is not in it is called by its code. */
 #include "serve/languages.h"
 
 #include <stddef.h>

@@ -1,3 +1,8 @@
+/* Happy path: limits_identify() -> limits_admit() -> with other replicas, shared_ask() ->
+ * on_answered() -> the call goes on -> limits_settle().
+ *
+ * Failure modes: a wrong key, a spent rate or quota: the grant is refused, with the time to wait.
+ * Other replicas that do not answer in time: this one's own limits count. */
 #include "serve/limits.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/* One table of all settings, which configuration file, --set, help and reload go through.
+ *
+ * Failure modes: what one value cannot be, the table says; what two cannot be together, or with
+ * this machine, settings_check(). Both name the setting, what was expected and what was found. */
 #include "serve/settings.h"
 
 #include <errno.h>

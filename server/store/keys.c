@@ -1,3 +1,8 @@
+/* Happy path: keys_add() makes a text, stores its hash and gives the text out, once; servers read
+ * what changed since they last looked, and add up usage by month and replica.
+ *
+ * Failure modes: a name that is taken, not valid or not there; an error of SQLite, as it says it.
+ */
 #include "store/keys.h"
 
 #include <openssl/sha.h>
