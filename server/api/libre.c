@@ -1,6 +1,6 @@
 /* LibreTranslate's calls: POST /translate, POST /translate/NAME, GET /languages; and what of them
- * is LibreTranslate's own: fields, texts of errors, the shape of a reply. `level`, `model` and the
- * decoding fields are additions. */
+ * is LibreTranslate's own: fields and the texts of errors; libre_reply.c has the shape of a reply.
+ * `level`, `model` and the decoding fields are additions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,202 +192,6 @@ static int prepare(struct call *call, struct srv_error *error)
     return terms_field_glossary(fields_find(&call->fields, "glossary"), &call->dictionary, error);
 }
 
-/* ---- Rendering ------------------------------------------------------------------------------- */
-
-static json_t *render_text(const struct call *call, size_t i)
-{
-    const char *text = translate_text(call->translate, i, 0);
-
-    if (text)
-        return json_string(text);
-    return json_stringn(call->request.texts[i].data, call->request.texts[i].bytes);
-}
-
-static json_t *render_alternatives(const struct call *call, size_t i)
-{
-    json_t *list = json_array();
-    const char *text;
-
-    for (size_t h = 1; (text = translate_text(call->translate, i, h)); h++)
-        list = json_list_append(list, json_string(text));
-    return list;
-}
-
-/* A blank text is certainly itself: the logarithm of its probability is 0. */
-static json_t *render_score(const struct call *call, size_t i)
-{
-    const struct acre_result *result = translate_result(call->translate, i);
-
-    return json_real(result ? result->hypotheses[0].normalized_score : 0);
-}
-
-static json_t *render_detected(const struct call *call, size_t i)
-{
-    (void)i;
-    return json_pack("{s:i, s:s}", "confidence", call->confidence, "language",
-                     call->request.source);
-}
-
-static bool is_truncated(const struct call *call, size_t i)
-{
-    const struct acre_result *result = translate_result(call->translate, i);
-
-    return result && result->hypotheses[0].is_truncated;
-}
-
-static json_t *render_truncated(const struct call *call, size_t i)
-{
-    return json_boolean(is_truncated(call, i));
-}
-
-static bool is_any_truncated(const struct call *call)
-{
-    for (size_t i = 0; i < call->request.n_texts; i++)
-        if (is_truncated(call, i))
-            return true;
-    return false;
-}
-
-typedef json_t *render_fn(const struct call *call, size_t i);
-
-/* One member: of every text as an array, or of the only text. */
-static void put_each(const struct call *call, struct json_object *body, const char *key,
-                     render_fn *render, bool as_array)
-{
-    json_t *list = as_array ? json_array() : render(call, 0);
-
-    for (size_t i = 0; as_array && i < call->request.n_texts; i++)
-        list = json_list_append(list, render(call, i));
-    json_object_member(body, key, list);
-}
-
-/* ---- Where it stands ------------------------------------------------------------------------- */
-
-/* Ranges are [first, end), of bytes. */
-static void put_place(FILE *out, const struct acre_alignment *place)
-{
-    fprintf(out, "\"source\":[%zu,%zu],\"target\":[%zu,%zu]", place->source.first,
-            place->source.first + place->source.n_bytes, place->target.first,
-            place->target.first + place->target.n_bytes);
-}
-
-/* But for tokens without a text of their own. */
-static void put_alignments(FILE *out, const struct acre_alignment *items, size_t n)
-{
-    bool is_first = true;
-
-    putc('[', out);
-    for (size_t i = 0; i < n; i++) {
-        if (items[i].target.n_bytes == 0)
-            continue;
-        fputs(is_first ? "{" : ",{", out);
-        put_place(out, &items[i]);
-        putc('}', out);
-        is_first = false;
-    }
-    putc(']', out);
-}
-
-static void put_text_alignments(const struct call *call, size_t i, FILE *out)
-{
-    const struct srv_places places = translate_alignments(call->translate, i);
-
-    put_alignments(out, places.items, places.n);
-}
-
-static void put_text_sentences(const struct call *call, size_t i, FILE *out)
-{
-    const struct acre_result *result = translate_result(call->translate, i);
-    struct acre_alignment place;
-
-    putc('[', out);
-    for (size_t s = 0; translate_sentence(call->translate, i, s, &place); s++) {
-        const struct acre_part *part = &result->hypotheses[0].parts[s];
-
-        fprintf(out, "%s{\"score\":%.9g,", s > 0 ? "," : "", part->normalized_score);
-        put_place(out, &place);
-        fprintf(out, ",\"truncated\":%s}", part->is_truncated ? "true" : "false");
-    }
-    putc(']', out);
-}
-
-typedef void put_fn(const struct call *call, size_t i, FILE *out);
-
-/* Of every text, always as an array. */
-static void put_list(const struct call *call, struct json_object *body, const char *key,
-                     put_fn *put)
-{
-    json_object_key(body, key);
-    putc('[', body->out);
-    for (size_t i = 0; i < call->request.n_texts; i++) {
-        if (i > 0)
-            putc(',', body->out);
-        put(call, i, body->out);
-    }
-    putc(']', body->out);
-}
-
-/* ---- The reply ------------------------------------------------------------------------------- */
-
-static bool write_reply(const struct call *call, FILE *out)
-{
-    struct json_object body;
-
-    json_object_begin(&body, out);
-    if (call->wants_alignments)
-        put_list(call, &body, "alignments", put_text_alignments);
-    if (call->n_alternatives > 0)
-        put_each(call, &body, "alternatives", render_alternatives, call->is_array);
-    if (call->is_detected)
-        put_each(call, &body, "detectedLanguage", render_detected, call->is_array);
-    if (call->wants_scores)
-        put_each(call, &body, "scores", render_score, true);
-    if (call->wants_sentences)
-        put_list(call, &body, "sentences", put_text_sentences);
-    put_each(call, &body, "translatedText", render_text, call->is_array);
-    if (is_any_truncated(call))
-        put_each(call, &body, "truncated", render_truncated, call->is_array);
-    return json_object_end(&body);
-}
-
-static void put_words(struct json_object *body, const char *key, struct srv_text text)
-{
-    if (text.bytes > 0)
-        json_object_member(body, key, json_stringn(text.data, text.bytes));
-}
-
-/* What stands between sentences is in `before`, and behind the last one in `after`. */
-static bool write_sentence(const struct call *call, size_t index,
-                           const struct srv_sentence *sentence, FILE *out)
-{
-    const bool is_placed = sentence->target.n_bytes > 0;
-    struct json_object body;
-
-    json_object_begin(&body, out);
-    put_words(&body, "after", sentence->after);
-    if (call->wants_alignments) {
-        json_object_key(&body, "alignments");
-        put_alignments(out, sentence->alignments, sentence->n_alignments);
-    }
-    put_words(&body, "before", sentence->before);
-    json_object_member(&body, "index", json_integer((json_int_t)index));
-    if (call->wants_scores || call->wants_sentences)
-        json_object_member(&body, "score", json_real(sentence->part.normalized_score));
-    json_object_member(&body, "sentence", json_integer((json_int_t)sentence->number));
-    if (call->wants_sentences && is_placed) {
-        const struct acre_alignment place = {sentence->source, sentence->target};
-
-        putc(',', out);
-        put_place(out, &place);
-    }
-    json_object_member(&body, "translatedText",
-                       sentence->text.data ? json_stringn(sentence->text.data, sentence->text.bytes)
-                                           : render_text(call, index));
-    if (call->wants_sentences || sentence->part.is_truncated)
-        json_object_member(&body, "truncated", json_boolean(sentence->part.is_truncated));
-    return json_object_end(&body);
-}
-
 /* ---- Its words ------------------------------------------------------------------------------- */
 
 /* LibreTranslate's own words first, then where it is. */
@@ -452,8 +256,8 @@ static const struct dialect dialect = {
     .key_field = "api_key",
     .prepare = prepare,
     .parse = libre_parse,
-    .write = write_reply,
-    .write_sentence = write_sentence,
+    .write = libre_write_reply,
+    .write_sentence = libre_write_sentence,
     .word = libre_word,
 };
 

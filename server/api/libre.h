@@ -7,10 +7,18 @@
 /* All of a request to translate. */
 int libre_parse(struct call *call, struct srv_error *error);
 
-/* Puts an error into LibreTranslate's words. */
 /* Of its parts: which model (model, source, target); how (level, timeout_ms). */
 int libre_parse_languages(struct call *call, struct srv_error *error);
 int libre_parse_limits(struct call *call, struct srv_error *error);
+
+/* Puts an error into LibreTranslate's words. */
 void libre_word(const struct call *call, struct srv_error *error);
+
+/* The whole reply; false: no memory. */
+bool libre_write_reply(const struct call *call, FILE *out);
+/* A sentence of text `index`, as streams have it: what stands between sentences is in `before`, and
+ * behind the last one in `after`. */
+bool libre_write_sentence(const struct call *call, size_t index,
+                          const struct srv_sentence *sentence, FILE *out);
 
 #endif

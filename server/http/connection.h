@@ -2,8 +2,8 @@
  *
  * connection.c opens, watches and closes a connection, input.c makes requests of what it sends,
  * body.c keeps their bodies, output.c sends replies, stream.c those in parts; http.c decides who
- * gets a place, how long a phase may last, and who leaves for others. Loop thread; only for these
- * files. Invariants: a connection in PHASE_REPLYING or PHASE_STREAMING has a request that its
+ * is let in and how long a phase may last, places.c who leaves for others. Loop thread; only for
+ * these files. Invariants: a connection in PHASE_REPLYING or PHASE_STREAMING has a request that its
  * handler has; no other phase is left waiting for anybody but the client. A closed connection's
  * memory lives until libuv has closed its handles.
  */
@@ -178,6 +178,14 @@ void connection_send_error(struct connection *connection, int status, const char
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 
+/* A connection beyond its address's share is refused, if none of the others can leave. */
+void http_check_share(struct connection *connection);
+
+/* A place is free. */
+void http_on_closed(struct http *http);
+
+/* ---- places.c -------------------------------------------------------------------------------- */
+
 /* More connections than places: replies ask clients to leave. */
 bool http_is_full(const struct http *http);
 
@@ -185,11 +193,11 @@ bool http_is_full(const struct http *http);
  * in its queue, where nobody could tell a probe from them. */
 size_t http_places(const struct http *http);
 
-/* A connection beyond its address's share is refused, if none of the others can leave. */
-void http_check_share(struct connection *connection);
+/* Whether it would have to leave for taking so long. */
+bool http_is_slow(const struct connection *connection, uint64_t now);
 
-/* A place is free. */
-void http_on_closed(struct http *http);
+/* Has somebody leave for another connection, or for one of `address` if that is given. */
+bool http_make_place(struct http *http, const struct address *address);
 
 /* Whether a body may take so many bytes more; slow requests of others leave for it. */
 bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes);

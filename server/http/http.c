@@ -1,9 +1,9 @@
-/* Who gets a place. Happy path: the listener is readable -> accept_all() -> connection_open().
+/* Who is let in. Happy path: the listener is readable -> accept_all() -> connection_open().
  *
  * Failure modes: max_connections are open: up to twice as many are let in, replies ask clients to
- * leave, and those leave that idle or are slow, first of the address that has most connections;
- * where nobody can leave, new ones wait in the kernel's queue. No descriptors: one leaves, too; if
- * nobody can, accepting pauses until a connection closes or the next sweep. Clocks: sweep() looks
+ * leave, and some have to (places.c); where nobody can leave, new ones wait in the kernel's queue.
+ * No descriptors: one leaves, too; if nobody can, accepting pauses until a connection closes or the
+ * next sweep. Clocks: sweep() looks
  * at every connection once a second; they run from the beginning of a phase, so that trickling
  * bytes do not stop them. */
 #include <errno.h>
@@ -20,140 +20,12 @@
 enum {
     SWEEP_MS = 1000,
     ACCEPTS_PER_TURN = 64,
-    KEPT_MS = 100,    /* how long a connection that was served idles before it leaves for others */
     LINGER_MS = 2000, /* for a client to take its last reply */
     SLOW_BYTES_PER_MS = 16,
     COMPLAIN_MS = 10000,
     TRIM_BYTES = 256 << 10,
     TRIMS = 10
 };
-
-/* ---- Who leaves ------------------------------------------------------------------------------ */
-
-bool http_is_full(const struct http *http)
-{
-    return http->n_connections > http->options.max_connections;
-}
-
-size_t http_places(const struct http *http)
-{
-    const size_t most = http->options.max_connections;
-
-    return most + (most < LISTENER_BACKLOG ? most : LISTENER_BACKLOG);
-}
-
-/* 0: it stays. Else it may leave for others, first those with the highest rank: who has what he
- * came for, who asks nothing, who asks slowly. */
-static int rank_of(const struct connection *c, uint64_t now)
-{
-    const uint64_t age_ms = now - c->since_ms;
-
-    switch (c->phase) {
-    case PHASE_LINGERING:
-        return 3;
-    case PHASE_IDLE:
-        return age_ms >= (c->n_requests ? KEPT_MS : SLOW_MS) && !c->pending ? 2 : 0;
-    case PHASE_HEAD:
-    case PHASE_BODY:
-        return age_ms >= SLOW_MS && !c->pending ? 1 : 0;
-    case PHASE_STREAMING:
-        return age_ms >= SLOW_MS && connection_unsent(c) > 0 ? 1 : 0;
-    case PHASE_SENDING:
-        return age_ms >= SLOW_MS ? 1 : 0;
-    case PHASE_REPLYING:
-        break;
-    }
-    return 0;
-}
-
-static bool leaves_before(const struct connection *a, int rank, const struct connection *b,
-                          int rank_of_b)
-{
-    const size_t of_a = address_connections(a->address), of_b = address_connections(b->address);
-
-    if (rank != rank_of_b)
-        return rank > rank_of_b;
-    if (of_a != of_b)
-        return of_a > of_b;
-    return a->since_ms <= b->since_ms; /* the list has the latest first */
-}
-
-typedef bool of_fn(const struct connection *connection, const void *whom);
-
-/* The one to leave of those that are `of` whom; NULL: nobody. */
-static struct connection *find_leaving(const struct http *http, of_fn *of, const void *whom)
-{
-    const uint64_t now = uv_now(http->loop);
-    struct connection *found = NULL;
-    int best = 0;
-
-    for (struct connection *c = http->connections; c; c = c->next) {
-        int rank = of(c, whom) ? rank_of(c, now) : 0;
-
-        if (rank > 0 && (!found || leaves_before(c, rank, found, best))) {
-            found = c;
-            best = rank;
-        }
-    }
-    return found;
-}
-
-static bool is_of_address(const struct connection *c, const void *address)
-{
-    return !address || c->address == address;
-}
-
-static bool has_body_and_is_not(const struct connection *c, const void *asking)
-{
-    return c != asking && c->phase == PHASE_BODY && c->request->body_capacity > 0;
-}
-
-/* Whether a request came that is not read yet. */
-static bool has_unread(const struct connection *c)
-{
-    char byte;
-
-    return c->phase == PHASE_IDLE && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-static void evict(struct connection *c)
-{
-    c->http->n_evicted++;
-    c->http->n_evicted_ever++;
-    if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY)
-        connection_refuse(c, 408, "request_too_slow",
-                          "This server is full, and the request was not complete in time");
-    if (c->phase == PHASE_STREAMING)
-        connection_give_up_stream(c);
-    connection_close(c);
-}
-
-/* For another connection, or for one of `address` if that is given. */
-static bool make_place(struct http *http, const struct address *address)
-{
-    struct connection *leaving = find_leaving(http, is_of_address, address);
-
-    while (leaving && has_unread(leaving)) {
-        leaving->since_ms = uv_now(http->loop); /* it idles no more */
-        leaving = find_leaving(http, is_of_address, address);
-    }
-    if (leaving)
-        evict(leaving);
-    return leaving != NULL;
-}
-
-bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes)
-{
-    struct connection *leaving;
-
-    while (http->bodies_bytes + bytes > http->options.max_bodies_bytes) {
-        leaving = find_leaving(http, has_body_and_is_not, asking);
-        if (!leaving)
-            return false;
-        evict(leaving);
-    }
-    return true;
-}
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
 
@@ -196,7 +68,7 @@ void http_check_share(struct connection *c)
 {
     const unsigned most = c->http->options.max_connections_per_address;
 
-    if (most && address_connections(c->address) > most && !make_place(c->http, c->address))
+    if (most && address_connections(c->address) > most && !http_make_place(c->http, c->address))
         connection_refuse(c, 503, "too_many_connections",
                           "Too many connections from this address are open");
 }
@@ -216,7 +88,7 @@ static bool accept_one(struct http *http, int listening_fd)
         return true; /* that one is gone already */
     if (fd < 0) {
         complain(http);
-        if (make_place(http, NULL))
+        if (http_make_place(http, NULL))
             return true;
         if (!http->is_draining)
             stop_accepting(http);
@@ -226,7 +98,7 @@ static bool accept_one(struct http *http, int listening_fd)
     if (c)
         http_check_share(c);
     if (http_is_full(http) && !http->is_draining)
-        make_place(http, NULL);
+        http_make_place(http, NULL);
     return true;
 }
 
@@ -239,7 +111,7 @@ static void on_client(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (http->n_connections >= most && !make_place(http, NULL)) {
+        if (http->n_connections >= most && !http_make_place(http, NULL)) {
             stop_accepting(http);
             return;
         }
@@ -281,7 +153,7 @@ static bool holds_up(struct connection *c, uint64_t now)
     const size_t moved_bytes = c->wire_bytes + c->sent_bytes, before = c->swept_bytes;
 
     c->swept_bytes = moved_bytes;
-    return c->http->is_draining && rank_of(c, now) == 1 &&
+    return c->http->is_draining && http_is_slow(c, now) &&
            moved_bytes - before < SWEEP_MS * SLOW_BYTES_PER_MS;
 }
 
@@ -335,7 +207,7 @@ static void sweep(uv_timer_t *timer)
         if (holds_up(c, now) || (limit && now - c->since_ms > limit))
             end_phase(c);
     }
-    while (http_is_full(http) && make_place(http, NULL))
+    while (http_is_full(http) && http_make_place(http, NULL))
         continue;
     tell_of_evicted(http);
     trim(http);
