@@ -181,7 +181,7 @@ def test_no_more_changes_wait_than_memory_has_room_for(serve, store):
         db.execute("BEGIN IMMEDIATE")
         for _ in range(64):  # whose clients leave
             with pytest.raises(requests.Timeout):
-                requests.post(url, json=body, timeout=0.02 * PATIENCE)
+                requests.post(url, json=body, timeout=0.05)
         reply = requests.post(url, json=body, timeout=20 * PATIENCE)
         assert (reply.status_code, reply.json()["code"]) == (503, "server_busy")
         assert reply.headers["retry-after"] == "1"
