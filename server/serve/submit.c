@@ -1,0 +1,189 @@
+/* Happy path: split_part() opens a job for each text and splits it, markup and placeholders first
+ * read as prose; when all are split queue_all() queues them at once. In a pool thread, as often as
+ * on_submitted() finds that there is more; of one short text in the loop.
+ *
+ * Failure modes: a text is refused, or the queue has no room for all: no job stays, and the owner
+ * is told at once. The owner closes early: it stops after the part at hand. */
+#include <stdlib.h>
+
+#include "common/unicode.h"
+#include "content/terms.h"
+#include "serve/translation.h"
+
+enum { PART_BYTES = 2048 }; /* after so much of a text the clock is looked at */
+
+/* Markup, and text with placeholders or terms, is prose; its words are what is translated. */
+static int read_prose(struct item *item, struct acre_err *err)
+{
+    const struct translate *translate = item->translate;
+    const enum srv_format format = translate->format;
+    int status;
+
+    if (format == SRV_TEXT)
+        status = prose_read_text(item->text, item->bytes, &item->prose, err);
+    else if (format == SRV_SUBRIP || format == SRV_WEBVTT)
+        status =
+            prose_read_subtitles(item->text, item->bytes, format == SRV_WEBVTT, &item->prose, err);
+    else
+        status = prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
+
+    if (status == 0 && translate->n_dictionaries > 0)
+        status = terms_mark(&item->prose, translate->dictionaries, translate->n_dictionaries, err);
+    item->is_prose = item->prose.is_markup || item->prose.n_marks > 0;
+    return status;
+}
+
+/* At least 1: 0 would be no limit. */
+static int left_ms(const struct translate *translate)
+{
+    const uint64_t now_ns = uv_hrtime(), deadline_ns = translate->deadline_ns;
+
+    return now_ns + 1000000 < deadline_ns ? (int)((deadline_ns - now_ns) / 1000000) : 1;
+}
+
+static int open_job(struct item *item, struct acre_err *err)
+{
+    struct acre_request request = item->translate->request;
+    int status = item->translate->is_raw ? 0 : read_prose(item, err);
+
+    item->is_read = true;
+    if (status != 0)
+        return status;
+    item->translate->n_prose += item->is_prose;
+    item->translate->n_whole += item_is_whole(item);
+    request.text = item->is_prose ? item->prose.text : item->text;
+    request.text_bytes = item->is_prose ? item->prose.text_bytes : item->bytes;
+    request.is_aligned = request.is_aligned || item->is_prose;
+    if (item->prose.is_markup)
+        request.split = ACRE_SPLIT_LINES; /* which are its blocks */
+    request.user = item;
+    request.timeout_ms = left_ms(item->translate);
+    if (item->is_prose && unicode_is_blank(request.text, request.text_bytes))
+        return 0;
+    return acre_job_open(item->translate->translator->engine, &request, &item->job, err);
+}
+
+static bool has_more(const struct translate *translate)
+{
+    return translate->status == 0 && translate->next < translate->n_items;
+}
+
+/* About max_bytes more of the next item. */
+static void split_part(struct translate *translate, size_t max_bytes)
+{
+    struct item *item = &translate->items[translate->next];
+    bool is_split = true;
+
+    if (item->bytes > 0 && !item->is_read)
+        translate->status = open_job(item, &translate->err);
+    if (item->job && translate->status == 0)
+        translate->status = acre_job_split(item->job, max_bytes, &is_split, &translate->err);
+    translate->next += translate->status == 0 && is_split;
+}
+
+/* Any of them may be done before this returns. */
+static void queue_all(struct translate *translate)
+{
+    struct acre_job **jobs = malloc(translate->n_items * sizeof(struct acre_job *));
+    size_t n = 0;
+
+    for (size_t i = 0; jobs && i < translate->n_items; i++)
+        if (translate->items[i].job)
+            jobs[n++] = translate->items[i].job;
+    if (!jobs)
+        translate->status = error_set(&translate->err, ACRE_ENOMEM, "out of memory");
+    else if (n > 0)
+        translate->status = acre_jobs_queue(jobs, n, &translate->err);
+    if (translate->status == 0)
+        translate->n_submitted = n;
+    free(jobs);
+}
+
+/* What was not queued ends here. */
+static void drop_jobs(struct translate *translate)
+{
+    for (size_t i = 0; translate->status != 0 && i < translate->n_items; i++) {
+        acre_job_close(translate->items[i].job);
+        translate->items[i].job = NULL;
+    }
+}
+
+/* Prose is rendered from them, and so are the sentences of a stream. */
+static void drop_texts(struct translate *translate)
+{
+    if (translate->n_prose > 0 || translate->is_streamed)
+        return;
+    free(translate->texts);
+    translate->texts = NULL;
+}
+
+void submit_cancel(struct translate *translate)
+{
+    for (size_t i = 0; i < translate->n_items; i++)
+        if (translate->items[i].job)
+            acre_job_cancel(translate->items[i].job);
+}
+
+/* Loop thread, which submits, and tells the owner of a failure or of blank texts later. */
+static void submit_now(struct translate *translate)
+{
+    while (has_more(translate))
+        split_part(translate, SIZE_MAX);
+    if (translate->status == 0)
+        queue_all(translate);
+    drop_jobs(translate);
+    drop_texts(translate);
+    if (translate->status == 0 && translate->n_submitted > 0)
+        return;
+    translate->nothing.translate = translate;
+    translate->n_submitted++;
+    translator_on_done(&translate->nothing);
+}
+
+/* Pool thread. */
+static void submit_in_pool(uv_work_t *work)
+{
+    struct translate *translate = work->data;
+    int64_t end = translate_worked_ns() + SHARE_NS;
+
+    while (has_more(translate) && translate_worked_ns() < end) {
+        if (atomic_load(&translate->is_cancelled))
+            translate->status = ACRE_ECANCELLED;
+        else
+            split_part(translate, PART_BYTES);
+    }
+    if (translate->status == 0 && translate->next == translate->n_items)
+        queue_all(translate);
+}
+
+static void on_submitted(uv_work_t *work, int status)
+{
+    struct translate *translate = work->data;
+
+    (void)status;
+    if (has_more(translate)) {
+        uv_queue_work(translate->translator->loop, work, submit_in_pool, on_submitted);
+        return;
+    }
+    drop_jobs(translate);
+    translate->is_submitting = false;
+    translate->translator->n_submitting--;
+    drop_texts(translate);
+    if (translate->is_closed)
+        submit_cancel(translate);
+    if ((translate->is_streamed || translate->tells_queued) && translate->status == 0 &&
+        !translate_is_idle(translate))
+        translate_tell_news(translate);
+    translate_settle(translate);
+}
+
+void submit_start(struct translate *translate)
+{
+    if (translate->n_items == 1 && translate->items[0].bytes <= SHORT_BYTES) {
+        submit_now(translate);
+        return;
+    }
+    uv_queue_work(translate->translator->loop, &translate->work, submit_in_pool, on_submitted);
+    translate->is_submitting = true;
+    translate->translator->n_submitting++;
+}
