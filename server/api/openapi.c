@@ -105,6 +105,19 @@ static int fill_targets(json_t *schema, const struct server *server)
         schema, "enum", list_of(server->models.pairs.targets, server->models.pairs.n_targets));
 }
 
+/* A field that need not be given: "" and null stand for what is not. */
+static json_t *optional(json_t *list)
+{
+    list = json_list_append(list, json_string(""));
+    list = json_list_append(list, json_null());
+    return json_pack("{s:o}", "enum", list);
+}
+
+static json_t *optional_level(const struct acre_model_info *info)
+{
+    return optional(json_pack("[s]", info->level));
+}
+
 /* Which values of source, target and level go together: one alternative for each model. */
 static int fill_pairs(json_t *schema, const struct server *server)
 {
@@ -113,37 +126,36 @@ static int fill_pairs(json_t *schema, const struct server *server)
     for (size_t i = 0; i < server->models.n_items; i++) {
         const struct acre_model_info *info = acre_model_info(server->models.items[i]);
 
-        list = json_list_append(
-            list, json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}, s:{s:[s]}}}", "required", "source",
-                            "target", "properties", "source", "enum", sources_of(info), "target",
-                            "enum", targets_of(info), "level", "enum", info->level));
+        list = json_list_append(list, json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}, s:o}}", "required",
+                                                "source", "target", "properties", "source", "enum",
+                                                sources_of(info), "target", "enum",
+                                                targets_of(info), "level", optional_level(info)));
     }
     return json_object_set_new(schema, "anyOf", list);
 }
 
-/* "" and null stand for what is not given. */
-static json_t *one_of(const char *first, const char *second)
+/* A source beside the name of a model: what that does not tell must be given. */
+static json_t *source_beside(const struct acre_model_info *info)
 {
-    return json_pack("{s:[s,s,s,n]}", "enum", first, second, "");
+    json_t *list = sources_of(info);
+
+    return info->source[0] ? optional(json_list_append(list, json_string("auto")))
+                           : json_pack("{s:o}", "enum", list);
 }
 
-/* A language beside the name of a model: what it does not tell must be given. */
-static json_t *language_of(json_t *list, const char *standard, const char *other)
+static json_t *target_beside(const struct acre_model_info *info)
 {
-    if (standard[0]) {
-        list = json_list_append(list, json_string(other));
-        list = json_list_append(list, json_string(""));
-        list = json_list_append(list, json_null());
-    }
-    return json_pack("{s:o}", "enum", list);
+    json_t *list = targets_of(info);
+
+    return info->target[0] ? optional(list) : json_pack("{s:o}", "enum", list);
 }
 
 static json_t *by_languages(const struct acre_model_info *info)
 {
-    return json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}, s:{s:[s]}, s:o, s:{s:i}}}", "required",
-                     "source", "target", "properties", "source", "enum", sources_of(info), "target",
-                     "enum", targets_of(info), "level", "enum", info->level, "model",
-                     one_of("", ""), "max_length", "maximum", info->decoding.max_length);
+    return json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}, s:o, s:o}}", "required", "source", "target",
+                     "properties", "source", "enum", sources_of(info), "target", "enum",
+                     targets_of(info), "level", optional_level(info), "model",
+                     optional(json_array()));
 }
 
 static json_t *by_model(const struct acre_model_info *info)
@@ -154,27 +166,40 @@ static json_t *by_model(const struct acre_model_info *info)
         required = json_list_append(required, json_string("source"));
     if (!info->target[0])
         required = json_list_append(required, json_string("target"));
-    return json_pack("{s:o, s:{s:{s:[s]}, s:o, s:o, s:o, s:{s:i}}}", "required", required,
-                     "properties", "model", "enum", info->name, "source",
-                     language_of(sources_of(info), info->source, "auto"), "target",
-                     language_of(targets_of(info), info->target, ""), "level",
-                     one_of(info->level, ""), "max_length", "maximum", info->decoding.max_length);
+    return json_pack("{s:o, s:{s:{s:[s]}, s:o, s:o, s:o}}", "required", required, "properties",
+                     "model", "enum", info->name, "source", source_beside(info), "target",
+                     target_beside(info), "level", optional_level(info));
+}
+
+/* What a model takes, of a request that has the field. */
+static json_t *with_length(json_t *selection, const struct acre_model_info *info)
+{
+    json_t *length = json_pack("{s:i}", "maximum", info->decoding.max_length);
+
+    if (json_object_set_new(json_object_get(selection, "properties"), "max_length", length) == 0)
+        return selection;
+    json_decref(selection);
+    return NULL;
 }
 
 /* A request names a pair, or a model, which tells the rest; nothing else fits together. */
 static int fill_selections(json_t *schema, const struct server *server)
 {
+    const bool has_length = json_object_get(json_object_get(schema, "properties"), "max_length");
     json_t *list = json_array();
 
     for (size_t i = 0; i < server->models.n_items; i++) {
         const struct acre_model_info *info = acre_model_info(server->models.items[i]);
+        json_t *selections[] = {by_languages(info), by_model(info)};
 
-        list = json_list_append(list, by_languages(info));
-        list = json_list_append(list, by_model(info));
+        for (int k = 0; k < 2; k++)
+            list = json_list_append(list,
+                                    has_length ? with_length(selections[k], info) : selections[k]);
     }
     return json_object_set_new(schema, "anyOf", list);
 }
 
+/* A source that is not given is detected. */
 static int fill_deepl_pairs(json_t *schema, const struct server *server)
 {
     json_t *list = json_array();
@@ -182,10 +207,10 @@ static int fill_deepl_pairs(json_t *schema, const struct server *server)
     for (size_t i = 0; i < server->models.n_items; i++) {
         const struct acre_model_info *info = acre_model_info(server->models.items[i]);
 
-        list = json_list_append(list, json_pack("{s:[s,s], s:{s:{s:o}, s:{s:o}}}", "required",
-                                                "source_lang", "target_lang", "properties",
-                                                "source_lang", "enum", sources_of(info),
-                                                "target_lang", "enum", targets_of(info)));
+        list = json_list_append(list,
+                                json_pack("{s:[s], s:{s:o, s:{s:o}}}", "required", "target_lang",
+                                          "properties", "source_lang", optional(sources_of(info)),
+                                          "target_lang", "enum", targets_of(info)));
     }
     return json_object_set_new(schema, "anyOf", list);
 }

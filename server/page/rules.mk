@@ -12,7 +12,7 @@ $B/server/page/assets.S.o: server/page/assets.S server/page/openapi.json server/
 	$(Q)$(CC) -c -g -Wa,-I$B/server/page,-Iserver/page -o $@ $<
 
 .PHONY: check-api
-check-api: ## ten minutes of schemathesis: the server against its own description (SECONDS=)
+check-api: ## ten minutes of schemathesis: the server against its own description (SECONDS=, SAN=)
 	@conf/packages install build test
 	@$(MAKE) --no-print-directory $B/acre build/venv-test/ready
 	SCHEMATHESIS_SECONDS=$(or $(SECONDS),600) SCHEMATHESIS_SEED=$$RANDOM ACRE=$B/acre \
