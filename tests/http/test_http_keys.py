@@ -14,7 +14,7 @@ import deepl
 import libretranslatepy
 import pytest
 import requests
-from acre_server import ACRE, SENTENCE, Server, eventually
+from acre_server import ACRE, PATIENCE, SENTENCE, Server, eventually
 from deepl import http_client
 
 HELLO = {"q": "hello", "source": "en", "target": "de"}
@@ -33,6 +33,10 @@ class Store:
 
     def add(self, name, **limits):
         return self.keys("add", name, **limits)
+
+    def bytes(self):
+        """Of its files, the journal among them."""
+        return {path.name: path.read_bytes() for path in self.path.parent.glob("acre.db*")}
 
     def row(self, name):
         rows = [json.loads(line) for line in self.keys("list", "--json").splitlines()]
@@ -313,6 +317,41 @@ def test_a_bucket_fills_again(serve):
     assert retry in (1, 2)
     time.sleep(retry)
     assert server.post(json=HELLO).status_code == 200
+
+
+def test_wrong_keys_write_nothing_and_take_no_memory(serve, store):
+    """Keys that look like one, each of another client; a million: tests/bench/flood.py."""
+    good = store.add("web")
+    server = serve(store=store.path, rate_limit=100, trusted_proxies="127.0.0.0/8")
+
+    def guess(first, n):
+        with server.connect() as client:
+            for i in range(first, first + n, 100):
+                client.sendall(b"".join(guessed(k) for k in range(i, i + 100)))
+                data = b""
+                while data.count(b"HTTP/1.1 403 ") < 100 or not data.endswith(b"}\n"):
+                    piece = client.recv(1 << 20)
+                    assert piece, data[-200:]
+                    data += piece
+
+    guess(0, 1000)
+    before, written = metric(server, "process_resident_memory_bytes"), store.bytes()
+    guess(1000, 30000)
+    time.sleep(2.1)  # what was used is stored each second
+    assert store.bytes() == written
+    assert metric(server, 'acre_refused_total{reason="bad_key"}') == 31000
+    if PATIENCE == 1:  # sanitizers keep what is freed
+        assert metric(server, "process_resident_memory_bytes") < before + 4e6
+    assert len("".join(server.log)) < 20000
+    assert server.post(json={**HELLO, "api_key": good}).status_code == 200
+    assert eventually(lambda: store.bytes() != written)  # which looks at the right files
+
+
+def guessed(i):
+    body = json.dumps({**HELLO, "api_key": f"acre-{i * 2654435761:040x}"}).encode()
+    return (b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            b"X-Forwarded-For: 10.%d.%d.%d\r\nContent-Length: %d\r\n\r\n%s"
+            % (i >> 16, i >> 8 & 255, i & 255, len(body), body))
 
 
 # ---- Settings and stores -------------------------------------------------------------------------
