@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "sched/admission.h"
+#include "sched/counts.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
@@ -87,28 +88,11 @@ static void push(struct sentence **list, struct sentence *sentence)
     *list = sentence;
 }
 
-static void count_end(struct plan_model *model, const struct sentence *sentence)
-{
-    struct acre_statistics *counts = &model->counts;
-    if (sentence->status == ACRE_ECANCELLED) {
-        counts->cancelled_sentences++;
-    } else if (sentence->status == ACRE_ETIMEOUT) {
-        counts->expired_sentences++;
-    } else if (sentence->status != 0) {
-        counts->failed_sentences += sentence->status != ACRE_ECLOSED;
-    } else {
-        counts->done_sentences++;
-        counts->done_source_tokens += sentence->n_source;
-        if (sentence->n_hypotheses > 0)
-            counts->done_target_tokens += sentence->hypotheses[0].n_tokens;
-    }
-}
-
 /* A sentence that waited; it is in no queue any more. */
 static void end(struct plan *plan, struct plan_model *model, struct sentence *sentence, int status)
 {
     sentence->status = status;
-    count_end(model, sentence);
+    counts_end(&model->counts, sentence);
     push(&plan->ended, sentence);
 }
 
@@ -252,32 +236,11 @@ static void take_out(struct plan_batch *batch, size_t index)
     batch->running[index] = batch->running[--batch->n_running];
 }
 
-enum { N_BUCKETS = sizeof(((struct acre_statistics *)0)->waits) / sizeof(uint64_t) };
-
-/* See acre.h. */
-static size_t bucket_of(uint64_t value)
-{
-    size_t i = 0;
-    while (i < N_BUCKETS - 1 && value > (uint64_t)1 << i)
-        i++;
-    return i;
-}
-
-static void count_wait(struct plan_model *model, const struct sentence *sentence, uint64_t now_ns)
-{
-    uint64_t waited_ms = (now_ns - sentence->queued_ns + 999999) / 1000000;
-    model->counts.waits[bucket_of(waited_ms)]++;
-    model->counts.waited_ms += waited_ms;
-}
-
 static void count_step(struct plan_model *model, const struct plan_worker *worker,
                        const struct plan_event *event, uint64_t now_ns)
 {
     struct plan_batch *batch = &model->batches[event->worker];
-    model->counts.steps += event->n_steps;
-    model->counts.rows += event->n_rows;
-    model->counts.batches[bucket_of(batch->n_running)] += event->n_steps;
-    model->counts.batched += batch->n_running * event->n_steps;
+    counts_steps(&model->counts, event->n_steps, event->n_rows, batch->n_running);
     batch->n_steps += event->n_steps;
     if (worker->is_full)
         pace_count_full(&model->pace, event->n_steps, batch->n_beams, now_ns - worker->began_ns);
@@ -297,7 +260,7 @@ static void end_finished(struct plan *plan, const struct plan_event *event, uint
         while (batch->running[index] != sentence)
             index++;
         take_out(batch, index);
-        count_end(model, sentence);
+        counts_end(&model->counts, sentence);
         note_estimate(model, sentence, now_ns);
         if (sentence->status == 0)
             pace_count_ended(&model->pace, sentence, batch->n_steps - sentence->first_step);
@@ -325,7 +288,7 @@ static struct sentence *drop_ended(const struct plan *plan, struct plan_model *m
         if (status == 0)
             continue;
         sentence->status = status;
-        count_end(model, sentence);
+        counts_end(&model->counts, sentence);
         note_estimate(model, sentence, now_ns);
         take_out(batch, i);
         push(&leaving, sentence);
@@ -429,7 +392,7 @@ static void give_work(struct plan *plan, size_t index, uint64_t now_ns,
     actions->n_newcomers = admit(plan, model, batch);
     for (size_t i = 0; i < actions->n_newcomers; i++) {
         actions->newcomers[i]->first_step = batch->n_steps;
-        count_wait(model, actions->newcomers[i], now_ns);
+        counts_wait(&model->counts, now_ns - actions->newcomers[i]->queued_ns);
     }
     plan->workers[index].is_full = is_full(model, batch);
     plan->workers[index].began_ns = now_ns;
