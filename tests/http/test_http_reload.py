@@ -211,7 +211,7 @@ def test_a_hundred_reloads_under_load(start, folder):
         held.append(resident_kib(server))
     load.stop()
     assert load.failed == []
-    assert load.n_good >= 100
+    assert load.n_good >= (100 if PATIENCE == 1 else 20)
     assert len(load.texts) == 6  # of both models that were exchanged, and of the other one
     if PATIENCE == 1:
         assert max(held[80:]) <= max(held[20:40]) + 8192, held

@@ -75,7 +75,8 @@ def test_many_addresses_take_no_memory_and_nobody_s_time(serve):
             assert count_replies(connection, 2 * batch) == (batch, batch)
             sender.join()
             before = before or resident_kib(server)
-        assert resident_kib(server) - before < 6000 * PATIENCE  # the table of buckets is 2 MiB
+        if PATIENCE == 1:  # a sanitizer keeps what is freed for a while
+            assert resident_kib(server) - before < 6000  # the table of buckets is 2 MiB
         health, _ = others.stop()
         assert {status for status, _ in health} == {200}
         assert sorted(s for _, s in health)[len(health) // 2] < 0.1 * PATIENCE
