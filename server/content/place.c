@@ -1,6 +1,6 @@
-/* Happy path: units_cut() -> bind_units() -> place_each(), which takes the marks in the order of
- * the source: an element is given its window before what is in it, so that children know where
- * they may be -> the nodes are sorted.
+/* Happy path: units_cut() -> bind_units() -> finder_open() -> place_each(), which takes the marks in
+ * the order of the source: an element is given its window before what is in it, so that children
+ * know where they may be -> the nodes are sorted.
  *
  * Failure modes: no memory. A tag without partner would change what is nested in what if another
  * passed it: where a sentence has one, all marks keep the order of the source; and where it has so
@@ -79,21 +79,10 @@ static void set_point(const struct place *p, struct place_node *node, size_t at)
 {
     const struct place_node *outer = &p->nodes[node->parent];
     const bool is_left = !is_blank_at(p, at - 1);
-    size_t below = SIZE_MAX, above = SIZE_MAX, below_at = 0, above_at = SIZE_MAX;
+    const struct window within = {outer->begin, outer->end};
+    const size_t below = finder_before(&p->finder, within, at),
+                 above = finder_behind(&p->finder, within, at);
 
-    for (size_t u = outer->begin; u < outer->end; u++) {
-        const size_t from = units_source(&p->units, u);
-
-        if (from == SIZE_MAX)
-            continue;
-        if (from < at && (below == SIZE_MAX || from >= below_at)) {
-            below = u;
-            below_at = from;
-        } else if (from >= at && from < above_at) {
-            above = u;
-            above_at = from;
-        }
-    }
     if (below != SIZE_MAX && (is_left || above == SIZE_MAX))
         set_gap(p, node, below + 1, true);
     else
@@ -104,17 +93,8 @@ static void set_point(const struct place *p, struct place_node *node, size_t at)
 static size_t find_mask(const struct place *p, const struct prose_mark *mark)
 {
     const struct acre_range mask = prose_mask(mark);
-    const char *text = p->source.prose->text + mask.first;
 
-    for (size_t u = 0; u < p->units.n; u++) {
-        const struct unit *unit = &p->units.items[u];
-
-        if (!unit->is_dropped && unit->end - unit->begin == mask.n_bytes &&
-            memcmp(p->units.text + unit->begin, text, mask.n_bytes) == 0 &&
-            (unit->bound == SIZE_MAX || unit->bound == mask.first))
-            return u;
-    }
-    return SIZE_MAX;
+    return finder_mask(&p->finder, p->source.prose->text + mask.first, mask.n_bytes, mask.first);
 }
 
 /* ---- Placing --------------------------------------------------------------------------------- */
@@ -362,7 +342,8 @@ bool place_marks(struct place *p)
 
     p->nodes = malloc(n * sizeof(p->nodes[0]));
     p->order = malloc(n * sizeof(p->order[0]));
-    if (!p->nodes || !p->order || !units_cut(&p->units) || !bind_units(&p->units, &p->source))
+    if (!p->nodes || !p->order || !units_cut(&p->units) || !bind_units(&p->units, &p->source) ||
+        !finder_open(&p->finder, &p->units))
         return false;
     place_each(p);
     for (size_t i = 1; i < p->n_nodes; i++)
@@ -373,6 +354,7 @@ bool place_marks(struct place *p)
 
 void place_fini(struct place *p)
 {
+    finder_close(&p->finder);
     units_fini(&p->units);
     free(p->nodes);
     free(p->order);

@@ -9,6 +9,7 @@
 #ifndef SERVER_CONTENT_PLACE_H
 #define SERVER_CONTENT_PLACE_H
 
+#include "content/finder.h"
 #include "content/prose.h"
 #include "content/unit.h"
 
@@ -32,6 +33,7 @@ struct place_node {
 struct place {
     struct prose_sentence source;
     struct units units;       /* of its translation: what is cut, and alignments */
+    struct finder finder;     /* of those units */
     struct place_node *nodes; /* owned; nodes[0] is the sentence, parents are before children */
     size_t n_nodes;
     uint32_t *order; /* owned: nodes by parent and key, but for the sentence */
