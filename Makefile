@@ -83,6 +83,8 @@ $B/tests/bench/products: $B/tests/bench/limit.c.o
 $B/tests/unit/test_store: ENGINE_LDLIBS += $(SERVER_LDLIBS)
 $B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) \
     server/common/error.c server/common/thread.c)
+$B/tests/unit/test_growth: $(patsubst %,$B/%.o,$(wildcard server/content/*.c) \
+    server/common/error.c server/common/unicode.c)
 
 include tests/cuda/rules.mk
 include tests/alone/rules.mk

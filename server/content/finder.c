@@ -31,8 +31,8 @@ static int compare_text(const struct units *units, const struct unit *unit, cons
 static int compare_masks(const void *a, const void *b, void *units)
 {
     const struct unit *x = *(const struct unit *const *)a, *y = *(const struct unit *const *)b;
-    const int order = compare_text(units, x, ((const struct units *)units)->text + y->begin,
-                                   y->end - y->begin);
+    const int order =
+        compare_text(units, x, ((const struct units *)units)->text + y->begin, y->end - y->begin);
 
     return order != 0 ? order : x->begin < y->begin ? -1 : x->begin > y->begin;
 }

@@ -1,4 +1,4 @@
-/* Happy path: units_cut() -> bind_units() -> finder_open() -> place_each(), which takes the marks in
+/* Happy path: units_cut() -> bind_units() -> finder_open() -> place_each(), which takes marks in
  * the order of the source: an element is given its window before what is in it, so that children
  * know where they may be -> the nodes are sorted.
  *
