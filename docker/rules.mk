@@ -9,4 +9,5 @@ image-cuda: ## the same with the backend for GPUs
 
 image-test: ## build the image in a Debian made by debootstrap, as root, and measure it
 	@conf/packages install image
+	@$(MAKE) --no-print-directory build/venv-test/ready
 	@tests/deploy/image
