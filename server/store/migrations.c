@@ -55,27 +55,26 @@ static const char *const steps[] = {
 };
 enum { VERSION = sizeof(steps) / sizeof(steps[0]) };
 
-static int read_number(sqlite3 *db, const char *sql, int64_t *value, struct acre_err *err)
-{
-    sqlite3_stmt *statement;
-    int rc = store_prepare(db, &statement, err, sql, "");
-
-    if (rc == 0)
-        rc = store_step(statement, err);
-    if (rc == 1)
-        *value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return rc < 0 ? rc : 0;
-}
-
+/* One statement sees one state of the file; between two, another process may make its tables. */
 static int read_version(sqlite3 *db, int64_t *version, struct acre_err *err)
 {
     int64_t application = 0, n_tables = 0;
+    sqlite3_stmt *statement;
+    int rc = store_prepare(db, &statement, err,
+                           "SELECT application_id, user_version, (SELECT count(*) FROM "
+                           "sqlite_master) FROM pragma_application_id, pragma_user_version",
+                           "");
 
-    if (read_number(db, "PRAGMA application_id", &application, err) != 0 ||
-        read_number(db, "PRAGMA user_version", version, err) != 0 ||
-        read_number(db, "SELECT count(*) FROM sqlite_master", &n_tables, err) != 0)
-        return err->code;
+    if (rc == 0)
+        rc = store_step(statement, err);
+    if (rc == 1) {
+        application = sqlite3_column_int64(statement, 0);
+        *version = sqlite3_column_int64(statement, 1);
+        n_tables = sqlite3_column_int64(statement, 2);
+    }
+    sqlite3_finalize(statement);
+    if (rc < 0)
+        return rc;
     if (application == 0 && n_tables == 0 && *version == 0)
         return 0; /* a new file */
     if (application != APPLICATION_ID)

@@ -3,7 +3,7 @@
  *
  * Failure modes: a task that fails is undone alone. A disk that is full or fails ends the whole
  * transaction: all its tasks have failed then. Who else holds the file is waited for some seconds,
- * then all that wait have failed. Nothing is tried again here. */
+ * then all that wait have failed. No task is tried again here. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -193,14 +193,32 @@ static int make_file(const char *path, struct acre_err *err)
     return 0;
 }
 
+/* SQLite does not wait here by itself: two processes that turn a new file to WAL at once would
+ * wait for each other. It gives up one, which tries again. */
+static int turn_to_wal(sqlite3 *db, struct acre_err *err)
+{
+    enum { PAUSE_MS = 5 };
+    int rc = store_execute(db, "PRAGMA journal_mode = WAL", err);
+
+    for (int ms = 0; rc != 0 && sqlite3_errcode(db) == SQLITE_BUSY && ms < BUSY_MS;
+         ms += PAUSE_MS) {
+        sqlite3_sleep(PAUSE_MS);
+        rc = store_execute(db, "PRAGMA journal_mode = WAL", err);
+    }
+    return rc;
+}
+
 /* Committed is what a crash of the process leaves; the power may take the last moments. */
 static int configure(sqlite3 *db, struct acre_err *err)
 {
+    int rc = turn_to_wal(db, err);
+
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    return store_execute(db,
-                         "PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
-                         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL",
-                         err);
+    return rc ? rc
+              : store_execute(db,
+                              "PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
+                              "PRAGMA synchronous = NORMAL",
+                              err);
 }
 
 static int check_pages(sqlite3 *db, struct acre_err *err)

@@ -6,6 +6,7 @@ import os
 import re
 import sqlite3
 import stat
+import subprocess
 
 import pytest
 
@@ -74,3 +75,13 @@ def test_stores_that_are_none(acre, tmp_path):
     before = other.read_bytes()
     failed(acre("keys", "add", "web", "--store", other), 1, f"{other}: expected a store of acre")
     assert other.read_bytes() == before
+
+
+def test_a_new_store_opened_by_several_at_once(acre_path, tmp_path):
+    """As replicas do that share a volume and start together."""
+    for i in range(20):
+        adding = [subprocess.Popen([acre_path, "keys", "add", f"web{n}", "--store",
+                                    tmp_path / f"{i}.db"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True) for n in range(6)]
+        assert [process.communicate()[1] for process in adding] == [""] * 6
+        assert [process.returncode for process in adding] == [0] * 6

@@ -60,6 +60,11 @@ class Container:
                                f"http://{self.address}"], capture_output=True, text=True,
                               check=False)
 
+    def is_ready(self):
+        """A server that has ended never will be: then what it said is the reason."""
+        assert self.process.poll() is None, self.process.stderr.read()
+        return self.health().returncode == 0
+
     def state(self):
         """What Linux says of the process, by name."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
@@ -88,7 +93,7 @@ def main():
     """Serves from the root given, as a container engine would, and says how soon."""
     port = free_port()
     container = Container(sys.argv[1], f"127.0.0.1:{port}")
-    while container.health().returncode != 0:
+    while not container.is_ready():
         time.sleep(0.01)
     answer = ask(port)
     seconds = time.monotonic() - container.began

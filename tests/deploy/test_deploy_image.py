@@ -68,7 +68,7 @@ def test_it_serves_as_nobody_on_a_read_only_root(root):
     port = free_port()
     container = Container(root, f"127.0.0.1:{port}")
     try:
-        wait_until(lambda: container.health().returncode == 0, "the server in its root", 20)
+        wait_until(container.is_ready, "the server in its root", 20)
         text = ask(port)
         seconds = time.monotonic() - container.began
         state = container.state()

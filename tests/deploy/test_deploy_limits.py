@@ -120,7 +120,7 @@ def network(root, volume):
                     for name, address in ADDRESSES.items()]
         network.processes += [replica.process for replica in replicas]
         for replica in replicas:
-            wait_until(lambda r=replica: r.health().returncode == 0, "a replica")
+            wait_until(replica.is_ready, "a replica")
         network.start("haproxy", "-f", ROOT / "conf/haproxy.cfg",
                       **made["haproxy"]["environment"] | {
                           f"ACRE_REPLICA_{i}": address
