@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -50,7 +51,10 @@ class Browser:
         return self.find(css).get_attribute("textContent")
 
     def wait(self, condition):
-        return WebDriverWait(self.driver, WAIT_S, 0.05).until(lambda _: condition())
+        """Until condition() is true. An element of the page that is just being left says no."""
+        waiting = WebDriverWait(self.driver, WAIT_S, 0.05,
+                                ignored_exceptions=[StaleElementReferenceException])
+        return waiting.until(lambda _: condition())
 
     def complaints(self):
         """What the console says, scripts that the policy stopped among it."""
