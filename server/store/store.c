@@ -198,14 +198,16 @@ static int make_file(const char *path, struct acre_err *err)
 static int turn_to_wal(sqlite3 *db, struct acre_err *err)
 {
     enum { PAUSE_MS = 5 };
-    int rc = store_execute(db, "PRAGMA journal_mode = WAL", err);
+    int waited_ms = 0;
 
-    for (int ms = 0; rc != 0 && sqlite3_errcode(db) == SQLITE_BUSY && ms < BUSY_MS;
-         ms += PAUSE_MS) {
+    for (;;) {
+        int rc = store_execute(db, "PRAGMA journal_mode = WAL", err);
+
+        if (rc == 0 || sqlite3_errcode(db) != SQLITE_BUSY || waited_ms >= BUSY_MS)
+            return rc;
         sqlite3_sleep(PAUSE_MS);
-        rc = store_execute(db, "PRAGMA journal_mode = WAL", err);
+        waited_ms += PAUSE_MS;
     }
-    return rc;
 }
 
 /* Committed is what a crash of the process leaves; the power may take the last moments. */
