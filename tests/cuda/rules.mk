@@ -79,7 +79,7 @@ $B/emulated/speed/%: $B/tests/cuda/plain/tests/cuda/speed/%.cu.o $(EMULATED_OBJ_
 	@echo '  LINK $@'
 	$(Q)$(CXX) -no-pie $(LDFLAGS) -o $@ $^ $(ENGINE_LDLIBS)
 
-emulated-test: ## the emulated backend: every golden run, random shapes, sanitizers, races (hours)
+emulated-test: ## the emulated backend: every golden run, random shapes, sanitizers, races (an hour)
 	@conf/packages install build test
 	@$(MAKE) --no-print-directory $B/acre $(CUDA_TESTS) $(EMULATED) build/venv-test/ready
 	EMULATED=all BUILD=$B tests/run python tests/cuda/test_emulated.py
