@@ -46,9 +46,9 @@ UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 .PHONY: build serve test test-programs golden parity bench bench-kernels bench-split profile train \
         eval lint install clean help
 
-build: ## build build/acre; installs nothing, says what is missing
+build: ## build build/acre, for GPUs too where nvcc is (CUDA=0|1); installs nothing
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
-	@$(MAKE) --no-print-directory $B/acre
+	@$(MAKE) --no-print-directory $B/acre $(CUDA_GOAL)
 
 $B/acre: $(SERVER_OBJ) $B/libacre.a
 	@echo '  LINK $@'

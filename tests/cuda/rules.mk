@@ -109,10 +109,12 @@ cuda: ## build build/acre_cuda.so with nvcc (CUDA_ARCHS=90 for one architecture 
 	    '/usr/local/cuda, found none' >&2; exit 1)
 	@$(MAKE) --no-print-directory $B/acre_cuda.so
 
-# `make CUDA=1` and `make install CUDA=1` have it too; the default, 0, needs no nvcc.
-CUDA ?= 0
+# `make` and `make install` have it too where nvcc is new enough; CUDA=0 and CUDA=1 say so.
+NVCC_IS_NEW = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' \
+                | awk '$$1 > 12 || ($$1 == 12 && $$2 >= 3)')
+CUDA ?= $(if $(if $(SAN),,$(if $(NVCC),$(NVCC_IS_NEW))),1,0)
 ifeq ($(CUDA),1)
-build: cuda
+build: CUDA_GOAL := cuda
 install: install-cuda
 endif
 
@@ -155,8 +157,18 @@ $(CUDA_DIR)/%.c.o: %.c tests/cuda/rules.mk
 
 # ---- The static gate: what nvcc says of every kernel, for every architecture -------------------
 
+# With a disassembler also which instructions it chose; the tests' Python brings one.
 CUDA_GATE := tests/cuda/gate.py $(ARGS) $B/tests/cuda/test_plain tests/cuda/limits.txt
+CUOBJDUMP = $(firstword $(shell command -v cuobjdump) $(wildcard \
+    $(CUDA_HOME)/bin/cuobjdump /usr/local/cuda/bin/cuobjdump \
+    build/venv-test/lib/python3*/site-packages/nvidia/cu*/bin/cuobjdump))
 
 .PHONY: cuda-gate
-cuda-gate: $(if $(NVCC),$(CUDA_GATED) $B/tests/cuda/test_plain) ## kernels as nvcc compiles them: stack, registers, blocks (ARGS=--write)
-	@$(if $(NVCC),$(CUDA_GATE) $(CUDA_GATED:.o=.ptxas),echo 'cuda-gate: skipped, there is no nvcc')
+cuda-gate: $(if $(NVCC),$(CUDA_GATED) $B/tests/cuda/test_plain) ## kernels as nvcc compiles them: stack, registers, blocks, instructions (ARGS=--write)
+ifeq ($(NVCC),)
+	@echo 'cuda-gate: skipped, there is no nvcc'
+else
+	@$(CUDA_GATE) $(CUDA_GATED:.o=.ptxas)
+	@$(if $(CUOBJDUMP),tests/cuda/instructions.py $(CUOBJDUMP) $(CUDA_GATED),echo \
+	    'cuda-gate: no instructions are looked at, there is no cuobjdump')
+endif

@@ -1,4 +1,4 @@
-"""The static gate: every kernel as nvcc compiles it, where there is one; and what it refuses."""
+"""The static gates: every kernel as nvcc compiles it, where there is one; and what they refuse."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gate
+import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = """ptxas info    : Compiling entry function '_Z5sleepi' for 'sm_90'
@@ -15,6 +16,20 @@ ptxas info    : Function properties for _Z5sleepi
     {stack} bytes stack frame, {spilled} bytes spill stores, {spilled} bytes spill loads
 ptxas info    : Used {registers} registers, used 1 barriers
 """
+LISTING = """
+code for sm_{arch}
+		arch = sm_{arch}
+		Function : _Z12attend_tilesI3f16Li64EEv10tiles_task
+	.headerflags	@"EF_CUDA_SM{arch}"
+        /*0000*/                   LDC R1, c[0x0][0x28] ;                   /* 0x00000a00ff017b82 */
+                                                                            /* 0x000fe20000000800 */
+        /*0010*/              @!P1 LDSM.16.M88.4 R8, [R12] ;                /* 0x00000a00ff017b82 */
+        /*0020*/               @P0 LDSM.16.MT88.4 R8, [R12] ;               /* 0x00000a00ff017b82 */
+        /*0030*/                   {matrices} R8, R12, R14, R8 ;            /* 0x00000a00ff017b82 */
+        /*0040*/                   {copy} [R12], desc[UR4][R14.64] ;        /* 0x00000a00ff017b82 */
+        /*0050*/                   {more} R8, R14, R12 ;                    /* 0x00000a00ff017b82 */
+"""
+COPY = "LDGSTS.E.BYPASS.128"
 
 
 @pytest.fixture
@@ -76,3 +91,28 @@ def test_tables_are_read_as_written(tmp_path):
     measured = {"sleep": {arch: (40, 8 if arch != "sm_75" else 0) for arch in gate.ARCHITECTURES}}
     gate.write_table(tmp_path / "limits.txt", measured)
     assert gate.read_table(tmp_path / "limits.txt") == measured
+
+
+def faults_of(arch="90", matrices="HMMA.16816.F32", copy=COPY, more="IADD3"):
+    """What is wrong with a kernel that attends by tiles."""
+    listing = LISTING.format(arch=arch, matrices=matrices, copy=copy, more=more)
+    found = instructions.read_listing(listing)
+    assert list(found) == [("attend_tiles<f16,64>", f"sm_{arch}")]
+    return [fault for key, each in found.items() for fault in instructions.faults(*key, each)]
+
+
+def test_instructions_that_are_meant_are_enough():
+    assert faults_of() == []
+    assert faults_of(arch="75", matrices="HMMA.1688.F32", copy="LDG.E.128.SYS") == []
+
+
+@pytest.mark.parametrize("given, word", [({"matrices": "FFMA"}, "HMMA"),
+                                         ({"copy": "LDGSTS.E.64"}, "LDGSTS"),
+                                         ({"copy": "LDG.E.SYS", "arch": "75"}, "LDG"),
+                                         ({"more": "LDL.64"}, "local memory"),
+                                         ({"more": "STL"}, "local memory"),
+                                         ({"more": "DFMA"}, "double precision"),
+                                         ({"more": "F2F.F64.F32"}, "double precision")])
+def test_other_instructions_are_refused(given, word):
+    (fault,) = faults_of(**given)
+    assert word in fault

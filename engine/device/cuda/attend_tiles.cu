@@ -78,19 +78,21 @@ GPU_CODE query_tile tile_of_block(const attend_task &task)
     return tile;
 }
 
-/* 64 rows of one head, items row ... row + 63 of the sentence; zeros where there is none. */
+/* 64 rows of one head, items row ... row + 63 of the sentence; zeros where there is none. A thread
+ * has the same piece of all its rows. */
 template <class T, int D>
 GPU_CODE void fetch(const attend_task &task, const query_tile &tile, int part, int row, T *to)
 {
     size_t heads = (size_t)(task.n_heads * task.head_width);
     const T *from = (const T *)task.query + (size_t)tile.first * (size_t)task.query_stride +
                     part * heads + (size_t)((int)blockIdx.y * D);
-#pragma unroll 4
-    for (int i = (int)threadIdx.x; i < TILE * D / PIECE; i += TILE_THREADS) {
-        int r = i / (D / PIECE), p = i % (D / PIECE), item = row + r;
+    int r = (int)threadIdx.x / (D / PIECE), p = (int)threadIdx.x % (D / PIECE);
+#pragma unroll
+    for (int more = 0; more < TILE; more += TILE_THREADS / (D / PIECE)) {
+        int item = row + r + more;
         bool is_there = item >= 0 && item < tile.length;
         size_t at = is_there ? (size_t)item * (size_t)task.query_stride : 0;
-        copy_16(piece_of<D>(to, r, p), from + at + (size_t)(p * PIECE), is_there);
+        copy_16(piece_of<D>(to, r + more, p), from + at + (size_t)(p * PIECE), is_there);
     }
 }
 

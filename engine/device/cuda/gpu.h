@@ -139,6 +139,35 @@ GPU_CODE void store_number(void *array, enum number_type type, size_t i, float x
         static_cast<bf16 *>(array)[i] = narrow<bf16>(x);
 }
 
+/* Four numbers of a row, whose first is at a multiple of 4. */
+template <class T> struct alignas(4 * sizeof(T)) four {
+    T x[4];
+};
+
+template <class T> GPU_CODE four<T> load_four(const T *at)
+{
+    return *reinterpret_cast<const four<T> *>(at);
+}
+
+template <class T> GPU_CODE void narrow_four(void *array, size_t i, const four<float> &numbers)
+{
+    four<T> narrowed;
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        narrowed.x[j] = narrow<T>(numbers.x[j]);
+    *reinterpret_cast<four<T> *>(static_cast<T *>(array) + i) = narrowed;
+}
+
+GPU_CODE void store_four(void *array, enum number_type type, size_t i, const four<float> &numbers)
+{
+    if (type == NUMBER_F32)
+        narrow_four<float>(array, i, numbers);
+    else if (type == NUMBER_F16)
+        narrow_four<f16>(array, i, numbers);
+    else
+        narrow_four<bf16>(array, i, numbers);
+}
+
 /* 16 bytes of numbers, as floats. */
 template <class T> struct numbers {
     enum { N = 16 / sizeof(T) };

@@ -30,41 +30,62 @@ template <> struct sum_of<int8_t> {
     typedef int32_t type;
 };
 
-GPU_CODE float activate(enum activation activation, float x)
+GPU_CODE void activate(enum activation activation, four<float> *y)
 {
     switch (activation) {
     case ACTIVATION_RELU:
-        return fmaxf(x, 0.0f);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            y->x[i] = fmaxf(y->x[i], 0.0f);
+        break;
     case ACTIVATION_SWISH:
-        return x / (1.0f + expf(-x));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            y->x[i] = y->x[i] / (1.0f + expf(-y->x[i]));
+        break;
     case ACTIVATION_GELU:
-        return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            y->x[i] = 0.5f * y->x[i] * (1.0f + erff(y->x[i] * 0.70710678f));
+        break;
     default:
-        return x;
+        break;
     }
 }
 
-/* From the sum to y. */
-GPU_CODE void finish(const linear_task &task, float x, int row, int column)
+/* From sums with their bias to y: four columns of a row, as all that follows. */
+GPU_CODE void finish(const linear_task &task, four<float> y, int row, int column)
 {
     size_t at = (size_t)row * (size_t)task.y_stride + (size_t)column;
-    x = activate(task.activation, x);
-    if (task.residual)
-        x += task.residual[at];
-    store_number(task.y, task.y_type, at, x);
+    activate(task.activation, &y);
+    if (task.residual) {
+        four<float> residual = load_four(task.residual + at);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            y.x[i] = __fadd_rn(y.x[i], residual.x[i]);
+    }
+    store_four(task.y, task.y_type, at, y);
     if (task.narrow)
-        store_number(task.narrow, task.narrow_type, at, x);
+        store_four(task.narrow, task.narrow_type, at, y);
 }
 
-GPU_CODE void finish_sum(const linear_task &task, float sum, int row, int column)
+GPU_CODE void finish_sums(const linear_task &task, const four<float> &sums, int row, int column)
 {
-    finish(task, sum + task.bias[column], row, column);
+    four<float> y = load_four(task.bias + column);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        y.x[i] += sums.x[i];
+    finish(task, y, row, column);
 }
 
-GPU_CODE void finish_sum(const linear_task &task, int32_t sum, int row, int column)
+GPU_CODE void finish_sums(const linear_task &task, const four<int32_t> &sums, int row, int column)
 {
-    float scale = task.x_scales[row] * task.w_scales[column];
-    finish(task, fmaf((float)sum, scale, task.bias[column]), row, column);
+    four<float> y = load_four(task.bias + column), scales = load_four(task.w_scales + column);
+    float x_scale = task.x_scales[row];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        y.x[i] = fmaf((float)sums.x[i], x_scale * scales.x[i], y.x[i]);
+    finish(task, y, row, column);
 }
 
 /* Where piece `p` of a tile's row is: eight rows' same pieces are in different banks. */
@@ -73,14 +94,16 @@ GPU_CODE char *piece_of(char *tile, int row, int p)
     return tile + row * STEP_BYTES + ((p ^ row) & (PIECES - 1)) * 16;
 }
 
-/* STEP_BYTES of each of ROWS rows, by THREADS threads; zeros instead of rows that are not there. */
+/* STEP_BYTES of each of ROWS rows, by THREADS threads; zeros instead of rows that are not there. A
+ * thread has the same piece of all its rows, so that little is left to compute for each. */
 template <int ROWS, int THREADS>
 GPU_CODE void fetch(char *tile, const char *from, size_t stride, int n_rows, int thread)
 {
+    int row = thread / PIECES, piece = thread % PIECES;
+    from += (size_t)row * stride + piece * 16;
 #pragma unroll
-    for (int i = thread; i < ROWS * PIECES; i += THREADS)
-        copy_16(piece_of(tile, i / PIECES, i % PIECES),
-                from + (size_t)(i / PIECES) * stride + i % PIECES * 16, i / PIECES < n_rows);
+    for (int more = 0; more < ROWS; more += THREADS / PIECES)
+        copy_16(piece_of(tile, row + more, piece), from + more * stride, row + more < n_rows);
 }
 
 /* Rows from the block's first one on, when the kernel before has ended: until then the block has
@@ -120,11 +143,29 @@ GPU_CODE void multiply_step(char *x_tile, int x_row, char *w_tile, int w_row, in
     }
 }
 
+/* What a warp has summed goes through shared memory, [ROWS][SUM_STRIDE], so that a thread gets four
+ * columns of a row instead of two here and two there. The stride puts the pairs that are written
+ * together into different banks. */
+enum { SUM_COLUMNS = 32, SUM_STRIDE = SUM_COLUMNS + 8 };
+
+template <class SUM, int ROWS>
+GPU_CODE void put_sums(SUM (*sums)[SUM_COLUMNS / 8][4], int lane, SUM *part)
+{
+#pragma unroll
+    for (int i = 0; i < ROWS / 16; i++)
+#pragma unroll
+        for (int j = 0; j < SUM_COLUMNS / 8; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                part[(16 * i + lane / 4 + e / 2 * 8) * SUM_STRIDE + 8 * j + lane % 4 * 2 + e % 2] =
+                    sums[i][j][e];
+}
+
 /* ---- Few rows: a warp for each slice --------------------------------------------------------- */
 
 /* A block has ROWS rows and SLICE_COLUMNS columns. Each warp sums its slice of K in tiles of its
  * own, so that only __syncwarp() stands in its loop; then the slices are added up. */
-enum { SLICE_THREADS = 32 * SLICES, SLICE_COLUMNS = 32 };
+enum { SLICE_THREADS = 32 * SLICES, SLICE_COLUMNS = SUM_COLUMNS };
 
 template <class T, int ROWS, int STAGES> struct slices_shared {
     enum {
@@ -141,20 +182,6 @@ template <class T, int ROWS, int STAGES> struct slices_shared {
         return layout.bytes;
     }
 };
-
-/* The sums of one warp's slice into shared memory, [ROWS][SLICE_COLUMNS]. */
-template <class SUM, int ROWS>
-GPU_CODE void put_sums(SUM (*sums)[SLICE_COLUMNS / 8][4], int lane, SUM *part)
-{
-#pragma unroll
-    for (int i = 0; i < ROWS / 16; i++)
-#pragma unroll
-        for (int j = 0; j < SLICE_COLUMNS / 8; j++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                part[(16 * i + lane / 4 + e / 2 * 8) * SLICE_COLUMNS + 8 * j + lane % 4 * 2 +
-                     e % 2] = sums[i][j][e];
-}
 
 template <class T, int ROWS, int STAGES>
 __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linear_task task)
@@ -205,14 +232,20 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
     __syncwarp(); /* the sums take the place of what was multiplied */
     put_sums<sum, ROWS>(sums, lane, (sum *)stages);
     __syncthreads();
-    for (int i = thread; i < ROWS * SLICE_COLUMNS; i += SLICE_THREADS) {
-        if (i / SLICE_COLUMNS >= n_rows)
+#pragma unroll 1
+    for (int i = thread; i < ROWS * (SLICE_COLUMNS / 4); i += SLICE_THREADS) {
+        int row = i / (SLICE_COLUMNS / 4), column = i % (SLICE_COLUMNS / 4) * 4;
+        if (row >= n_rows)
             continue;
-        sum total = ((const sum *)shared.stages[0])[i];
+        four<sum> total = load_four((const sum *)shared.stages[0] + row * SUM_STRIDE + column);
 #pragma unroll
-        for (int s = 1; s < SLICES; s++)
-            total += ((const sum *)shared.stages[s])[i];
-        finish_sum(task, total, first_row + i / SLICE_COLUMNS, first_column + i % SLICE_COLUMNS);
+        for (int s = 1; s < SLICES; s++) {
+            four<sum> more = load_four((const sum *)shared.stages[s] + row * SUM_STRIDE + column);
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                total.x[e] += more.x[e];
+        }
+        finish_sums(task, total, first_row + row, first_column + column);
     }
 }
 
@@ -220,7 +253,7 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
 
 /* A block has ROWS rows and TILE_COLUMNS columns, each warp 32 by 32 of them: the slices one after
  * the other. */
-enum { TILE_COLUMNS = 64, TILE_STAGES = 3, WARP_TILE = 32 };
+enum { TILE_COLUMNS = 64, TILE_STAGES = 3, WARP_TILE = SUM_COLUMNS };
 
 template <int ROWS> struct tile_shared {
     enum {
@@ -261,7 +294,7 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
     shared.place(gpu_shared());
     size_t row_bytes = (size_t)task.k * sizeof(T);
     size_t x_bytes = (size_t)task.x_stride * sizeof(T);
-    int n_steps = (int)(row_bytes / STEP_BYTES), slice_steps = n_steps / SLICES;
+    int n_steps = (int)(row_bytes / STEP_BYTES), slice_steps = n_steps / SLICES, left = slice_steps;
     int warp_row = warp / 2 * WARP_TILE, warp_column = warp % 2 * WARP_TILE;
     const char *x = (const char *)task.x + (size_t)first_row * x_bytes;
     const char *w = (const char *)task.w + (size_t)first_column * row_bytes;
@@ -294,20 +327,22 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
         char *stage = shared.stages + step % TILE_STAGES * memory::STAGE_BYTES;
         multiply_step<T, WARP_TILE, WARP_TILE>(stage, warp_row, stage + memory::X_BYTES,
                                                warp_column, lane, sums);
-        if ((step + 1) % slice_steps == 0)
+        if (--left == 0) {
             end_slice(step < slice_steps, &sums[0][0][0], &totals[0][0][0]);
+            left = slice_steps;
+        }
     }
-#pragma unroll
-    for (int i = 0; i < WARP_TILE / 16; i++)
-#pragma unroll
-        for (int j = 0; j < WARP_TILE / 8; j++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int row = warp_row + 16 * i + lane / 4 + e / 2 * 8;
-                int column = warp_column + 8 * j + lane % 4 * 2 + e % 2;
-                if (row < n_rows)
-                    finish_sum(task, totals[i][j][e], first_row + row, first_column + column);
-            }
+    __syncthreads(); /* the sums take the place of what was multiplied */
+    sum *part = (sum *)shared.stages + warp * (WARP_TILE * SUM_STRIDE);
+    put_sums<sum, WARP_TILE>(totals, lane, part);
+    __syncwarp();
+#pragma unroll 1
+    for (int i = lane; i < WARP_TILE * (WARP_TILE / 4); i += 32) {
+        int row = i / (WARP_TILE / 4), column = i % (WARP_TILE / 4) * 4;
+        if (warp_row + row < n_rows)
+            finish_sums(task, load_four(part + row * SUM_STRIDE + column),
+                        first_row + warp_row + row, first_column + warp_column + column);
+    }
 }
 
 /* ---- f32 ------------------------------------------------------------------------------------- */
@@ -359,7 +394,7 @@ __global__ static void __launch_bounds__(F32_THREADS, 1) multiply_f32(linear_tas
     shared.place(gpu_shared());
     const float *x = (const float *)task.x + (size_t)first_row * (size_t)task.x_stride;
     const float *w = (const float *)task.w + (size_t)first_column * (size_t)task.k;
-    float sums[R][4] = {};
+    four<float> sums[R] = {};
     for (int first = 0; first < task.k; first += F32_STEP) {
         fetch_transposed<ROWS>(shared.x, memory::X_STRIDE, x + first, task.x_stride, n_rows,
                                thread);
@@ -375,17 +410,15 @@ __global__ static void __launch_bounds__(F32_THREADS, 1) multiply_f32(linear_tas
                 float number = shared.x[k * memory::X_STRIDE + my_row + r];
 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    sums[r][c] = fmaf(number, columns.x[c], sums[r][c]);
+                    sums[r].x[c] = fmaf(number, columns.x[c], sums[r].x[c]);
             }
         }
         __syncthreads();
     }
 #pragma unroll
     for (int r = 0; r < R; r++)
-#pragma unroll
-        for (int c = 0; c < 4; c++)
-            if (my_row + r < n_rows)
-                finish_sum(task, sums[r][c], first_row + my_row + r, first_column + my_column + c);
+        if (my_row + r < n_rows)
+            finish_sums(task, sums[r], first_row + my_row + r, first_column + my_column);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */

@@ -6,7 +6,8 @@
  * multiply-adds along K.
  *
  * Rows of x and of W are padded with zeros: a row's bytes are a multiple of LINEAR_ROW_BYTES.
- * Columns of W are padded to a multiple of LINEAR_COLUMNS, and so many columns of y are written.
+ * Columns of W are padded to a multiple of LINEAR_COLUMNS, and so many columns of y are written,
+ * four at a time: its rows, the residual's, bias and scales begin at multiples of 16 bytes.
  */
 #ifndef DEVICE_CUDA_LINEAR_H
 #define DEVICE_CUDA_LINEAR_H
