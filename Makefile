@@ -92,7 +92,7 @@ include tests/fuzz/rules.mk
 include tests/deploy/rules.mk
 include tests/http/rules.mk
 include docker/rules.mk
--include $(shell find $B -name '*.d' -type f 2>/dev/null)
+-include $(shell find $B -name deb-root -prune -o -name '*.d' -type f -print 2>/dev/null) # a Debian has others
 
 # ---- Running ---------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ MEANT = {
     "multiply_f32": (LOAD, STORE),
     "attend_tiles": (MATRICES, FRAGMENTS, TRANSPOSED, COPY),
     "attend_rows": (LOAD,),
+    "close_sublayer<4": (LOAD, STORE),
 }
 NUMBER_BY_NUMBER = re.compile(r"attend_rows<\S*,true>")  # heads of any width
 LOCAL, DOUBLE = r"(LDL|STL)\b", r"(DADD|DMUL|DFMA|DSETP|DMMA)\b|\S*\.F64|MUFU\.\S*64H"

@@ -39,6 +39,8 @@ static void launch_rows()
     close_task close = {};
     close.hidden.width = C;
     close_launch(nullptr, close, ROWS);
+    close.hidden.width = C + 1;
+    close_launch(nullptr, close, ROWS);
     cell_task cell = {};
     cell.c = C;
     cell_launch(nullptr, cell, ROWS);

@@ -139,33 +139,43 @@ GPU_CODE void store_number(void *array, enum number_type type, size_t i, float x
         static_cast<bf16 *>(array)[i] = narrow<bf16>(x);
 }
 
-/* Four numbers of a row, whose first is at a multiple of 4. */
-template <class T> struct alignas(4 * sizeof(T)) four {
-    T x[4];
+/* N numbers side by side of a row, the first at a multiple of N. */
+template <class T, int N> struct alignas(N * sizeof(T)) adjacent {
+    T x[N];
 };
+
+template <class T> using four = adjacent<T, 4>;
+
+template <int N, class T> GPU_CODE adjacent<T, N> load_adjacent(const T *at)
+{
+    return *reinterpret_cast<const adjacent<T, N> *>(at);
+}
 
 template <class T> GPU_CODE four<T> load_four(const T *at)
 {
-    return *reinterpret_cast<const four<T> *>(at);
+    return load_adjacent<4>(at);
 }
 
-template <class T> GPU_CODE void narrow_four(void *array, size_t i, const four<float> &numbers)
+template <class T, int N>
+GPU_CODE void narrow_adjacent(void *array, size_t i, const adjacent<float, N> &numbers)
 {
-    four<T> narrowed;
+    adjacent<T, N> narrowed;
 #pragma unroll
-    for (int j = 0; j < 4; j++)
+    for (int j = 0; j < N; j++)
         narrowed.x[j] = narrow<T>(numbers.x[j]);
-    *reinterpret_cast<four<T> *>(static_cast<T *>(array) + i) = narrowed;
+    *reinterpret_cast<adjacent<T, N> *>(static_cast<T *>(array) + i) = narrowed;
 }
 
-GPU_CODE void store_four(void *array, enum number_type type, size_t i, const four<float> &numbers)
+template <int N>
+GPU_CODE void store_adjacent(void *array, enum number_type type, size_t i,
+                             const adjacent<float, N> &numbers)
 {
     if (type == NUMBER_F32)
-        narrow_four<float>(array, i, numbers);
+        narrow_adjacent<float>(array, i, numbers);
     else if (type == NUMBER_F16)
-        narrow_four<f16>(array, i, numbers);
+        narrow_adjacent<f16>(array, i, numbers);
     else
-        narrow_four<bf16>(array, i, numbers);
+        narrow_adjacent<bf16>(array, i, numbers);
 }
 
 /* 16 bytes of numbers, as floats. */

@@ -64,9 +64,9 @@ GPU_CODE void finish(const linear_task &task, four<float> y, int row, int column
         for (int i = 0; i < 4; i++)
             y.x[i] = __fadd_rn(y.x[i], residual.x[i]);
     }
-    store_four(task.y, task.y_type, at, y);
+    store_adjacent(task.y, task.y_type, at, y);
     if (task.narrow)
-        store_four(task.narrow, task.narrow_type, at, y);
+        store_adjacent(task.narrow, task.narrow_type, at, y);
 }
 
 GPU_CODE void finish_sums(const linear_task &task, const four<float> &sums, int row, int column)

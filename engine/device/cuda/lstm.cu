@@ -30,9 +30,9 @@ __global__ static void __launch_bounds__(LSTM_THREADS, 1) step_cells(cell_task t
     float cell = fmaf(sigmoid(gates[0]), tanhf(gates[2]), kept);
     float hidden = sigmoid(gates[3]) * tanhf(cell);
     task.cells[after] = cell;
-    put_hidden(task.hidden, row, i, hidden);
+    put_hidden(task.hidden, row, i, adjacent<float, 1>{{hidden}});
     if (task.carried.numbers)
-        put_hidden(task.carried, r, i, hidden);
+        put_hidden(task.carried, r, i, adjacent<float, 1>{{hidden}});
 }
 
 __global__ static void __launch_bounds__(LSTM_THREADS, 1) read_states(states_task task)

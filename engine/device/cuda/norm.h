@@ -38,12 +38,14 @@ struct close_task {
     bool is_alone; /* of the sums alone */
 };
 
-GPU_CODE void put_hidden(const hidden_rows &hidden, int row, int i, float x)
+/* N adjacent numbers from column i on, a multiple of N as the stride is. */
+template <int N>
+GPU_CODE void put_hidden(const hidden_rows &hidden, int row, int i, const adjacent<float, N> &x)
 {
     size_t at = (size_t)row * (size_t)hidden.stride + (size_t)i;
-    hidden.numbers[at] = x;
+    narrow_adjacent<float>(hidden.numbers, at, x);
     if (hidden.narrow_type != NUMBER_F32)
-        store_number(hidden.narrow, hidden.narrow_type, at, x);
+        store_adjacent(hidden.narrow, hidden.narrow_type, at, x);
 }
 
 void embed_launch(cudaStream_t stream, const embed_task &task, int max_rows);
