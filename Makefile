@@ -92,7 +92,8 @@ include tests/fuzz/rules.mk
 include tests/deploy/rules.mk
 include tests/http/rules.mk
 include docker/rules.mk
--include $(shell find $B -name deb-root -prune -o -name '*.d' -type f -print 2>/dev/null) # a Debian has others
+# A Debian that was made in there has files of this name that are none of make's.
+-include $(shell find $B -name deb-root -prune -o -name '*.d' -type f -print 2>/dev/null)
 
 # ---- Running ---------------------------------------------------------------------------------
 
