@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/mem.h"
 
@@ -35,6 +36,7 @@ struct cache {
     size_t bytes, max_bytes;
     struct entry **chains; /* owned */
     size_t n_chains;       /* a power of two */
+    uint64_t seed;         /* so that nobody can choose sentences of one chain */
     struct entry *newest, *oldest;
 };
 
@@ -51,9 +53,9 @@ static int32_t first_token(const struct sentence *sentence)
     return sentence->known.n_known > 0 ? sentence->translation[0] : -1;
 }
 
-static uint64_t hash_of(uint64_t model, const struct sentence *sentence)
+static uint64_t hash_of(const struct cache *cache, uint64_t model, const struct sentence *sentence)
 {
-    uint64_t hash = mix(model, (uint64_t)sentence->decoding.beam_size);
+    uint64_t hash = mix(mix(cache->seed, model), (uint64_t)sentence->decoding.beam_size);
     hash = mix(hash, (uint32_t)first_token(sentence));
     for (size_t i = 0; i < sentence->n_source; i++)
         hash = mix(hash, (uint32_t)sentence->source[i]);
@@ -206,7 +208,7 @@ static bool copy_out(const struct entry *entry, struct sentence *sentence)
 
 bool cache_get(struct cache *cache, uint64_t model, struct sentence *sentence)
 {
-    uint64_t hash = hash_of(model, sentence);
+    uint64_t hash = hash_of(cache, model, sentence);
     pthread_mutex_lock(&cache->lock);
     struct entry *entry = find(cache, hash, model, sentence);
     if (entry) {
@@ -221,7 +223,7 @@ bool cache_get(struct cache *cache, uint64_t model, struct sentence *sentence)
 /* The same sentence may be decoded twice at a time; the first one done is kept. */
 void cache_put(struct cache *cache, uint64_t model, const struct sentence *sentence)
 {
-    uint64_t hash = hash_of(model, sentence);
+    uint64_t hash = hash_of(cache, model, sentence);
     struct entry *entry = make(hash, model, sentence);
     if (!entry)
         return;
@@ -247,6 +249,8 @@ struct cache *cache_open(size_t max_bytes)
     if (!cache)
         return NULL;
     pthread_mutex_init(&cache->lock, NULL);
+    if (getrandom(&cache->seed, sizeof(cache->seed), 0) < 0)
+        cache->seed = (uintptr_t)cache;
     cache->n_chains = 1;
     while (cache->n_chains < max_bytes / BYTES_PER_CHAIN)
         cache->n_chains *= 2;

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "cache.h"
@@ -198,13 +199,69 @@ static void several_threads_share_it(void **state)
     cache_close(cache);
 }
 
+/* ---- Chosen sentences ------------------------------------------------------------------------ */
+
+/* What the hash would be if it began with the model alone, as all of it is known to everybody. */
+static uint64_t guess_hash(uint64_t model, const struct sentence *sentence)
+{
+    uint64_t parts[3 + MAX_SOURCE] = {model, (uint64_t)sentence->decoding.beam_size, UINT32_MAX};
+    uint64_t hash = parts[0];
+    for (size_t i = 0; i < sentence->n_source; i++)
+        parts[3 + i] = (uint32_t)sentence->source[i];
+    for (size_t i = 1; i < 3 + sentence->n_source; i++) {
+        hash = (hash ^ parts[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static double seconds_of(struct cache *cache, const int32_t (*sources)[2], size_t n)
+{
+    double begin = cpu_seconds();
+    for (size_t i = 0; i < n; i++)
+        assert_true(is_known(cache, 1, make(sources[i], 2)));
+    return cpu_seconds() - begin;
+}
+
+static void nobody_can_fill_one_chain(void **state)
+{
+    (void)state;
+    enum { N = 16000, CHAINS = 4096 };
+    static int32_t chosen[N][2], others[N][2];
+    struct cache *cache = cache_open((size_t)CHAINS << 10);
+    size_t n = 0;
+    for (int32_t i = 0; n < N; i++) {
+        int32_t source[2] = {i >> 12, i & 4095};
+        struct sentence sentence = make(source, 2);
+        if (guess_hash(1, &sentence) % CHAINS == 0)
+            memcpy(chosen[n++], source, sizeof(source));
+    }
+    for (int32_t i = 0; i < N; i++)
+        others[i][0] = 100000 + i / 100, others[i][1] = i % 100;
+    for (size_t i = 0; i < N; i++)
+        keep(cache, 1, make(others[i], 2));
+    double usual = seconds_of(cache, others, N);
+    cache_close(cache);
+    cache = cache_open((size_t)CHAINS << 10);
+    for (size_t i = 0; i < N; i++)
+        keep(cache, 1, make(chosen[i], 2));
+    assert_true(seconds_of(cache, chosen, N) < 10 * usual + 0.02);
+    cache_close(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_part_of_the_key_counts),
-        cmocka_unit_test(the_oldest_goes),
-        cmocka_unit_test(no_memory_is_no_harm),
-        cmocka_unit_test(several_threads_share_it),
+        cmocka_unit_test(every_part_of_the_key_counts), cmocka_unit_test(the_oldest_goes),
+        cmocka_unit_test(no_memory_is_no_harm),         cmocka_unit_test(several_threads_share_it),
+        cmocka_unit_test(nobody_can_fill_one_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
