@@ -96,28 +96,17 @@ static void read_raw(struct html_reader *r, struct html_token *token)
 
 /* ---- Tags ------------------------------------------------------------------------------------ */
 
-/* Behind the ">" of a tag whose name ends at `at`; 0: the document ends first. */
-static size_t end_of_tag(const struct html_reader *r, size_t at)
+/* Behind the ">" of a tag whose name is known; 0: the document ends first. */
+static size_t end_of_tag(const struct html_reader *r, const struct html_token *token)
 {
-    char quote = '\0';
-    bool may_quote = false; /* only a value has quotes: behind "=" and blanks */
+    const struct html_token rest = {
+        .at = r->bytes, .n = 1, .name = token->name, .n_name = token->n_name};
+    struct html_attribute a;
+    size_t at = 0;
 
-    for (; at < r->bytes; at++) {
-        const char c = r->text[at];
-
-        if (quote) {
-            if (c == quote)
-                quote = '\0';
-            continue;
-        }
-        if (c == '>')
-            return at + 1;
-        if ((c == '"' || c == '\'') && may_quote)
-            quote = c;
-        if (!is_space(c))
-            may_quote = c == '=';
-    }
-    return 0;
+    while (html_attribute(r, &rest, &at, &a))
+        ;
+    return at < r->bytes ? at + 1 : 0;
 }
 
 static void read_tag(struct html_reader *r, struct html_token *token)
@@ -130,7 +119,7 @@ static void read_tag(struct html_reader *r, struct html_token *token)
     while (end < r->bytes && !is_name_end(r->text[end]))
         end++;
     token->n_name = end - token->name;
-    end = end_of_tag(r, end);
+    end = end_of_tag(r, token);
     token->type = end == 0 ? HTML_OTHER : is_end ? HTML_END : HTML_START;
     token->n = (end ? end : r->bytes) - token->at;
     token->is_closed = !is_end && token->n > 2 && r->text[token->at + token->n - 2] == '/';
@@ -239,7 +228,8 @@ bool html_attribute(const struct html_reader *r, const struct html_token *token,
         if (i < end && (r->text[i] == '"' || r->text[i] == '\''))
             a->quote = r->text[i++];
         a->value = i;
-        while (i < end && (a->quote ? r->text[i] != a->quote : !is_space(r->text[i])))
+        while (i < end &&
+               (a->quote ? r->text[i] != a->quote : !is_space(r->text[i]) && r->text[i] != '>'))
             i++;
         a->n_value = i - a->value;
         i += a->quote && i < end;

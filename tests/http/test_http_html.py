@@ -91,6 +91,13 @@ def test_an_element_without_end_tag_ends_where_browsers_end_it(shipped):
     assert found.count("Der Hund") == 3
 
 
+@pytest.mark.parametrize("tag", ['<a =">', "<a b = = '>", '<a b=c">', '<a "b\'>', "<a b='c'\">"])
+def test_a_quote_that_begins_no_value_hides_nothing(shipped, tag):
+    """As the HTML standard has it, the tag ends there."""
+    found = translate(shipped, f"<p>{tag}The dog</a><p>\"'")
+    assert found == f"<p>{tag}Der Hund</a><p>\"'"
+
+
 def test_references_are_read_and_nothing_is_escaped_twice(shipped):
     found = translate(shipped,
                       "<p>Tom &amp; Jerry are &#60;here&gt; &lt;b&gt;. Caf&eacute;&nbsp;A.")
