@@ -32,10 +32,41 @@ static bool is_waiting(const struct plan *plan, uint64_t caller)
     return false;
 }
 
+static size_t waiting_tokens(const struct plan *plan, uint64_t caller)
+{
+    size_t n = 0;
+    for (const struct plan_model *model = plan->models; model; model = model->next) {
+        const struct flow *flow = queue_flow(&model->queue, caller);
+        n += flow ? flow->n_tokens : 0;
+    }
+    return n;
+}
+
+/* What waits, beyond half the room, of the other caller of whom most does. Who has more than that
+ * has more than its part for each model at one of them. */
+static size_t beyond_half(const struct plan *plan, uint64_t caller)
+{
+    size_t n_models = 0, half = plan->max_queued_tokens / 2, most = half;
+    for (const struct plan_model *model = plan->models; model; model = model->next)
+        n_models++;
+    for (const struct plan_model *model = plan->models; model; model = model->next)
+        for (size_t i = 0; i < model->queue.n_flows; i++) {
+            const struct flow *flow = &model->queue.flows[i];
+            if (flow->caller == caller || flow->n_tokens <= most / n_models)
+                continue;
+            size_t n = waiting_tokens(plan, flow->caller);
+            most = n > most ? n : most;
+        }
+    return most - half;
+}
+
 bool admission_has_room(const struct plan *plan, const struct demand *demand)
 {
     size_t queued = plan_queued_tokens(plan), room = plan->max_queued_tokens;
     if (queued == 0 || queued + demand->n_tokens <= room)
+        return true;
+    queued -= beyond_half(plan, demand->caller);
+    if (queued + demand->n_tokens <= room)
         return true;
     return !is_waiting(plan, demand->caller) && queued + demand->n_tokens <= room + room / 8;
 }

@@ -14,7 +14,9 @@
  *   at most max_admit_rows source rows; a sentence beyond them is admitted alone.
  * - Callers share: queue.h says whose turn it is. One of whom nothing waited is not delayed by what
  *   others had queued before but for a sentence or two of each, however much that is; nor does that
- *   refuse him, as long as an eighth more than the limit is not reached.
+ *   refuse him, as long as an eighth more than the limit is not reached. Of the other
+ *   caller of whom most waits at most half the limit counts, however large a text he was accepted
+ *   with when nothing waited.
  * - The oldest first: the earliest turn of the caller who is next is among the next newcomers, at
  *   whichever worker. Where it does not fit beside what runs, that batch admits nobody until it
  *   does, at the latest when all that runs there has ended. A caller's other newcomers are those of

@@ -149,6 +149,7 @@ static void put(struct queue *queue, struct flow *flow, struct sentence *sentenc
     if (flow->end < sentence->turn + sentence_source_rows(sentence))
         flow->end = sentence->turn + sentence_source_rows(sentence);
     flow->n_sentences++;
+    flow->n_tokens += sentence->n_source;
     flow->n_rows += sentence_source_rows(sentence);
     flow->work += sentence->work;
     queue->n_sentences++;
@@ -187,6 +188,7 @@ void queue_remove(struct sentence *sentence)
     if (flow->first == sentence)
         flow->first = earliest(flow);
     flow->n_sentences--;
+    flow->n_tokens -= sentence->n_source;
     flow->n_rows -= sentence_source_rows(sentence);
     flow->work -= sentence->work;
     queue->n_sentences--;

@@ -49,7 +49,7 @@ struct flow {
     struct sentence *first;                /* the earliest turn; NULL: nothing waits */
     uint64_t n_takes;                      /* the queue's, when it was last taken from: */
     size_t class;                          /* that of the sentence that was taken first then */
-    size_t n_sentences;
+    size_t n_sentences, n_tokens;
     uint64_t n_rows, work; /* of all of them; sentence.work */
 };
 

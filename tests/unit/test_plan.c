@@ -60,7 +60,7 @@ struct world {
 static struct {
     size_t refused, expired_waiting, expired_running, cancelled_waiting, cancelled_running;
     size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished, led,
-        late, reserve, moved, lost_twice, lost_waiting, refused_lost;
+        late, reserve, beside, moved, lost_twice, lost_waiting, refused_lost;
 } seen;
 
 static size_t load_of(const struct sentence *sentence)
@@ -245,15 +245,33 @@ static void allow_passes(struct world *w, size_t y, size_t newcomers)
         w->fates[y].max_passes += has_earlier[class] && class != turns_class(sentence);
 }
 
+/* What waits, beyond half the limit, of the other caller of whom most does. */
+static size_t tokens_beyond(const struct world *w, uint64_t caller)
+{
+    size_t beyond = 0, half = w->plan.max_queued_tokens / 2;
+    for (uint64_t other = 0; other < TURNS_CALLERS; other++) {
+        size_t n = 0;
+        for (size_t i = 0; i < w->n_sentences; i++)
+            if (w->fates[i].place == WAITS && w->sentences[i].caller == other)
+                n += w->sentences[i].n_source;
+        if (other != caller && n > half + beyond)
+            beyond = n - half;
+    }
+    return beyond;
+}
+
 /* An eighth more than the limit is for those of whom nothing waits. */
 static bool is_full(const struct world *w, uint64_t caller, size_t n_tokens)
 {
-    size_t queued = waiting_tokens(w), room = w->plan.max_queued_tokens;
+    size_t beyond = tokens_beyond(w, caller), room = w->plan.max_queued_tokens;
+    size_t queued = waiting_tokens(w) - beyond;
     bool is_waiting = false;
     for (size_t i = 0; i < w->n_sentences; i++)
         is_waiting |= w->fates[i].place == WAITS && w->sentences[i].caller == caller;
-    if (queued == 0 || queued + n_tokens <= room)
+    if (queued + beyond == 0 || queued + n_tokens <= room) {
+        seen.beside += queued + beyond + n_tokens > room;
         return false;
+    }
     if (!is_waiting && queued + n_tokens <= room + room / 8) {
         seen.reserve++;
         return false;
@@ -710,7 +728,7 @@ static void random_worlds_keep_every_promise(void **state)
     assert_true(seen.closed_waiting && seen.closed_running && seen.finished);
     assert_true(seen.moved && seen.lost_twice && seen.lost_waiting && seen.refused_lost);
     assert_true(seen.passed && seen.held_back && seen.too_large && seen.shared && seen.led);
-    assert_true(seen.late && seen.reserve);
+    assert_true(seen.late && seen.reserve && seen.beside);
 }
 
 /* ---- Case by case ---------------------------------------------------------------------------- */
@@ -795,6 +813,25 @@ static void queue_limit_does_not_count_the_dead(void **state)
     assert_int_equal(put(&s, &sentences[4], 1, 4999).status, ACRE_EBUSY);
     assert_int_equal(put(&s, &sentences[4], 1, 5000).status, 0);
     assert_int_equal(plan_queued_tokens(&s.plan), 60);
+    close_small(&s);
+}
+
+/* A text larger than the limit keeps out its own caller, and leaves half of it to others. */
+static void large_text_leaves_room_for_others(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence large[10] = {{.n_source = 0}}, others[9] = {{.n_source = 0}};
+    struct sentence again = {.n_source = 1};
+    open_small(&s, 1, 100);
+    for (size_t i = 0; i < 10; i++)
+        large[i].n_source = 50;
+    assert_int_equal(put(&s, large, 10, 1000).status, 0);
+    for (size_t i = 0; i < 9; i++) {
+        others[i] = (struct sentence){.n_source = 10, .caller = 1 + i / 6};
+        assert_int_equal(put(&s, &others[i], 1, 1000).status, i < 5 || i == 6 ? 0 : ACRE_EBUSY);
+    }
+    assert_int_equal(put(&s, &again, 1, 1000).status, ACRE_EBUSY);
     close_small(&s);
 }
 
@@ -901,6 +938,7 @@ int main(void)
         cmocka_unit_test(idle_workers_share),
         cmocka_unit_test(no_more_wake_than_are_useful),
         cmocka_unit_test(queue_limit_does_not_count_the_dead),
+        cmocka_unit_test(large_text_leaves_room_for_others),
         cmocka_unit_test(large_sentence_is_not_starved),
         cmocka_unit_test(known_sentences_stay_out),
         cmocka_unit_test(first_sentence_of_a_stream_is_alone),
