@@ -228,6 +228,8 @@ void connection_end_request(struct connection *c)
         c->reply.release(c->reply.body);
     else
         free(c->reply.body);
+    c->http->replies_bytes -= c->reply_bytes;
+    c->reply_bytes = 0;
     c->reply.release = NULL;
     c->head = c->reply.body = NULL;
     c->is_complete = false;

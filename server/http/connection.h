@@ -75,6 +75,7 @@ struct connection {
     size_t head_bytes, sent_bytes;
     size_t swept_bytes; /* what had moved of this request and its reply at the last sweep */
     struct http_reply reply;
+    size_t reply_bytes; /* of it, while it waits for the client: counted in http->replies_bytes */
     http_room_fn *room; /* of a stream, whose unsent bytes are the reply's body */
     size_t capacity;    /* of that */
     size_t streamed_bytes;
@@ -98,6 +99,7 @@ struct http {
     char *cors;                  /* owned: header lines of every reply */
     size_t n_active, n_awaited;
     size_t bodies_bytes, bodies_peak_bytes; /* the peak since memory was last given back */
+    size_t replies_bytes;                   /* of replies that wait for their clients */
     unsigned n_trims;                       /* how often memory is still to be given back */
     size_t n_evicted;                       /* since the last line in the log about them */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
@@ -201,5 +203,9 @@ bool http_make_place(struct http *http, const struct address *address);
 
 /* Whether a body may take so many bytes more; slow requests of others leave for it. */
 bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes);
+
+/* Where replies that wait take more than all bodies may, those whose clients are slow leave; the
+ * latest stays. */
+void http_bound_replies(struct http *http, const struct connection *latest);
 
 #endif

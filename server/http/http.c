@@ -209,6 +209,7 @@ static void sweep(uv_timer_t *timer)
     }
     while (http_is_full(http) && http_make_place(http, NULL))
         continue;
+    http_bound_replies(http, NULL);
     tell_of_evicted(http);
     trim(http);
     start_accepting(http);

@@ -13,6 +13,8 @@
 #include "http/body.h"
 #include "http/head.h"
 
+enum { LARGE_REPLY_BYTES = 16384 };
+
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 size_t connection_unsent(const struct connection *c)
@@ -152,6 +154,17 @@ bool connection_make_head(struct connection *c, const struct identity *identity)
     return c->head != NULL;
 }
 
+/* What many share, or is small, does not count. */
+static void count_waiting(struct connection *c)
+{
+    if (c->is_closed || c->phase != PHASE_SENDING || c->reply.release ||
+        c->reply.body_bytes < LARGE_REPLY_BYTES)
+        return;
+    c->reply_bytes = c->reply.body_bytes;
+    c->http->replies_bytes += c->reply_bytes;
+    http_bound_replies(c->http, c);
+}
+
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
     struct identity made = {.id = ""}, *identity = c->request ? &c->request->identity : &made;
@@ -170,6 +183,7 @@ static void send_reply(struct connection *c, const struct http_reply *reply)
         c->reply.body_bytes = 0;
     connection_enter(c, PHASE_SENDING);
     connection_send(c);
+    count_waiting(c);
 }
 
 void connection_send_error(struct connection *c, int status, const char *code, const char *text)

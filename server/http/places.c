@@ -1,6 +1,7 @@
-/* Who leaves for others where places, or memory for bodies, are short: who has his last reply, who
- * idles, who is slow; first of the address that has most connections. A request that is being
- * translated never leaves. Each look goes through all connections: it is for when a server is full.
+/* Who leaves for others where places, or memory for bodies or replies, are short: who has his last
+ * reply, who idles, who is slow; first of the address that has most connections. A request that is
+ * being translated never leaves. Each look goes through all connections: it is for when a server is
+ * full.
  */
 #include <sys/socket.h>
 
@@ -94,6 +95,11 @@ static bool has_body_and_is_not(const struct connection *c, const void *asking)
     return c != asking && c->phase == PHASE_BODY && c->request->body_capacity > 0;
 }
 
+static bool has_reply_and_is_not(const struct connection *c, const void *latest)
+{
+    return c != latest && c->reply_bytes > 0;
+}
+
 /* Whether a request came that is not read yet. */
 static bool has_unread(const struct connection *c)
 {
@@ -138,4 +144,13 @@ bool http_make_memory(struct http *http, const struct connection *asking, size_t
         evict(leaving);
     }
     return true;
+}
+
+void http_bound_replies(struct http *http, const struct connection *latest)
+{
+    struct connection *leaving;
+
+    while (http->replies_bytes > http->options.max_bodies_bytes &&
+           (leaving = find_leaving(http, has_reply_and_is_not, latest)))
+        evict(leaving);
 }

@@ -96,7 +96,8 @@ const struct option settings_table[] = {
     FIXED_INT(max_beam_size, 1, ACRE_MAX_BEAM_SIZE, "8", "largest beam_size a request may ask for"),
     INT(max_body_bytes, 1024, 1073741824, "1048576", "largest request body; beyond it 413"),
     INT(max_bodies_bytes, 1024, 1e12, "67108864",
-        "bodies of all requests that are not replied to yet, together; beyond it 503"),
+        "bodies of all requests that are not replied to yet, together; beyond it 503; and replies "
+        "that wait for their clients; beyond it slow ones are closed"),
     INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
     INT(max_glossaries, 0, 1000000, "1000",

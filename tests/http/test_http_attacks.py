@@ -216,6 +216,25 @@ def test_slow_readers_shut_nobody_out(serve, requests):
         close_all(slow)
 
 
+@pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
+def test_slow_readers_hold_no_replies(serve):
+    """Beyond what all bodies may take, who has not read his for a second leaves."""
+    server = serve(max_text_chars=8 << 20, max_body_bytes=9 << 20, max_bodies_bytes=16 << 20)
+    request = post({"q": " " * (8 << 20), "source": "en", "target": "de"})
+    assert ask(server.port, request)[0] == 200
+    before, slow = resident_bytes(server), []
+    try:
+        for _ in range(20):
+            slow.append(open_slow_reader(server, b""))
+            slow[-1].settimeout(20)
+            slow[-1].sendall(request)
+            assert slow[-1].recv(1) == b"H"
+        assert eventually(lambda: resident_bytes(server) < before + (32 << 20), 10)
+        assert ask(server.port, request)[0] == 200
+    finally:
+        close_all(slow)
+
+
 def test_slow_readers_hold_no_bodies(serve):
     server = serve(max_text_chars=1 << 20, max_bodies_bytes=1 << 20)
     slow = []
