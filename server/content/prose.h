@@ -61,6 +61,7 @@ struct prose {
     struct prose_value *values; /* owned, in the order of the document */
     size_t n_values, values_capacity;
     struct prose_term *terms; /* owned */
+    size_t terms_bytes;       /* of what they are called, together */
     size_t body_bytes;        /* of the text, before the values of attributes */
     uint32_t *breaks;         /* owned: blanks of the text that end a line of the document */
     size_t n_breaks, breaks_capacity;

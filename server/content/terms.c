@@ -208,6 +208,7 @@ static bool choose(struct search *s, struct dictionary *const *dictionaries)
         find_raw(s, &s->found[s->n_terms]);
         s->terms[s->n_terms++] = (struct prose_term){
             .target = entry.target, .bytes = entry.target_bytes, .is_raised = first->is_raised};
+        s->prose->terms_bytes += entry.target_bytes;
         i = next_term(s, i + first->n_words);
     }
     return true;

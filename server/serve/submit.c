@@ -12,6 +12,20 @@
 
 enum { PART_BYTES = 2048 }; /* after so much of a text the clock is looked at */
 
+/* A word of a letter may be called a thousand bytes, and a reply has as many of them as its texts.
+ */
+static int bound_terms(struct translate *translate, size_t bytes, struct acre_err *err)
+{
+    translate->terms_bytes += bytes;
+    if (translate->terms_bytes <= translate->max_terms_bytes)
+        return 0;
+    return error_set(
+        err, ACRE_ETOOLARGE,
+        "glossary: expected at most %zu bytes for all that the terms in these texts are "
+        "called, found more",
+        translate->max_terms_bytes);
+}
+
 /* Markup, and text with placeholders or terms, is prose; its words are what is translated. */
 static int read_prose(struct item *item, struct acre_err *err)
 {
@@ -29,6 +43,8 @@ static int read_prose(struct item *item, struct acre_err *err)
 
     if (status == 0 && translate->n_dictionaries > 0)
         status = terms_mark(&item->prose, translate->dictionaries, translate->n_dictionaries, err);
+    if (status == 0)
+        status = bound_terms(item->translate, item->prose.terms_bytes, err);
     item->is_prose = item->prose.is_markup || item->prose.n_marks > 0;
     return status;
 }

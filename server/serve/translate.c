@@ -13,6 +13,9 @@
 #include "common/unicode.h"
 #include "serve/translation.h"
 
+/* What terms may be called, together: so much, and more for each byte of the texts. */
+enum { TERMS_BYTES = 65536, TERMS_FACTOR = 16 };
+
 /* ---- Its life -------------------------------------------------------------------------------- */
 
 bool translate_is_idle(const struct translate *translate)
@@ -167,6 +170,7 @@ static int copy_texts(struct translate *translate, const struct srv_translate *r
 
     for (size_t i = 0; i < request->n_texts; i++)
         bytes += request->texts[i].bytes;
+    translate->max_terms_bytes = TERMS_BYTES + TERMS_FACTOR * bytes;
     translate->texts = malloc(bytes ? bytes : 1);
     if (!translate->texts)
         return ACRE_ENOMEM;

@@ -62,10 +62,11 @@ struct translate {
     struct prose_markup markup;                            /* its names are owned */
     struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* held */
     size_t n_dictionaries;
-    size_t n_prose;    /* items that are, */
-    size_t n_whole;    /* and that are rendered in one */
-    size_t n_rendered; /* the first item that is not */
-    size_t next;       /* the first item that is not split; it may have a job */
+    size_t terms_bytes, max_terms_bytes; /* of what their terms in these texts are called */
+    size_t n_prose;                      /* items that are, */
+    size_t n_whole;                      /* and that are rendered in one */
+    size_t n_rendered;                   /* the first item that is not */
+    size_t next;                         /* the first item that is not split; it may have a job */
     size_t n_submitted;
     int status; /* of submitting */
     struct acre_err err;

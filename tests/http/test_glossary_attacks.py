@@ -124,6 +124,17 @@ def test_words_that_nobody_has_seen_take_bounded_memory(serve):
     assert make(server, entries[:MIB // 8].rsplit("\n", 1)[0]).status_code == 201
 
 
+def test_short_words_that_are_called_something_long(serve):
+    """A reply would be five hundred times its request."""
+    server = serve()
+    long_names = {"glossary": {"a": "b" * 1000}}
+    reply = server.translate("a " * 50000, **long_names)
+    assert reply.status_code == 413 and "glossary" in reply.json()["error"]
+    reply = server.translate(["a " * 10000] * 5, **long_names)
+    assert reply.status_code == 413
+    assert server.translate("a " * 60, **long_names).status_code == 200
+
+
 def test_clients_that_leave(large):
     """Before their glossary is read, and while it is."""
     body = json.dumps({"name": "n", "source_lang": "en", "target_lang": "de",
