@@ -261,11 +261,12 @@ int fields_text(const struct fields *fields, const char *name, const char **valu
     return 0;
 }
 
-/* A form has no numbers: their digits are read by the rules of the options. */
+/* In JSON 1.0 is an integer, too; who asks for one looks. A form has no numbers: their digits are
+ * read by the rules of the options. */
 static bool number_of(const struct fields *fields, const json_t *found, enum option_type type,
                       double *value)
 {
-    if (type == OPTION_INT ? json_is_integer(found) : json_is_number(found)) {
+    if (json_is_number(found)) {
         *value = json_number_value(found);
         return true;
     }
