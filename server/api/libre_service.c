@@ -1,10 +1,12 @@
 /* LibreTranslate's calls beside translating: /detect, /frontend/settings, /suggest.
  *
  * A suggestion is a line of JSON that a thread of the pool appends to the file `suggestions`; the
- * reply does not wait for the disk, and a failure is a line of the log. */
+ * reply does not wait for the disk, and a failure is a line of the log. Who asks after the file was
+ * found full is told so. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/call.h"
@@ -99,10 +101,13 @@ void api_libre_settings(struct server *server, struct http_request *request, con
 
 static const char *const suggest_fields[] = {"q", "s", "source", "target", "api_key", NULL};
 
+enum { SUGGESTIONS_BYTES = 64 << 20 }; /* so that nobody can fill the disk */
+
 struct suggestion {
     uv_work_t work;
-    const char *path; /* of the settings */
-    char *line;       /* owned, [bytes], ends with a newline */
+    const char *path;     /* of the settings */
+    atomic_bool *is_full; /* the server's */
+    char *line;           /* owned, [bytes], ends with a newline */
     size_t bytes;
 };
 
@@ -111,8 +116,14 @@ static void append_line(uv_work_t *work)
 {
     const struct suggestion *suggestion = work->data;
     int fd = open(suggestion->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    struct stat now;
+    const bool is_full = fd >= 0 && fstat(fd, &now) == 0 && now.st_size >= SUGGESTIONS_BYTES;
 
-    if (fd < 0 || write(fd, suggestion->line, suggestion->bytes) != (ssize_t)suggestion->bytes)
+    if (atomic_exchange(suggestion->is_full, is_full) != is_full && is_full)
+        log_warning("%s: no suggestion is kept beyond %d bytes; move the file away",
+                    suggestion->path, SUGGESTIONS_BYTES);
+    if (fd < 0 ||
+        (!is_full && write(fd, suggestion->line, suggestion->bytes) != (ssize_t)suggestion->bytes))
         log_warning("%s: a suggestion could not be written", suggestion->path);
     if (fd >= 0)
         close(fd);
@@ -143,6 +154,7 @@ static int keep(struct server *server, json_t *object)
     suggestion->bytes = strlen(text) + 1;
     text[suggestion->bytes - 1] = '\n'; /* in the terminator's place */
     suggestion->path = server->settings->suggestions;
+    suggestion->is_full = &server->has_full_suggestions;
     suggestion->work.data = suggestion;
     uv_queue_work(server->loop, &suggestion->work, append_line, on_appended);
     return 0;
@@ -170,6 +182,10 @@ static json_t *suggest(struct call *call, struct srv_error *error)
                        "target", values[3]);
     if (keep(call->server, object) != 0) {
         error_from_engine(error, ACRE_ENOMEM, NULL);
+        return NULL;
+    }
+    if (atomic_load(&call->server->has_full_suggestions)) {
+        error_reply(error, 503, "suggestions_full", "Too many suggestions are kept already.");
         return NULL;
     }
     return json_pack("{s:b}", "success", 1);

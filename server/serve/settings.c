@@ -135,7 +135,8 @@ const struct option settings_table[] = {
     TEXT(access_log, "", NULL, NULL,
          "file for one line of each reply; - is standard output, empty is none"),
     FIXED_TEXT(suggestions, "", NULL, NULL,
-               "file to which POST /suggest appends what users suggest; empty = 403"),
+               "file to which POST /suggest appends what users suggest, up to 64 MiB; "
+               "empty = 403"),
     FIXED_TEXT(store, "", NULL, NULL,
                "file that keeps API keys and what they have used; made if there is none; empty = "
                "none is kept"),

@@ -113,3 +113,16 @@ def test_suggestions_are_kept(serve, tmp_path):
     missing = server.post("/suggest", json={**SUGGESTION, "s": ""})
     assert missing.status_code == 400
     assert missing.json()["error"] == "Invalid request: missing s parameter"
+
+
+def test_suggestions_do_not_fill_the_disk(serve, tmp_path):
+    kept = tmp_path / "suggestions"
+    with kept.open("wb") as file:
+        file.truncate(64 << 20)
+    server = serve(suggestions=str(kept))
+    assert eventually(lambda: server.post("/suggest", json=SUGGESTION).status_code == 503)
+    assert kept.stat().st_size == 64 << 20
+    assert sum("move the file away" in line for line in server.log) == 1
+    kept.unlink()
+    assert eventually(lambda: server.post("/suggest", json=SUGGESTION).status_code == 200)
+    assert eventually(lambda: kept.read_text().count("\n") >= 2)
