@@ -8,6 +8,7 @@
 #include <unicode/uchar.h>
 
 #include "common/unicode.h"
+#include "content/word.h"
 
 enum { NAME_BYTES = 64, LOCAL_BYTES = 64, DOMAIN_BYTES = 253 };
 
@@ -149,17 +150,23 @@ static size_t of_url(struct span s)
 {
     static const char *const schemes[] = {"https://", "http://", "ftp://", "ftps://",
                                           "file://",  "mailto:", "www."};
-    size_t n = 0, open = 0;
+    size_t n = 0, after, open = 0, open_braces = 0;
 
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && n == 0; i++)
         if (s.n > strlen(schemes[i]) && strncasecmp(s.at, schemes[i], strlen(schemes[i])) == 0)
             n = strlen(schemes[i]);
     if (n == 0 || !is_word(peek(s, n)))
         return 0;
-    for (; n < s.n && (unsigned char)s.at[n] > ' ' && !is_one_of(s.at[n], "<>\"`|^"); n++)
-        open += s.at[n] == '(';
+    for (after = n; after < s.n; n = after) {
+        const UChar32 c = (UChar32)unicode_next(s.at, s.n, &after);
+
+        if (c <= ' ' || (c < 0x80 ? is_one_of((char)c, "<>\"`|^") : u_ispunct(c) || u_isspace(c)))
+            break;
+        open += c == '(';
+        open_braces += c == '{';
+    }
     while (n > 0 && is_one_of(s.at[n - 1], ".,;:!?'])}*_")) { /* which close the sentence */
-        if (s.at[n - 1] == ')' && open > 0)
+        if ((s.at[n - 1] == ')' && open > 0) || (s.at[n - 1] == '}' && open_braces > 0))
             break;
         n--;
     }
@@ -216,6 +223,21 @@ static size_t of_emoji(struct span s)
     return end;
 }
 
+/* Whether a word has begun before a place, of which what follows is the rest. */
+static bool is_in_word(const char *text, size_t at)
+{
+    size_t begin = at;
+    uint32_t c;
+
+    if (at == 0 || (unsigned char)text[at - 1] < 0x80)
+        return at > 0 && is_word(text[at - 1]);
+    do
+        begin--;
+    while (begin > 0 && at - begin < 4 && ((unsigned char)text[begin] & 0xC0) == 0x80);
+    c = unicode_next(text, at, &begin);
+    return word_is_spaced(c) && !joins((UChar32)c);
+}
+
 bool placeholder_is_emoji(const char *text, size_t bytes)
 {
     return (unsigned char)text[0] >= 0x80 || (bytes > 1 && (unsigned char)text[1] >= 0x80);
@@ -243,7 +265,7 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
     if ((unsigned char)s.at[0] >= 0x80 ||
         (isdigit((unsigned char)s.at[0]) && s.n > 2 && (unsigned char)s.at[1] == 0xEF))
         return (unsigned char)s.at[0] < 0x80 || (unsigned char)s.at[0] >= 0xE2 ? of_emoji(s) : 0;
-    if (!isalnum((unsigned char)s.at[0]) || is_word(before) || before == '.')
+    if (!isalnum((unsigned char)s.at[0]) || before == '.' || is_in_word(text, at))
         return 0;
     n = of_url(s);
     return n ? n : of_email(s);

@@ -120,6 +120,11 @@ def test_nothing_but_placeholders_is_unchanged(server, text):
     ("🙂 Hello! 🙂", []),
     ("See (https://example.org/a_(b)), please.", ["https://example.org/a_(b)"]),
     ("See https://example.org/a.", ["https://example.org/a"]),
+    ("See https://example.org/{user}/{id} for more.", ["https://example.org/{user}/{id}"]),
+    ("See {https://example.org/{{id}}}.", ["https://example.org/{{id}}"]),
+    ("Write—a_b@example.org—soon.", ["a_b@example.org"]),
+    ("\u2709\ufe0fa_b@example.org, “https://example.org/a_b” or 「a.b@example.org」",
+     ["a_b@example.org", "https://example.org/a_b", "a.b@example.org"]),
     ("Use ${PATH:-x} or %{y} or #{z} or %PATH% now.",
      ["${PATH:-x}", "%{y}", "#{z}", "%PATH%"]),
 ])
@@ -129,6 +134,14 @@ def test_kept_whatever_is_around_them(server, text, placeholders):
         assert out.count(placeholder) == 1, out
     assert out.count("🙂") == text.count("🙂")
     assert out.count("{a}") == text.count("{a}")
+
+
+def test_an_address_ends_before_quotes(shipped):
+    """Else they would come out as they are in the source."""
+    reply = shipped.translate("See “https://example.org/ä_b” now.", alignments=True).json()
+    out = reply["translatedText"].encode()
+    found = [out[slice(*pair["target"])].decode() for pair in reply["alignments"][0]]
+    assert "https://example.org/ä_b" in found, found
 
 
 def test_text_without_placeholders_is_what_the_engine_says(shipped):
