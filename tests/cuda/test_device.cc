@@ -103,6 +103,26 @@ static void test_memory_while_another_thread_records(void **)
     cudaGraphDestroy(graph);
 }
 
+/* A launch that fails is told by the next poll, whatever is waited for until then. */
+static void test_failed_launches_are_not_forgotten(void **)
+{
+    cudaEvent_t event;
+    device_array<float> number(std::vector<float>(1, 0.0f));
+    emulate::revive();
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    add_one_launch(test_stream(), {number, 1, 1.0f});
+    cudaEventRecord(event, test_stream());
+    emulate::machine.shared_bytes = 1;
+    canary_launch(test_stream(), {});
+    assert_int_equal(gpu_wait(event), cudaErrorInvalidValue);
+    assert_int_equal(gpu_wait(test_stream()), cudaErrorInvalidValue);
+    assert_int_equal(cudaPeekAtLastError(), cudaErrorInvalidValue);
+    cudaGetLastError();
+    assert_int_equal(gpu_wait(event), cudaSuccess);
+    cudaEventDestroy(event);
+    emulate::revive();
+}
+
 /* The last: memory is not given back any more. */
 static void test_nobody_waits_for_ever(void **)
 {
@@ -131,6 +151,7 @@ int device_suite()
         cmocka_unit_test(test_what_kernels_can),
         cmocka_unit_test(test_closed_by_another_thread),
         cmocka_unit_test(test_memory_while_another_thread_records),
+        cmocka_unit_test(test_failed_launches_are_not_forgotten),
         cmocka_unit_test(test_nobody_waits_for_ever),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);

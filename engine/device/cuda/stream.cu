@@ -51,7 +51,6 @@ int cuda_stream_open(struct device *device, const struct stream_limits *limits, 
     if (stream->memory.has_failed || (has_graphs && !stream->graphs) ||
         cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking) != cudaSuccess) {
         cuda_stream_close(stream);
-        cudaGetLastError(); /* no poll's to tell */
         return ACRE_ENOMEM;
     }
     cudaMemcpy(stream->one, &one, sizeof(one), cudaMemcpyHostToDevice);
@@ -65,6 +64,7 @@ void cuda_stream_close(struct stream *stream)
     if (!stream)
         return;
     cuda_use(stream->device);
+    cudaGetLastError(); /* no poll's to tell */
     if (stream->cuda && !gpu_is_abandoned())
         gpu_wait(stream->cuda);
     if (stream->cuda && !gpu_is_abandoned())

@@ -16,13 +16,15 @@ static int64_t now_us()
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Whoever was kept from asking in time, on a busy machine, asks once more. */
+/* Whoever was kept from asking in time, on a busy machine, asks once more. What a launch has failed
+ * with is not waited for, and stays for the poll to tell: to ask would write over it. */
 template <class T> static cudaError_t wait_for(cudaError_t (*query)(T), T work)
 {
     const struct timespec nap = {0, NAP_NS};
     int64_t start = now_us();
     bool is_late = false;
-    for (;;) {
+    cudaError_t of_launch = cudaPeekAtLastError();
+    while (of_launch == cudaSuccess) {
         cudaError_t error = query(work);
         int64_t waited = now_us() - start;
         if (error == cudaErrorNotReady)
@@ -35,6 +37,7 @@ template <class T> static cudaError_t wait_for(cudaError_t (*query)(T), T work)
         if (waited > SPIN_US)
             nanosleep(&nap, NULL);
     }
+    return of_launch;
 }
 
 cudaError_t gpu_wait(cudaEvent_t event)
