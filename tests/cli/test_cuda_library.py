@@ -69,6 +69,19 @@ def test_broken_library(open_with, tmp_path, content):
     refused(open_with(broken), "acre: engine: cuda: ", str(broken))
 
 
+@pytest.mark.parametrize("device, status", [("cuda", 1), ("auto", 0)])
+def test_library_that_was_cut_short(acre, tmp_path, device, status):
+    """Anywhere: a copy that did not come to its end. The loader would map it all the same."""
+    whole = compile_library(tmp_path, f"int numbers[{1 << 18}] = {{1}};\n").read_bytes()
+    cut = tmp_path / "cut.so"
+    for n in (10, 500, len(whole) // 4, len(whole) // 2, len(whole) * 3 // 4):
+        cut.write_bytes(whole[:n])
+        done = acre("translate", "--model", MODEL, "--device", device, text="",
+                    env=os.environ | {"ACRE_CUDA": str(cut)})
+        assert done.returncode == status, (n, done.stderr)
+        assert status == 0 or f"cuda: {cut}: " in done.stderr, done.stderr
+
+
 def test_library_of_something_else(open_with, tmp_path):
     library = compile_library(tmp_path, "int nothing;\n")
     refused(open_with(library), f"cuda: {library}: expected acre_cuda_open() in it")
