@@ -7,6 +7,7 @@ with another status than 0."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,17 @@ def test_batches_change_no_bit(model, kind):
     assert together == translate(model, lines, *given, batch=1) * 2
 
 
+@pytest.mark.parametrize("model", SOME, ids=named)
+def test_the_largest_beam(model):
+    """All 64 hypotheses are the CPU's, in its order."""
+    given = ("--compute-type", "f32", "--beam-size", "64", "--num-hypotheses", "64",
+             "--max-length", "3")
+    found, wanted = (json.loads(translate(model, ["We go."], *given, device=device)[0])
+                     for device in ("cuda", "cpu"))
+    assert ([h["tokens"] for h in found["hypotheses"]] ==
+            [h["tokens"] for h in wanted["hypotheses"]])
+
+
 def scores(model, lines, targets, kind, device):
     """What the model gives each target there, divided by its length."""
     given = ("--compute-type", kind, "--score", targets)
@@ -158,6 +170,19 @@ def test_attention_is_that_of_the_authors_code(check):
 def test_attention_is_its_definition(check, n):
     """Random shapes in all modes against double precision, see shapes.c."""
     assert run(f"{check}/cuda/shapes", "cuda", n)[-1].endswith(" 0 shapes off")
+
+
+def test_too_long_a_memory_is_refused(tmp_path):
+    """Its scores do not fit into the shared memory of a block."""
+    model = shutil.copytree(ROOT / "tests/golden/models/tiny-area", tmp_path / "long")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 8192}))
+    result = subprocess.run([ACRE, "translate", "--model", model, "--device", "cuda",
+                             "--batch-size", "1"], input=b"", capture_output=True,
+                            timeout=TIMEOUT_S, check=False)
+    assert result.returncode == 1
+    assert f"{model}/config.json: expected fewer positions or a smaller vocabulary for cuda:0" \
+        in result.stderr.decode()
 
 
 def test_device_is_named():
