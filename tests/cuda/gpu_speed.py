@@ -181,20 +181,32 @@ def translation(run):
             "regular")
 
 
+def preset_command(run, preset, batch, *options):
+    kind = "f32" if run.emulated else "f16"
+    small = ("--length", 3, "--vocabulary", 64, "--repeat", 1) if run.emulated else options
+    return (run.acre, "bench", "--preset", "tiny" if run.emulated else preset, "--device", "cuda",
+            "--compute-type", kind, "--batch-size", batch, "--json", *small)
+
+
+def bench_preset(run, name, preset, batch, **environment):
+    _, done = run.call(*preset_command(run, preset, batch), **environment)
+    try:
+        run.note(name, None, bench=json.dumps(json.loads(done.stdout))[:2000])
+    except ValueError:
+        run.note(name, None, why=last_line(done))
+
+
 def presets(run):
     for preset in ("tiny",) if run.emulated else ("base", "small", "lstm-256"):
         for batch in (1,) if run.emulated else (1, 32, 256):
-            command = [run.acre, "bench", "--preset", preset, "--device", "cuda", "--compute-type",
-                       "f32" if run.emulated else "f16", "--batch-size", batch, "--json"]
-            if run.emulated:
-                command += ["--length", 3, "--vocabulary", 64, "--repeat", 1]
-            _, done = run.call(*command)
-            try:
-                facts = json.loads(done.stdout)
-            except ValueError:
-                run.note(f"preset {preset}, batch {batch}", None, why=done.stderr[-200:])
-                continue
-            run.note(f"preset {preset}, batch {batch}", None, bench=json.dumps(facts)[:2000])
+            bench_preset(run, f"preset {preset}, batch {batch}", preset, batch)
+
+
+def launches(run):
+    """What graphs save, and kernels that begin early."""
+    for how in ("plain", "graphs", "overlap"):
+        for batch in (1,) if run.emulated else (1, 32):
+            bench_preset(run, f"launches {how}, batch {batch}", "base", batch, ACRE_GPU=how)
 
 
 def shipped(run):
@@ -217,8 +229,12 @@ def shipped(run):
 
 def profile(run):
     """Which kernels take the time, and what they wait for, where Nsight Compute is."""
-    tool = shutil.which("ncu")
-    if not tool or run.emulated:
+    tool, command = shutil.which("ncu"), preset_command(run, "base", 32, "--repeat", 1)
+    if run.emulated:
+        _, done = run.call(*command)
+        run.note("what ncu would see", done.returncode == 0, says=last_line(done))
+        return
+    if not tool:
         run.note("ncu", None, why="not on this machine")
         return
     metrics = ("gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,"
@@ -226,9 +242,7 @@ def profile(run):
                "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active,"
                "sm__warps_active.avg.pct_of_peak_sustained_active")
     _, done = run.call(tool, "--clock-control", "none", "--csv", "--metrics", metrics,
-                       "--launch-skip", 2000, "--launch-count", 150, run.acre, "bench", "--preset",
-                       "base", "--device", "cuda", "--compute-type", "f16", "--batch-size", 32,
-                       "--n-rounds", 1)
+                       "--launch-skip", 2000, "--launch-count", 150, *command)
     (run.out / "kernels.csv").write_text(done.stdout)
     run.note("ncu", None, lines=len(done.stdout.splitlines()),
              says=last_line(done) if done.returncode != 0 else "kernels.csv")

@@ -218,5 +218,6 @@ int main(int argc, char **argv)
     for (const struct shape &weight : weights)
         for (int m : {1, 16, 64, 128, 1024})
             compare(stream, {m, weight.n, weight.k}, shared_bytes_of_block(), peer, why);
+    compare(stream, {4096, 4096, 4096}, shared_bytes_of_block(), peer, why); /* the ceiling */
     return 0;
 }
