@@ -11,7 +11,8 @@ int areas_suite();
 int lstm_suite();
 int search_suite();
 int graphs_suite();
-int barriers_suite(); /* of all barriers that were left out */
-int device_suite();   /* the last: it gives the GPU up */
+int replays_suite() __attribute__((weak)); /* not in `make engine`, which has no models */
+int barriers_suite();                      /* of all barriers that were left out */
+int device_suite();                        /* the last: it gives the GPU up */
 
 #endif

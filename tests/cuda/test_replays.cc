@@ -1,0 +1,201 @@
+/* Translations by passes that are recorded as graphs, through acre.h: sentences of different
+ * lengths and beams come into a batch and leave it between the replays, and have the bits that
+ * plain launches give. */
+#include "suites.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "support.h"
+
+extern "C" {
+#include "acre.h"
+}
+
+namespace
+{
+enum { N_TEXTS = 4, BATCH = 3, MOST_TOKENS = 5 };
+
+const char *const texts[N_TEXTS] = {"We go.", "The old cat is here now.", "No.", "I see it."};
+
+#if defined(__SANITIZE_ADDRESS__)
+const bool is_slow_build = true;
+#else
+const bool is_slow_build = false;
+#endif
+
+/* An engine on the emulated GPU with one model. */
+struct place {
+    struct acre_engine *engine = nullptr;
+    struct acre_model *model = nullptr;
+
+    place(const char *name, const char *type, const char *launches)
+    {
+        struct acre_options options = {};
+        struct acre_err err;
+        std::string directory = std::string("tests/golden/models/") + name;
+        setenv("ACRE_GPU", launches, 1);
+        options.device = "cuda";
+        options.compute_type = type;
+        options.batch_size = BATCH;
+        options.max_beam_size = 3;
+        if (acre_engine_open(&options, &engine, &err) != 0 ||
+            acre_model_open(engine, directory.c_str(), &model, &err) != 0)
+            fail_msg("%s", err.text);
+        unsetenv("ACRE_GPU");
+    }
+    place(const place &) = delete;
+    ~place()
+    {
+        acre_engine_close(engine);
+    }
+
+    struct acre_job *submit(int i) const
+    {
+        struct acre_request request = {};
+        struct acre_job *job;
+        struct acre_err err;
+        request.model = model;
+        request.text = texts[i];
+        request.text_bytes = strlen(texts[i]);
+        request.split = ACRE_SPLIT_NOTHING;
+        request.decoding = acre_model_info(model)->decoding;
+        request.decoding.beam_size = 1 + i % 3;
+        request.decoding.num_hypotheses = request.decoding.beam_size;
+        request.decoding.max_length = MOST_TOKENS - i % 3;
+        request.is_aligned = i == 1;
+        if (acre_submit(engine, &request, &job, &err) != 0)
+            fail_msg("%s", err.text);
+        return job;
+    }
+};
+
+/* Everything that a result says, scores to the last bit. */
+std::string told(const struct acre_job *job)
+{
+    const struct acre_result *result = acre_job_result(job);
+    std::string all = std::to_string(result->status);
+    char score[64];
+    for (size_t i = 0; i < result->n_hypotheses; i++) {
+        const struct acre_hypothesis *hypothesis = &result->hypotheses[i];
+        snprintf(score, sizeof(score), " %a ", hypothesis->score);
+        all += score + std::string(hypothesis->text);
+        for (size_t t = 0; hypothesis->alignments && t < hypothesis->n_tokens; t++)
+            all += " " + std::to_string(hypothesis->alignments[t].source.first);
+    }
+    return all;
+}
+
+/* All texts at once, twice: the second time their classes have come before. */
+std::vector<std::string> translate(const place &place)
+{
+    std::vector<std::string> found;
+    struct acre_job *jobs[2 * N_TEXTS];
+    for (int i = 0; i < 2 * N_TEXTS; i++)
+        jobs[i] = place.submit(i % N_TEXTS);
+    for (struct acre_job *job : jobs) {
+        acre_job_wait(job, -1);
+        found.push_back(told(job));
+        acre_job_close(job);
+    }
+    return found;
+}
+} // namespace
+
+static void check_same(const char *model, const char *type)
+{
+    emulate::revive();
+    std::vector<std::string> plain = translate(place(model, type, "plain"));
+    assert_int_equal(emulate::machine.n_recorded + emulate::machine.n_replayed, 0);
+    std::vector<std::string> recorded = translate(place(model, type, ""));
+    if (recorded != plain)
+        fail_msg("%s, %s: other translations by graphs", model, type);
+    if (emulate::machine.n_recorded == 0 ||
+        emulate::machine.n_replayed < emulate::machine.n_recorded)
+        fail_msg("%s, %s: %zu graphs, %zu replays", model, type, emulate::machine.n_recorded,
+                 emulate::machine.n_replayed);
+    for (size_t i = 0; i < N_TEXTS; i++)
+        assert_string_equal(plain[i].c_str(), plain[N_TEXTS + i].c_str());
+}
+
+/* Ways to attend, kinds of states, types; all models go through graphs in test_emulated.py. */
+static void test_translations(void **)
+{
+    check_same("area-max", "f32");
+    check_same("tiny-lstm-heads", "int8");
+    if (is_slow_build)
+        return;
+    check_same("area-concat", "f32");
+    check_same("lstm-sum", "f32");
+    check_same("tiny-area-mean", "bf16");
+}
+
+/* ---- What goes wrong ------------------------------------------------------------------------- */
+
+static const char *const MODEL = "two-vocabs";
+
+static void test_captures_fail(void **)
+{
+    emulate::revive();
+    std::vector<std::string> plain = translate(place(MODEL, "f32", "plain"));
+    place place(MODEL, "f32", "");
+    emulate::machine.captures_fail = true;
+    assert_true(translate(place) == plain);
+    emulate::machine.captures_fail = false;
+    assert_true(translate(place) == plain); /* it is not tried again */
+    assert_int_equal(emulate::machine.n_recorded, 0);
+}
+
+static void test_no_memory_for_graphs(void **)
+{
+    emulate::revive();
+    std::vector<std::string> plain = translate(place(MODEL, "f32", "plain"));
+    place place(MODEL, "f32", "");
+    emulate::machine.memory_bytes = emulate::memory_held();
+    assert_true(translate(place) == plain);
+    assert_int_equal(emulate::machine.n_recorded, 0);
+    assert_int_equal(acre_engine_health(place.engine, NULL), 0);
+    emulate::revive();
+}
+
+/* What graphs take is stated when the model is open, and no more is taken. */
+static void test_memory_is_stated(void **)
+{
+    emulate::revive();
+    place plain(MODEL, "f32", "plain"), place(MODEL, "f32", "");
+    uint64_t stated = acre_model_info(place.model)->working_bytes;
+    uint64_t for_graphs = stated - acre_model_info(plain.model)->working_bytes;
+    size_t before = emulate::memory_held();
+    translate(place);
+    assert_true(emulate::machine.n_recorded > 0);
+    assert_in_range(emulate::memory_held(), before + 1, before + for_graphs);
+}
+
+/* The device is lost within a replay: everybody ends, with that or whole. */
+static void test_lost_in_a_replay(void **)
+{
+    emulate::revive();
+    place *lost = new place(MODEL, "f32", "");
+    translate(*lost);
+    size_t before = emulate::machine.n_replayed;
+    emulate::machine.launches_until_fault = 100; /* a step has fewer than 40 kernels */
+    std::vector<std::string> found = translate(*lost);
+    assert_true(emulate::machine.n_replayed > before);
+    size_t n_lost = 0;
+    for (const std::string &each : found)
+        n_lost += each == std::to_string(ACRE_EDEVICE);
+    assert_in_range(n_lost, 1, found.size());
+    assert_int_equal(acre_engine_health(lost->engine, NULL), ACRE_EDEVICE);
+    delete lost;
+    emulate::revive();
+}
+
+int replays_suite()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_translations),         cmocka_unit_test(test_captures_fail),
+        cmocka_unit_test(test_no_memory_for_graphs), cmocka_unit_test(test_memory_is_stated),
+        cmocka_unit_test(test_lost_in_a_replay),
+    };
+    return cmocka_run_group_tests_name("replays", tests, NULL, NULL);
+}
