@@ -251,15 +251,31 @@ def check_installed(root, before):
     say(f"install: {len(new)} files, the user acre can read what it serves")
 
 
+WRITTEN = ("var/lib/private/acre/acre.db", "var/log/private/acre/access.log")
+
+
+def write_as_served(root):
+    """What the unit's server has written: systemd makes its folders, with links to them."""
+    for path in map(root.joinpath, WRITTEN):
+        path.parent.mkdir(parents=True)
+        path.touch()
+        (path.parents[2] / "acre").symlink_to("private/acre")
+
+
 def purge(root, before, dependencies):
+    write_as_served(root)
+    inside(root, "dpkg", "--remove", "acre")
+    assert all((root / path).exists() for path in WRITTEN), "removed, but not purged"
     inside(root, "dpkg", "--purge", "acre", "acre-models")
     for deb in dependencies:
         before |= {line.split("./", 1)[1].rstrip("/").split(" -> ")[0]
                    for line in said("dpkg", "-c", deb).splitlines() if "./" in line}
     left = {path for path in files_of(root) - before if "acre" in path}
+    left |= {path for folder in ("lib", "log") for path in (root / "var" / folder).rglob("acre*")
+             if "dpkg" not in path.parts}
     assert not left, left
     assert "acre" not in inside(root, "dpkg-query", "-W", "-f", "${Package} ")
-    say("purge: no file of theirs is left")
+    say("purge: no file of theirs is left, and none that the server wrote")
 
 
 def main():
