@@ -337,8 +337,10 @@ class Translator:
                 if not job.handle:
                     self._submit_patiently(job)
                 jobs.append(job)
-                if len(jobs) >= ahead:
-                    yield self._take(jobs, result)
+                if len(jobs) >= ahead:  # half of them at once: to wake up for each takes the
+                    jobs[ahead // 2].wait()  # processor from an engine on the same one
+                    while len(jobs) > ahead // 2:
+                        yield self._take(jobs, result)
             while jobs:
                 yield self._take(jobs, result)
         finally:
