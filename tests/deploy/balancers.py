@@ -67,7 +67,7 @@ class Nginx:
         text = (ROOT / "conf/nginx.conf").read_text()
         for old, new in {
             "pid /run/nginx.pid;": f"pid {folder}/nginx.pid;",
-            "access_log /dev/stdout acre;": f"access_log {self.log} acre;" + "".join(
+            "access_log /var/log/nginx/access.log acre;": f"access_log {self.log} acre;" + "".join(
                 f"{kind}_temp_path {folder}/{kind};"
                 for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")),
             "server 127.0.0.1:5001 max_fails=0 max_conns=256;": servers,

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -18,7 +19,7 @@ import scenarios
 import yaml
 from balancers import SYSTEM_PATH
 from compose_pydantic.models import ComposeSpecification
-from fleet import ROOT
+from fleet import ROOT, free_port, wait_until
 
 KUBERNETES = ROOT / "docker/kubernetes"
 DOCKERFILES = ("Dockerfile", "Dockerfile.cuda")
@@ -46,6 +47,36 @@ def test_haproxy_takes_its_file():
 def test_nginx_takes_its_file():
     output = run("nginx", "-t", "-c", ROOT / "conf/nginx.conf")
     assert "test is successful" in output and "[warn]" not in output
+
+
+def test_nginx_takes_its_file_from_systemd():
+    """Whose services have a socket for standard output; a name for it cannot be opened."""
+    if not shutil.which("nginx", path=SYSTEM_PATH) or os.geteuid() != 0:
+        pytest.skip("needs nginx, and root")
+    journal, output = socket.socketpair()
+    with journal, output:
+        done = subprocess.run(["nginx", "-t", "-q", "-c", ROOT / "conf/nginx.conf"], stdout=output,
+                              stderr=subprocess.PIPE, text=True, check=False,
+                              env=os.environ | {"PATH": SYSTEM_PATH})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be somebody else")
+def test_haproxy_is_who_it_is_told_to_be(tmp_path):
+    if not shutil.which("haproxy", path=SYSTEM_PATH):
+        pytest.skip("haproxy is not installed")
+    environment = os.environ | {"PATH": SYSTEM_PATH, "ACRE_USER": "nobody",
+                                "ACRE_BIND": f"127.0.0.1:{free_port()}",
+                                "ACRE_STATS_BIND": f"127.0.0.1:{free_port()}"}
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(["haproxy", "-db", "-f", ROOT / "conf/haproxy.cfg"],
+                                   env=environment, stdout=log, stderr=log)
+    try:
+        status = Path(f"/proc/{process.pid}/status")
+        wait_until(lambda: "Uid:\t65534" in status.read_text(), "HAProxy to be nobody")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_balancers_wait_longer_than_the_server():
