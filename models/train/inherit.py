@@ -2,10 +2,12 @@
 
 Half of what a translation model learns is the source language and how to attend: a model that
 begins with another pair's layers needs far fewer steps (Kocmi and Bojar, WMT 2018). Pieces that
-both vocabularies have keep their embeddings; the others begin at random.
+both vocabularies have keep their embeddings; the others begin at random. A model with more layers
+has the given ones below its own, which add nothing at first: their last products begin at 0.
 """
 
 import json
+import re
 from pathlib import Path
 
 import torch
@@ -45,8 +47,21 @@ def shape_of_layer(name, weight):
     return tuple(n for dim, n in enumerate(weight.shape) if dim != PER_PIECE.get(name))
 
 
+def is_of_layer_above(name, given):
+    """Whether a tensor belongs to a layer that the given model, with fewer of them, lacks."""
+    layer = re.match(r"model\.(encoder|decoder)\.layers\.", name)
+    return layer is not None and name not in given and any(g.startswith(layer[0]) for g in given)
+
+
+def is_last_product(name):
+    """Whether a tensor is of a product whose result is added to what passes by its sublayer."""
+    return ".out_proj." in name or ".fc2." in name
+
+
 def check_shapes(model, given, folder):
     for name, weight in model.named_parameters():
+        if is_of_layer_above(name, given):
+            continue
         if name not in given:
             raise ValueError(f"{folder}: expected a model of the same shape, found no {name}")
         expected, found = (shape_of_layer(name, w) for w in (weight, given[name]))
@@ -62,6 +77,10 @@ def inherit(model, vocabulary, folder):
     shared = shared_pieces(vocabulary, folder)
     ours, theirs = (torch.tensor(ids, dtype=torch.long) for ids in shared)
     for name, weight in model.named_parameters():
+        if is_of_layer_above(name, given):
+            if is_last_product(name):
+                weight.zero_()
+            continue
         inherited = given[name].to(weight.device)
         if name in PER_PIECE:
             dim = PER_PIECE[name]

@@ -32,6 +32,8 @@ RECIPE = {
     "phases": [{"max_length": 96, "batch_tokens": 400}],
 }
 AREAS = {"token": "eq3", "char": "eq9"}
+DEEPER_THAN_TINY = {"encoder_layers": 4, "decoder_layers": 3, "width": 128, "heads": 4,
+                    "inner": 512}
 
 
 @pytest.fixture(scope="module", params=["token-post", "token-pre", "char-post", "char-pre"])
@@ -381,6 +383,31 @@ def test_a_parent_of_another_level_gives_its_layers(run, recipe, tmp_path):
     layer = "model.encoder.layers.0.fc1.weight"
     given = trainer.average.weights[layer].bfloat16().float()
     assert torch.equal(child.state_dict()[layer], given)
+
+
+def test_layers_above_those_of_the_parent_add_nothing_at_first(run, recipe, tmp_path):
+    trainer = Trainer(run)
+    trainer.evaluate()
+    export.export(run, tmp_path / "parent")
+    deeper = dataclasses.replace(recipe, preset=DEEPER_THAN_TINY)
+    child = training.new_model(deeper, trainer.vocabulary)
+    inherit(child, trainer.vocabulary, tmp_path / "parent")
+    given = {name: w.bfloat16().float() for name, w in trainer.average.weights.items()}
+    above = set(dict(child.named_parameters())) - set(given)
+    assert {name.rsplit("layers.")[1][0] for name in above if "encoder.layers" in name} == {*"23"}
+    assert {name.rsplit("layers.")[1][0] for name in above if "decoder.layers" in name} == {*"2"}
+    parent = training.new_model(recipe, trainer.vocabulary)
+    parent.load_state_dict(given)
+    source, target = torch.arange(20).view(2, 10) + 5, torch.arange(14).view(2, 7) + 30
+    states = []
+    for model in (parent, child):
+        model.eval().reserve(10)
+        states.append(model.decode(*model.encode(source), model.inputs(target)))
+    if recipe.norm == "pre":  # post-norm layers still norm what passes by
+        torch.testing.assert_close(*states, atol=1e-6, rtol=1e-5)
+    child.train().decode(*child.encode(source), child.inputs(target)).sum().backward()
+    assert all(w.grad.abs().max() > 0 for name, w in child.named_parameters()
+               if name in above and "out_proj.weight" in name)
 
 
 def test_a_parent_of_another_shape_is_refused(run, tmp_path):
