@@ -37,7 +37,7 @@ def serve(models):
     """Makes servers with other settings; they must end well."""
     servers = []
 
-    def make(**overrides):
+    def make(models=models, **overrides):
         servers.append(Server(models, **overrides))
         return servers[-1]
 
