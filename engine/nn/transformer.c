@@ -223,7 +223,13 @@ static bool is_pre_norm(const struct transformer *model)
     return model->encoder_norm != NULL;
 }
 
-/* The layer before the last one aligns best (Garg et al., EMNLP 2019). */
+/* The layer before the last one aligns best (Garg et al., EMNLP 2019), but the first of two looks
+ * where the token before came from. */
+static size_t aligned_layer(size_t n_decoder)
+{
+    return n_decoder > 2 ? n_decoder - 2 : n_decoder - 1;
+}
+
 void transformer_needs(const struct network *network, struct network_needs *needs)
 {
     const struct transformer *model = of(network);
@@ -238,7 +244,7 @@ void transformer_needs(const struct network *network, struct network_needs *need
         .n_layers = n,
         .self = model->self,
         .cross = model->cross,
-        .first_aligned = n > 1 ? n - 2 : 0,
+        .first_aligned = aligned_layer(n),
         .n_aligned = 1,
     };
     for (size_t i = 0; i < model->n_encoder; i++)
