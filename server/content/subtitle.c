@@ -66,13 +66,14 @@ static bool begins_cue(const struct subtitle_reader *reader, const struct line *
            is_times(reader, &next);
 }
 
-static bool begins_speech(const struct subtitle_reader *reader, const struct line *line)
+/* Of a dash at the beginning of text[n], with which another speaks; 0: there is none. */
+static size_t dash_bytes(const char *text, size_t n)
 {
-    const char *text = reader->text + line->begin;
-    const size_t n = line->end - line->begin;
-
-    return text[0] == '-' || (n >= 3 && (memcmp(text, "\xE2\x80\x93", 3) == 0 ||
-                                         memcmp(text, "\xE2\x80\x94", 3) == 0));
+    if (n >= 1 && text[0] == '-')
+        return 1;
+    return n >= 3 && (memcmp(text, "\xE2\x80\x93", 3) == 0 || memcmp(text, "\xE2\x80\x94", 3) == 0)
+               ? 3
+               : 0;
 }
 
 /* Behind what tells players where to show it: {\an8} */
@@ -87,6 +88,22 @@ static size_t skip_place(const struct subtitle_reader *reader, const struct line
             break;
         at = (size_t)(end - reader->text) + 1;
     }
+    return at;
+}
+
+static bool begins_speech(const struct subtitle_reader *reader, const struct line *line)
+{
+    const size_t at = skip_place(reader, line);
+
+    return dash_bytes(reader->text + at, line->end - at) > 0;
+}
+
+/* Behind a dash and its blank: a model would leave it out, or make a minus of it. */
+static size_t skip_dash(const struct subtitle_reader *reader, size_t at, size_t end)
+{
+    at += dash_bytes(reader->text + at, end - at);
+    while (at < end && reader->text[at] == ' ')
+        at++;
     return at;
 }
 
@@ -115,7 +132,7 @@ bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end)
         } else if (begins_cue(reader, &line)) {
             reader->in_cue = false;
         } else if (reader->in_cue) {
-            *begin = skip_place(reader, &line);
+            *begin = skip_dash(reader, skip_place(reader, &line), line.end);
             *end = line.end;
             join_lines(reader, end);
             return true;

@@ -170,6 +170,14 @@ def test_odd_subtitles_keep_their_frame(server, text):
     assert not re.search(r"\n\n", found) or re.search(r"\n\n", text)
 
 
+def test_speakers_keep_their_dashes(server):
+    text = "1\n0:0:1,0 --> 0:0:2,0\n- Hi.\n{\\an8}–You.\n—  We.\n-\n- \n"
+    found = download(server, "a.srt", text).content.decode()
+    dashes = r"(?m)^(?:{\\an8})?[-–—] *"
+    assert re.findall(dashes, found) == re.findall(dashes, text)
+    assert len(re.findall(dashes, text)) == 5
+
+
 # ---- Encodings -----------------------------------------------------------------------------------
 
 
