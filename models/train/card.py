@@ -11,6 +11,8 @@ from .shape import LstmShape
 
 LICENCES = Path(__file__).parent / "licences.json"
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
+ATTENTIONS = {"encoder_self": "the encoder", "decoder_self": "the decoder",
+              "decoder_cross": "the decoder's attention to the encoder"}
 
 CARD = """\
 # {name}: {source} to {target}, {level} level
@@ -124,12 +126,28 @@ def start_in_words(recipe):
     return f"the weights of `{recipe.start_from}`" if recipe.start_from else "scratch"
 
 
+def largest_area(rule):
+    return f"{rule.height} by {rule.width}" if rule.height > 1 else str(rule.width)
+
+
+def areas_in_words(shape):
+    """How large the areas of which layers are."""
+    layers = {place: [largest_area(rule) for rule in getattr(shape, name)]
+              for name, place in ATTENTIONS.items() if hasattr(shape, name)}
+    sizes = {size for place in layers.values() for size in place}
+    if len(sizes) == 1:
+        return f"areas of up to {sizes.pop()} in every layer"
+    by_layer = (f"{', '.join(place_sizes)} in {place}" for place, place_sizes in layers.items())
+    return f"areas of up to, layer by layer, {'; '.join(by_layer)}"
+
+
 def attention_in_words(shape):
     if not shape.area:
         return "regular attention"
     keys = {rule.key for rule in shape.rules}
-    combined = ", keys of several features (Eq. 9)" if keys & set(COMBINED_KEYS) else ""
-    return f"area attention (Li et al., *Area Attention*, ICML 2019){combined}"
+    equation = "keys of several features, Eq. 9" if keys & set(COMBINED_KEYS) else "Eq. 3"
+    return ("area attention (Li et al., *Area Attention*, ICML 2019; "
+            f"{equation}; {areas_in_words(shape)})")
 
 
 def model_card(recipe, best, corpora, scores):

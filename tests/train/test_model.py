@@ -285,13 +285,16 @@ def test_wrong_sizes_are_errors(preset, norm, message):
 
 
 def test_card_says_what_attention_the_model_has():
-    words = {area: attention_in_words(shape_of("tiny", area=area))
-             for area in ("regular", "eq3", "eq9")}
+    two_widths = {"key": "mean", "decoder_cross": {"width": [3, 1]}}
+    words = {name: attention_in_words(shape_of("tiny", area=area)) for name, area in
+             {"regular": "regular", "eq3": "eq3", "eq9": "eq9", "two": two_widths}.items()}
+    paper = "area attention (Li et al., *Area Attention*, ICML 2019"
     assert words == {
         "regular": "regular attention",
-        "eq3": "area attention (Li et al., *Area Attention*, ICML 2019)",
-        "eq9": "area attention (Li et al., *Area Attention*, ICML 2019), keys of several features "
-               "(Eq. 9)",
+        "eq3": f"{paper}; Eq. 3; areas of up to 5 in every layer)",
+        "eq9": f"{paper}; keys of several features, Eq. 9; areas of up to 5 in every layer)",
+        "two": f"{paper}; Eq. 3; areas of up to, layer by layer, 5, 5 in the encoder; 5, 5 in the "
+               "decoder; 3, 1 in the decoder's attention to the encoder)",
     }
 
 
