@@ -19,8 +19,9 @@ enum {
     SCRATCH_BYTES = TLS_RECORD_BYTES,
     READ_BYTES = 8192,    /* most that one connection is read, and parsed, in a turn of the loop */
     RESERVED_PLACES = 32, /* beyond http_places(), for requests that are replied to at once */
-    SLOW_MS = 1000,       /* what a request may take before it may have to leave for others */
-    DROP_FACTOR = 8       /* a body too large is read, for its 413, up to so many times the limit */
+    LARGE_REPLY_BYTES = 16384, /* smaller ones wait for their clients uncounted */
+    SLOW_MS = 1000,            /* what a request may take before it may have to leave for others */
+    DROP_FACTOR = 8 /* a body too large is read, for its 413, up to so many times the limit */
 };
 
 enum phase {
@@ -132,9 +133,13 @@ ssize_t connection_write(const struct connection *connection, const void *data, 
 
 /* A stream whose client left, or takes nothing: its handler gives up, and ends it. */
 void connection_give_up_stream(struct connection *connection);
+/* The same, but it hears of it later, from the loop: another's handler may be calling. */
+void connection_fail_stream(struct connection *connection);
 
 /* Bytes of the reply that the client has not taken. */
 size_t connection_unsent(const struct connection *connection);
+/* Counts the memory in which that waits, and has others leave if all is more than there may be. */
+void connection_count_waiting(struct connection *connection);
 
 /* ---- Between connection.c, input.c and output.c ---------------------------------------------- */
 

@@ -13,8 +13,6 @@
 #include "http/body.h"
 #include "http/head.h"
 
-enum { LARGE_REPLY_BYTES = 16384 };
-
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 size_t connection_unsent(const struct connection *c)
@@ -106,7 +104,8 @@ void connection_send(struct connection *c)
     if (c->phase == PHASE_STREAMING) {
         if (!is_there)
             connection_give_up_stream(c);
-        else if (connection_unsent(c) == 0)
+        connection_count_waiting(c);
+        if (is_there && connection_unsent(c) == 0)
             c->room(c->request->user);
     } else if (!is_there) {
         connection_close(c);
@@ -154,15 +153,19 @@ bool connection_make_head(struct connection *c, const struct identity *identity)
     return c->head != NULL;
 }
 
-/* What many share, or is small, does not count. */
-static void count_waiting(struct connection *c)
+/* What is small does not count. */
+void connection_count_waiting(struct connection *c)
 {
-    if (c->is_closed || c->phase != PHASE_SENDING || c->reply.release ||
-        c->reply.body_bytes < LARGE_REPLY_BYTES)
+    const size_t held = c->reply.is_stream ? c->capacity : c->reply.body_bytes;
+    const size_t bytes = connection_unsent(c) > 0 && held >= LARGE_REPLY_BYTES ? held : 0;
+    const size_t before = c->reply_bytes;
+
+    if (c->is_closed)
         return;
-    c->reply_bytes = c->reply.body_bytes;
-    c->http->replies_bytes += c->reply_bytes;
-    http_bound_replies(c->http, c);
+    c->http->replies_bytes += bytes - before;
+    c->reply_bytes = bytes;
+    if (bytes > before)
+        http_bound_replies(c->http, c);
 }
 
 static void send_reply(struct connection *c, const struct http_reply *reply)
@@ -183,7 +186,7 @@ static void send_reply(struct connection *c, const struct http_reply *reply)
         c->reply.body_bytes = 0;
     connection_enter(c, PHASE_SENDING);
     connection_send(c);
-    count_waiting(c);
+    connection_count_waiting(c);
 }
 
 void connection_send_error(struct connection *c, int status, const char *code, const char *text)

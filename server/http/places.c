@@ -108,10 +108,15 @@ static bool has_unread(const struct connection *c)
     return c->phase == PHASE_IDLE && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
+static void count_evicted(struct http *http)
+{
+    http->n_evicted++;
+    http->n_evicted_ever++;
+}
+
 static void evict(struct connection *c)
 {
-    c->http->n_evicted++;
-    c->http->n_evicted_ever++;
+    count_evicted(c->http);
     if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY)
         connection_refuse(c, 408, "request_too_slow",
                           "This server is full, and the request was not complete in time");
@@ -152,5 +157,10 @@ void http_bound_replies(struct http *http, const struct connection *latest)
 
     while (http->replies_bytes > http->options.max_bodies_bytes &&
            (leaving = find_leaving(http, has_reply_and_is_not, latest)))
-        evict(leaving);
+        if (leaving->phase == PHASE_STREAMING) {
+            count_evicted(http);
+            connection_fail_stream(leaving);
+        } else {
+            evict(leaving);
+        }
 }

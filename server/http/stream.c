@@ -13,16 +13,21 @@
 
 #include "http/body.h"
 
-/* The handler hears of it from the loop. */
-static void fail_later(struct connection *c)
+void connection_fail_stream(struct connection *c)
 {
     c->has_left = true;
     c->sent_bytes = c->head_bytes + c->reply.body_bytes;
+    connection_count_waiting(c);
     http_set_deadline(c->request, 0);
 }
 
 static void empty(struct connection *c)
 {
+    if (c->capacity >= LARGE_REPLY_BYTES) {
+        free(c->reply.body);
+        c->reply.body = NULL;
+        c->capacity = 0;
+    }
     c->head_bytes = c->sent_bytes = c->reply.body_bytes = 0;
     c->since_ms = uv_now(c->http->loop);
 }
@@ -30,9 +35,10 @@ static void empty(struct connection *c)
 static void flush(struct connection *c)
 {
     if (!connection_flush(c))
-        fail_later(c);
+        connection_fail_stream(c);
     if (connection_unsent(c) == 0)
         empty(c);
+    connection_count_waiting(c);
     connection_watch(c);
 }
 
@@ -44,7 +50,7 @@ static void append(struct connection *c, const char *data, size_t bytes)
         char *grown = realloc(c->reply.body, wanted);
 
         if (!grown) { /* UNTESTED: no memory; the client shall not take the rest for the whole */
-            fail_later(c);
+            connection_fail_stream(c);
             return;
         }
         c->reply.body = grown;
@@ -68,7 +74,7 @@ void http_stream_begin(struct http_request *request, const char *content_type, h
     c->keeps_alive = c->keeps_alive && c->reply.is_chunked;
     connection_enter(c, PHASE_STREAMING);
     if (!connection_make_head(c, &request->identity))
-        fail_later(c); /* UNTESTED: no memory */
+        connection_fail_stream(c); /* UNTESTED: no memory */
 }
 
 void http_stream_write(struct http_request *request, const char *data, size_t bytes)
@@ -111,6 +117,7 @@ void http_stream_end(struct http_request *request, bool is_whole)
         append(c, "0\r\n\r\n", 5);
     connection_enter(c, PHASE_SENDING);
     connection_send(c);
+    connection_count_waiting(c);
     connection_watch(c);
 }
 

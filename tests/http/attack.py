@@ -18,9 +18,10 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
 JSON_HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 
 
-def post(fields):
+def post(fields, path="/translate"):
     body = json.dumps(fields).encode() if isinstance(fields, dict) else fields
-    return JSON_HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    head = JSON_HEAD.replace(b"/translate", path.encode(), 1)
+    return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 TRANSLATE = post({"q": "Hello.", "source": "en", "target": "de"})
