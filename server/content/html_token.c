@@ -129,21 +129,29 @@ static void read_tag(struct html_reader *r, struct html_token *token)
     }
 }
 
+/* "-->", and for browsers "--!>", too. No look goes beyond the end, or each comment of many would
+ * cost what is left of the document. */
+static size_t end_of_comment(const struct html_reader *r, size_t at)
+{
+    for (;;) {
+        at = find(r, at, "--");
+        if (at >= r->bytes)
+            return r->bytes;
+        if (begins(r, at, ">"))
+            return at + 1;
+        if (!r->is_xml && begins(r, at, "!>"))
+            return at + 2;
+        at--; /* of "--->" the last two dashes end it */
+    }
+}
+
 /* "<!", "<?" and "</" that begin no tag. */
 static size_t end_of_declaration(const struct html_reader *r, size_t at)
 {
-    const char *found;
-    size_t end;
-
     if (begins(r, at, "<!-->") || begins(r, at, "<!--->"))
         return find(r, at, ">");
-    if (begins(r, at, "<!--")) {
-        end = find(r, at + 4, "-->");
-        found = r->is_xml ? NULL : memmem(r->text + at + 4, end - at - 4, "--!>", 4);
-        if (found) /* which ends it for browsers, too */
-            return (size_t)(found - r->text) + 4;
-        return end;
-    }
+    if (begins(r, at, "<!--"))
+        return end_of_comment(r, at + 4);
     if (begins(r, at, "<![CDATA["))
         return find(r, at, "]]>");
     return r->is_xml && begins(r, at, "<?") ? find(r, at, "?>") : find(r, at, ">");

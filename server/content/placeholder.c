@@ -146,6 +146,25 @@ static size_t of_dollar(struct span s)
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
+/* Whether c, which ends at `after`, joins words: "Michelson–Morley", "Col·legi", "L’Équipe". */
+static bool joins_words(struct span s, UChar32 c, size_t after)
+{
+    static const UChar32 signs[] = {0xB7, 0x2010, 0x2011, 0x2013, 0x2019, 0x30FB};
+    bool is_one = false;
+
+    for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+        is_one |= c == signs[i];
+    return is_one && after < s.n && u_isalnum((UChar32)unicode_next(s.at, s.n, &after));
+}
+
+/* Whether c, which ends at `after`, can stand in an address. */
+static bool is_of_url(struct span s, UChar32 c, size_t after)
+{
+    if (c < 0x80)
+        return c > ' ' && !is_one_of((char)c, "<>\"`|^");
+    return !u_isspace(c) && (!u_ispunct(c) || joins_words(s, c, after));
+}
+
 static size_t of_url(struct span s)
 {
     static const char *const schemes[] = {"https://", "http://", "ftp://", "ftps://",
@@ -160,7 +179,7 @@ static size_t of_url(struct span s)
     for (after = n; after < s.n; n = after) {
         const UChar32 c = (UChar32)unicode_next(s.at, s.n, &after);
 
-        if (c <= ' ' || (c < 0x80 ? is_one_of((char)c, "<>\"`|^") : u_ispunct(c) || u_isspace(c)))
+        if (!is_of_url(s, c, after))
             break;
         open += c == '(';
         open_braces += c == '{';

@@ -121,6 +121,8 @@ def test_nothing_but_placeholders_is_unchanged(server, text):
     ("See (https://example.org/a_(b)), please.", ["https://example.org/a_(b)"]),
     ("See https://example.org/a.", ["https://example.org/a"]),
     ("See https://example.org/{user}/{id} for more.", ["https://example.org/{user}/{id}"]),
+    ("See https://example.org/L’Équipe–1·2, ‘https://example.org/ジョン・レノン’ now.",
+     ["https://example.org/L’Équipe–1·2", "https://example.org/ジョン・レノン"]),
     ("See {https://example.org/{{id}}}.", ["https://example.org/{{id}}"]),
     ("Write—a_b@example.org—soon.", ["a_b@example.org"]),
     ("\u2709\ufe0fa_b@example.org, “https://example.org/a_b” or 「a.b@example.org」",

@@ -44,6 +44,8 @@ static const struct shape shapes[] = {
     {"unclosed tag", "word <a", " x", "", .is_text = false},
     {"unclosed comment", "word <!--", " <!-", "", .is_text = false},
     {"unclosed comments", "word ", "<!-- ", "", .is_text = false},
+    {"oddly ended comments", "word ", "<!-- --!>", "", .is_text = false},
+    {"dashes in comments", "word <!--", "--", "", .is_text = false},
     {"unclosed values", "word ", "<a b=\"", "", .is_text = false},
     {"unclosed scripts", "word <script>", "</scrip ", "", .is_text = false},
     {"unclosed ignored", "word ", "<code>", "", .is_text = false},
