@@ -105,9 +105,8 @@ enum { SUGGESTIONS_BYTES = 64 << 20 }; /* so that nobody can fill the disk */
 
 struct suggestion {
     uv_work_t work;
-    const char *path;     /* of the settings */
-    atomic_bool *is_full; /* the server's */
-    char *line;           /* owned, [bytes], ends with a newline */
+    const char *path; /* of the settings */
+    char *line;       /* owned, [bytes], ends with a newline */
     size_t bytes;
 };
 
@@ -116,14 +115,8 @@ static void append_line(uv_work_t *work)
 {
     const struct suggestion *suggestion = work->data;
     int fd = open(suggestion->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    struct stat now;
-    const bool is_full = fd >= 0 && fstat(fd, &now) == 0 && now.st_size >= SUGGESTIONS_BYTES;
 
-    if (atomic_exchange(suggestion->is_full, is_full) != is_full && is_full)
-        log_warning("%s: no suggestion is kept beyond %d bytes; move the file away",
-                    suggestion->path, SUGGESTIONS_BYTES);
-    if (fd < 0 ||
-        (!is_full && write(fd, suggestion->line, suggestion->bytes) != (ssize_t)suggestion->bytes))
+    if (fd < 0 || write(fd, suggestion->line, suggestion->bytes) != (ssize_t)suggestion->bytes)
         log_warning("%s: a suggestion could not be written", suggestion->path);
     if (fd >= 0)
         close(fd);
@@ -154,10 +147,23 @@ static int keep(struct server *server, json_t *object)
     suggestion->bytes = strlen(text) + 1;
     text[suggestion->bytes - 1] = '\n'; /* in the terminator's place */
     suggestion->path = server->settings->suggestions;
-    suggestion->is_full = &server->has_full_suggestions;
     suggestion->work.data = suggestion;
     uv_queue_work(server->loop, &suggestion->work, append_line, on_appended);
     return 0;
+}
+
+/* What is on its way to the file may go a little beyond. */
+static bool are_full(struct server *server)
+{
+    const char *path = server->settings->suggestions;
+    const bool were_full = server->has_full_suggestions;
+    struct stat now;
+
+    server->has_full_suggestions = stat(path, &now) == 0 && now.st_size >= SUGGESTIONS_BYTES;
+    if (server->has_full_suggestions && !were_full)
+        log_warning("%s: no suggestion is kept beyond %d bytes; move the file away", path,
+                    SUGGESTIONS_BYTES);
+    return server->has_full_suggestions;
 }
 
 static json_t *suggest(struct call *call, struct srv_error *error)
@@ -178,14 +184,14 @@ static json_t *suggest(struct call *call, struct srv_error *error)
             return NULL;
         }
     }
+    if (are_full(call->server)) {
+        error_reply(error, 503, "suggestions_full", "Too many suggestions are kept already.");
+        return NULL;
+    }
     object = json_pack("{s:s, s:s, s:s, s:s}", "q", values[0], "s", values[1], "source", values[2],
                        "target", values[3]);
     if (keep(call->server, object) != 0) {
         error_from_engine(error, ACRE_ENOMEM, NULL);
-        return NULL;
-    }
-    if (atomic_load(&call->server->has_full_suggestions)) {
-        error_reply(error, 503, "suggestions_full", "Too many suggestions are kept already.");
         return NULL;
     }
     return json_pack("{s:b}", "success", 1);

@@ -6,8 +6,6 @@
 #ifndef SERVER_SERVE_SERVER_H
 #define SERVER_SERVE_SERVER_H
 
-#include <stdatomic.h>
-
 #include "acre.h"
 #include "http/http.h"
 #include "serve/glossaries.h"
@@ -39,7 +37,7 @@ struct server {
     size_t n_routes;
     uint64_t n_characters; /* of texts that were translated for clients of DeepL's API */
     uint64_t n_reloads, n_failed_reloads; /* since the start */
-    atomic_bool has_full_suggestions;     /* as the thread of the pool found that wrote the last */
+    bool has_full_suggestions;            /* as the last one found, and the log was told */
 };
 
 #endif

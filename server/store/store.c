@@ -193,21 +193,22 @@ static int make_file(const char *path, struct acre_err *err)
     return 0;
 }
 
-/* SQLite does not wait here by itself: two processes that turn a new file to WAL at once would
- * wait for each other. It gives up one, which tries again. */
+/* Two processes that turn a new file to WAL at once would wait for each other: SQLite gives up one,
+ * which tries again. It waits for nobody here, or each try might take as long as all may. */
 static int turn_to_wal(sqlite3 *db, struct acre_err *err)
 {
     enum { PAUSE_MS = 5 };
-    int waited_ms = 0;
+    int rc;
 
-    for (;;) {
-        int rc = store_execute(db, "PRAGMA journal_mode = WAL", err);
-
+    sqlite3_busy_timeout(db, 0);
+    for (int waited_ms = 0;; waited_ms += PAUSE_MS) {
+        rc = store_execute(db, "PRAGMA journal_mode = WAL", err);
         if (rc == 0 || sqlite3_errcode(db) != SQLITE_BUSY || waited_ms >= BUSY_MS)
-            return rc;
+            break;
         sqlite3_sleep(PAUSE_MS);
-        waited_ms += PAUSE_MS;
     }
+    sqlite3_busy_timeout(db, BUSY_MS);
+    return rc;
 }
 
 /* Committed is what a crash of the process leaves; the power may take the last moments. */

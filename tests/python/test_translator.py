@@ -94,7 +94,7 @@ def test_stream_reads_a_bounded_way_ahead(translator):
 def test_batches_come_as_they_went(translator):
     batches = [[], ["Hello there."], LINES * 20, [], [], ["The cat is old."] * 3, []]
     expected = [translator.translate(batch) for batch in batches]
-    for read_ahead in (None, 1, 7):
+    for read_ahead in (None, 1, 2, 7):
         found = translator.stream_batches((tuple(batch) for batch in batches),
                                           read_ahead=read_ahead)
         assert list(found) == expected

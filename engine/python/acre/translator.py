@@ -338,7 +338,7 @@ class Translator:
                     self._submit_patiently(job)
                 jobs.append(job)
                 if len(jobs) >= ahead:  # half of them at once: to wake up for each takes the
-                    jobs[ahead // 2].wait()  # processor from an engine on the same one
+                    jobs[(ahead - 1) // 2].wait()  # processor from an engine on the same one
                     while len(jobs) > ahead // 2:
                         yield self._take(jobs, result)
             while jobs:
