@@ -43,6 +43,8 @@ static int settle_auto(struct call *call, const struct acre_model_info *info,
         return 0;
     if (info->n_sources > 1)
         return detect_source(call, error);
+    if (info->source[0])
+        return detect_given(call, info->source, error);
     call->request.source = NULL;
     return 0;
 }

@@ -65,6 +65,14 @@ static int refuse(const struct models *models, const struct detection *detection
                        sources);
 }
 
+static void take(struct call *call, const char *source, int confidence)
+{
+    call->is_detected = true;
+    snprintf(call->source, sizeof(call->source), "%s", source);
+    call->request.source = call->source;
+    call->confidence = confidence;
+}
+
 int detect_source(struct call *call, struct srv_error *error)
 {
     struct detection detection;
@@ -73,9 +81,20 @@ int detect_source(struct call *call, struct srv_error *error)
         return -1;
     if (detection.n == 0)
         return refuse(&call->server->models, &detection, error);
-    call->is_detected = true;
-    snprintf(call->source, sizeof(call->source), "%s", detection.items[0].code);
-    call->request.source = call->source;
-    call->confidence = detection.items[0].confidence;
+    take(call, detection.items[0].code, detection.items[0].confidence);
+    return 0;
+}
+
+int detect_given(struct call *call, const char *source, struct srv_error *error)
+{
+    struct detection detection;
+    int confidence = 0;
+
+    if (detect_texts(call, &detection, error) != 0)
+        return -1;
+    for (size_t i = 0; i < detection.n; i++)
+        if (strcmp(detection.items[i].code, source) == 0)
+            confidence = detection.items[i].confidence;
+    take(call, source, confidence);
     return 0;
 }

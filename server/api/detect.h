@@ -12,4 +12,8 @@ int detect_texts(const struct call *call, struct detection *detection, struct sr
  * shown to users as a finding. Texts without letters are any language's. */
 int detect_source(struct call *call, struct srv_error *error);
 
+/* Replaces `auto` by `source`, the one language of the model that the call names, and finds how
+ * sure that is: 0 where the texts look like another. */
+int detect_given(struct call *call, const char *source, struct srv_error *error);
+
 #endif

@@ -185,6 +185,8 @@ bool libre_write_sentence(const struct call *call, size_t index,
         put_alignments(out, sentence->alignments, sentence->n_alignments);
     }
     put_words(&body, "before", sentence->before);
+    if (call->is_detected && sentence->number == 0)
+        json_object_member(&body, "detectedLanguage", render_detected(call, index));
     json_object_member(&body, "index", json_integer((json_int_t)index));
     if (call->wants_scores || call->wants_sentences)
         json_object_member(&body, "score", json_real(sentence->part.normalized_score));

@@ -181,6 +181,8 @@ void routes_handle(struct http_request *request, void *user)
             continue;
         if (strcmp(routes[i].method, method) == 0) {
             http_set_label(request, &server->routes[i]);
+            if (strcmp(routes[i].dialect, "deepl") == 0)
+                http_name_id(request, "X-Trace-ID");
             routes[i].handler(server, request, rest);
             return;
         }

@@ -93,6 +93,7 @@ char *head_make(const struct http_reply *reply, const struct identity *identity,
     n = add_line(head, n, "Retry-After", reply->retry_after_s ? retry_after : NULL);
     n = add_line(head, n, "Connection", connection);
     n = add_line(head, n, "X-Request-ID", identity->id);
+    n = add_line(head, n, identity->second_name, identity->second_name ? identity->id : NULL);
     n = add_line(head, n, "traceparent", identity->traceparent[0] ? identity->traceparent : NULL);
     memcpy(head + n, further, strlen(further));
     n += strlen(further);

@@ -111,6 +111,9 @@ uint64_t http_client(const struct http_request *request);
 /* A number for that, which no client can choose; 0 likewise. */
 uint64_t http_caller(const struct http_request *request);
 
+/* Has another header of the reply tell the request's id; `name` is static. */
+void http_name_id(struct http_request *request, const char *name);
+
 /* What the reply is counted under. */
 void http_set_label(struct http_request *request, void *label);
 

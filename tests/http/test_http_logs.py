@@ -143,6 +143,13 @@ def test_refusals_are_told_but_not_without_end(serve):
     assert "confidential" not in "".join(server.log)
 
 
+def test_deepl_s_replies_tell_the_id_by_its_name_too(server):
+    for path, status in (("/v2/languages", 200), ("/v2/usage", 200), ("/v2/glossaries/x", 404)):
+        reply = server.get(path, headers={"X-Request-ID": "a-b.c"})
+        assert (reply.status_code, reply.headers["X-Trace-ID"]) == (status, "a-b.c")
+    assert "X-Trace-ID" not in server.get("/health").headers
+
+
 @pytest.mark.parametrize("given", ["a", "7f3c-11.x_y~z:/+=@", "a" * 128])
 def test_a_good_request_id_comes_back(server, given):
     assert server.get("/health", headers={"X-Request-ID": given}).headers["X-Request-ID"] == given

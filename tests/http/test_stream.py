@@ -71,6 +71,14 @@ def test_one_text_and_its_scores(server):
                           "score": pytest.approx(whole["scores"][0])}
 
 
+def test_the_first_sentence_of_a_text_tells_what_was_detected(server):
+    objects = read(stream(server, ["The dog sleeps. It is old.", "Good morning."], source="auto"))
+    assert put_together(objects, 2)
+    found = [each["sentence"] for each in objects[:-1] if "detectedLanguage" in each]
+    assert found == [0, 0] and len(objects) == 4
+    assert objects[0]["detectedLanguage"]["language"] == "en"
+
+
 def test_a_form_may_ask_too(server):
     reply = server.post(data={"q": SENTENCE, **PAIR, "stream": "true"})
     assert read(reply)[-1] == {"done": True}
