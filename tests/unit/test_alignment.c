@@ -64,7 +64,7 @@ static void check_line(struct acre_engine *engine, struct acre_model *model, con
     struct acre_attention *attention;
     assert_int_equal(acre_attention_open(job, 0, 0, &attention, NULL), 0);
     double *items = malloc(attention->n_source * sizeof(*items));
-    size_t layer = attention->n_layers > 1 ? attention->n_layers - 2 : 0;
+    size_t layer = attention->n_layers - (attention->n_layers > 2 ? 2 : 1);
     for (size_t i = 0; i + 1 < attention->n_source; i++) {
         const struct acre_range *range = &attention->source_ranges[i];
         assert_int_equal(token_at(line, range->first), i);
