@@ -102,9 +102,9 @@ def test_references_are_read_and_nothing_is_escaped_twice(shipped):
     found = translate(shipped,
                       "<p>Tom &amp; Maria are &#60;here&gt; &lt;b&gt;. Caf&eacute;&nbsp;A.")
     assert "&amp;amp;" not in found and "&amp;lt;" not in found
-    assert "Tom &amp; Maria" in found
+    assert re.search("Tom (&amp;|und) Maria", found)
     assert "<here>" not in found and "<b>" not in found
-    assert translate(shipped, "Tom & Maria") == "Tom &amp; Maria"
+    assert translate(shipped, "AT&T") == "AT&amp;T"
 
 
 def test_attributes_are_translated_if_asked(shipped):
