@@ -11,7 +11,7 @@ enum { IDENTITY_ID_BYTES = 129, IDENTITY_TRACE_BYTES = 56 };
 
 struct identity {
     char id[IDENTITY_ID_BYTES];
-    const char *second_name; /* static: of another header with the id; or NULL */
+    const char *second_name;                /* static: of another header with the id; or NULL */
     char traceparent[IDENTITY_TRACE_BYTES]; /* "" if the client has sent no good one */
 };
 
