@@ -48,9 +48,9 @@ def shape_of_layer(name, weight):
 
 
 def is_of_layer_above(name, given):
-    """Whether a tensor belongs to a layer that the given model, with fewer of them, lacks."""
-    layer = re.match(r"model\.(encoder|decoder)\.layers\.", name)
-    return layer is not None and name not in given and any(g.startswith(layer[0]) for g in given)
+    """Whether a tensor belongs to a layer of a Transformer that the given model lacks as a whole."""
+    layer = re.match(r"model\.(?:encoder|decoder)\.layers\.\d+\.(?!weight_|bias)", name)
+    return layer is not None and not any(g.startswith(layer[0]) for g in given)
 
 
 def is_last_product(name):

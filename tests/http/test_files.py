@@ -43,7 +43,7 @@ first
 <v Ann>Where is the train station?</v>
 
 00:03.000 --> 00:04.000
-Tom &amp; Ann sleep
+AT&amp;T sleeps
 in the green house.
 
 NOTE The end.
@@ -149,9 +149,8 @@ def test_webvtt(shipped):
     text = download(shipped, "film.vtt", VTT).content.decode()
     check_subtitles(text, VTT)
     for kept in ("WEBVTT - A test", "::cue { color: red }", "NOTE Nobody translates this note.",
-                 "\nfirst\n", "<v Ann>Wo ist der Bahnhof?</v>", "NOTE The end."):
+                 "\nfirst\n", "<v Ann>Wo ist der Bahnhof?</v>", "AT&amp;T", "NOTE The end."):
         assert kept in text, text
-    assert re.search("Tom (&amp;|und) Ann", text), text
 
 
 @pytest.mark.parametrize("text", [

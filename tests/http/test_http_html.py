@@ -100,9 +100,9 @@ def test_a_quote_that_begins_no_value_hides_nothing(shipped, tag):
 
 def test_references_are_read_and_nothing_is_escaped_twice(shipped):
     found = translate(shipped,
-                      "<p>Tom &amp; Maria are &#60;here&gt; &lt;b&gt;. Caf&eacute;&nbsp;A.")
+                      "<p>AT&amp;T is &#60;here&gt; &lt;b&gt;. Caf&eacute;&nbsp;A.")
     assert "&amp;amp;" not in found and "&amp;lt;" not in found
-    assert re.search("Tom (&amp;|und) Maria", found)
+    assert "AT&amp;T" in found
     assert "<here>" not in found and "<b>" not in found
     assert translate(shipped, "AT&T") == "AT&amp;T"
 
@@ -128,7 +128,7 @@ def test_what_is_cut_stays_at_the_end(server, shipped, cut):
 def test_what_a_model_says_nothing_to_stays(shipped):
     """A model's best hypothesis of "Up" may be empty: as a link it would be gone."""
     found = translate(shipped, "<td><a>Up</a></td>", beam_size=1)
-    assert re.fullmatch(r"<td><a>[^<]+</a></td>", found), found
+    assert re.fullmatch(r"<td><a>\w[\w ]*</a></td>", found), found
 
 
 def test_white_space_between_blocks_stays(shipped):

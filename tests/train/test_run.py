@@ -410,6 +410,19 @@ def test_layers_above_those_of_the_parent_add_nothing_at_first(run, recipe, tmp_
                if name in above and "out_proj.weight" in name)
 
 
+def test_a_parent_that_lacks_a_tensor_is_refused(run, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    trainer = Trainer(run)
+    trainer.evaluate()
+    export.export(run, tmp_path / "parent")
+    path, lost = tmp_path / "parent/model.safetensors", "model.encoder.layers.1.fc2.weight"
+    kept = {name: w for name, w in load_file(path).items() if name != lost}
+    save_file(kept, path)
+    with pytest.raises(ValueError, match=f"found no {lost}"):
+        inherit(trainer.model, trainer.vocabulary, tmp_path / "parent")
+
+
 def test_a_parent_of_another_shape_is_refused(run, tmp_path):
     trainer = Trainer(run)
     trainer.evaluate()
