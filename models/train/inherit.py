@@ -48,7 +48,7 @@ def shape_of_layer(name, weight):
 
 
 def is_of_layer_above(name, given):
-    """Whether a tensor belongs to a layer of a Transformer that the given model lacks as a whole."""
+    """Whether a tensor is of a Transformer's layer that the given model lacks as a whole."""
     layer = re.match(r"model\.(?:encoder|decoder)\.layers\.\d+\.(?!weight_|bias)", name)
     return layer is not None and not any(g.startswith(layer[0]) for g in given)
 
