@@ -24,7 +24,8 @@ enum {
     SLOW_BYTES_PER_MS = 16,
     COMPLAIN_MS = 10000,
     TRIM_BYTES = 256 << 10,
-    TRIMS = 10
+    TRIMS = 10,
+    HEAP_SPARE_BYTES = 1 << 20
 };
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
@@ -194,6 +195,15 @@ static void trim(struct http *http)
     }
 }
 
+/* malloc_trim() leaves the free end of each thread's heap, which goes back when something is freed
+ * beside it. For that no bin may hold small pieces apart (M_MXFAST), and how much may stay must not
+ * grow with what was freed before, as it does up to 64 MiB a heap if nobody sets it. */
+static void bound_heaps(void)
+{
+    mallopt(M_MXFAST, 0);
+    mallopt(M_TRIM_THRESHOLD, HEAP_SPARE_BYTES);
+}
+
 static void sweep(uv_timer_t *timer)
 {
     struct http *http = timer->data;
@@ -262,6 +272,7 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     http->options = *options;
     http->loop = loop;
     http->ready_end = &http->ready;
+    bound_heaps();
     http->addresses = addresses_open();
     http->cors = make_cors(options->cors_origin);
     if (!http->addresses || !http->cors) {
@@ -299,6 +310,7 @@ int http_configure(struct http *http, const struct http_options *options, struct
     http->options.listener = before.listener;
     http->options.handler = before.handler;
     http->options.replied = before.replied;
+    http->options.second_id = before.second_id;
     http->options.user = before.user;
     return 0;
 }
