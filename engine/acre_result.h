@@ -56,11 +56,13 @@ struct acre_part {
     size_t n_tokens; /* without its end token */
     double normalized_score;
     bool is_truncated; /* it has max_length tokens: it was ended there, not by the model */
+    bool is_apart;     /* a space belongs before it, where the request's text has nothing */
 };
 
 /* score: sum of the natural logarithms of the token probabilities, end tokens included.
  * normalized_score: score / (number of tokens with end tokens)^length_penalty, the ranking.
- * A text of several sentences has the sums over its sentences. */
+ * A text of several sentences has the sums over its sentences, and its hypothesis i is made of the
+ * i-th best of each. */
 struct acre_hypothesis {
     const char *text; /* UTF-8, NUL-terminated; tokens separated by spaces if is_tokens */
     const char *const *tokens;
@@ -79,7 +81,8 @@ struct acre_result {
     const struct acre_hypothesis *hypotheses; /* [n_hypotheses], best first */
     size_t n_hypotheses;
     const struct acre_range *sentences; /* [n_sentences]: the parts of the request's text that were
-                                         * translated; all else is in every translation as it is */
+                                         * translated; all else is in every translation as it is,
+                                         * with a space before each part that is_apart */
     size_t n_sentences;
     size_t n_source_tokens; /* without end tokens */
 };

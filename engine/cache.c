@@ -25,6 +25,7 @@ struct entry {
     uint64_t hash, model;
     struct acre_decoding decoding;
     bool is_aligned;
+    size_t first_item;         /* alignments differ by it */
     int32_t last, first_token; /* of the source; of the translation, if it is known */
     size_t n_source, n_hypotheses, n_tokens;
     int32_t *source, *tokens; /* in this block */
@@ -72,8 +73,8 @@ static bool is_same_decoding(const struct acre_decoding *a, const struct acre_de
 static bool is_for(const struct entry *entry, uint64_t model, const struct sentence *sentence)
 {
     return entry->model == model && entry->is_aligned == sentence->is_aligned &&
-           entry->n_source == sentence->n_source && entry->last == sentence->last &&
-           entry->first_token == first_token(sentence) &&
+           entry->first_item == sentence->first_item && entry->n_source == sentence->n_source &&
+           entry->last == sentence->last && entry->first_token == first_token(sentence) &&
            is_same_decoding(&entry->decoding, &sentence->decoding) &&
            memcmp(entry->source, sentence->source, entry->n_source * sizeof(*entry->source)) == 0;
 }
@@ -162,6 +163,7 @@ static struct entry *make(uint64_t hash, uint64_t model, const struct sentence *
         .model = model,
         .decoding = sentence->decoding,
         .is_aligned = sentence->is_aligned,
+        .first_item = sentence->first_item,
         .last = sentence->last,
         .first_token = first_token(sentence),
         .n_source = sentence->n_source,

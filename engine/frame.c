@@ -88,10 +88,16 @@ static int check_translation(const struct frame *frame, const struct acre_model 
     if (valid < request->translation_bytes)
         return err_set(err, ACRE_EINPUT, "translation: byte %zu: expected UTF-8, found 0x%02X",
                        valid, (unsigned char)request->translation[valid]);
-    if (frame->translation.n <= (size_t)most)
-        return 0;
-    return err_set(err, ACRE_EINPUT, "translation: expected at most %d tokens, found %zu", most,
-                   frame->translation.n);
+    if (frame->translation.n > (size_t)most)
+        return err_set(err, ACRE_EINPUT, "translation: expected at most %d tokens, found %zu", most,
+                       frame->translation.n);
+    for (size_t i = 0; i < frame->translation.n; i++)
+        if (frame->translation.ids[i] >= model->config.decoder_vocab_size)
+            return err_set(err, ACRE_EINPUT,
+                           "translation: token %zu: expected one of the %d that the model can "
+                           "write, found number %d of its vocabulary",
+                           i, model->config.decoder_vocab_size, (int)frame->translation.ids[i]);
+    return 0;
 }
 
 /* Tokens may have the language's in front, as translations have. */
@@ -162,7 +168,8 @@ static int put_sources(struct frame *frame, const struct document *document, int
         sentence->source = place;
         place = put_source(frame, &document->sentences[s].source, end_token, place);
         sentence->n_source++;
-        sentence->first_item = !frame->is_last;
+        sentence->first_item += !frame->is_last;
+        sentence->end_item += !frame->is_last;
         sentence->last = frame->is_last ? frame->first_source : 0;
     }
     return 0;
@@ -173,7 +180,8 @@ int frame_fill(struct frame *frame, const struct document *document, int32_t end
 {
     for (size_t s = 0; s < document->n_sentences; s++) {
         sentences[s].source = document->sentences[s].source.ids;
-        sentences[s].n_source = document->sentences[s].source.n;
+        sentences[s].n_source = sentences[s].end_item = document->sentences[s].source.n;
+        sentences[s].first_item = document->sentences[s].n_before;
         sentences[s].translation = frame->translation.ids;
         sentences[s].known = frame->known;
     }

@@ -81,6 +81,8 @@ static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct
         return status;
     out->text = job->taken;
     out->part = result_part(sentence, best);
+    out->part.is_apart =
+        document_is_apart(&job->document, job->n_taken, job->taken, &job->taken_end);
     out->alignments = job->taken_alignments;
     job->n_taken++;
     return 0;

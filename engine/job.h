@@ -30,6 +30,7 @@ struct acre_job {
     size_t n_taken;
     char *taken; /* owned: the text of the last one, and its alignments */
     struct acre_alignment *taken_alignments;
+    enum spacing taken_end; /* of those so far, see document_is_apart() */
     struct acre_result result;
     struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
 };

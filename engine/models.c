@@ -227,6 +227,20 @@ static int check_end(const struct acre_model *model, struct acre_err *err)
                    (int)end, model->config.end_token);
 }
 
+/* A translation may begin with them: then they are rows of the decoder's table. */
+static int check_languages(const struct acre_model *model, struct acre_err *err)
+{
+    const struct language_tokens *tokens = tokenizer_languages(model->tokenizer);
+    for (size_t i = 0; i < tokens->n; i++)
+        if (tokens->items[i].id >= model->config.decoder_vocab_size)
+            return err_set(err, ACRE_EMODEL,
+                           "config.json: decoder_vocab_size: expected more than %d, the number of "
+                           "the tokenizer's %s, found %d",
+                           (int)tokens->items[i].id, tokens->items[i].name,
+                           model->config.decoder_vocab_size);
+    return 0;
+}
+
 static int load(struct acre_engine *engine, const char *directory, struct acre_model *model,
                 struct acre_err *err)
 {
@@ -239,6 +253,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
                                 &model->tokenizer, err);
     if (status == 0)
         status = check_end(model, err);
+    if (status == 0)
+        status = check_languages(model, err);
     size_t before = mem_held();
     for (size_t i = 0; status == 0 && i < engine->devices.n; i++)
         status = load_weights(engine, directory, model, i, err);

@@ -25,14 +25,11 @@ struct acre_part result_part(const struct sentence *sentence,
                               .is_truncated = hypothesis->n_tokens == (size_t)decoding->max_length};
 }
 
-static int fill_tokens(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis)
+static int fill_tokens(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
+                       struct acre_part *parts)
 {
     size_t n = 0, n_scored = 0;
     double score = 0.0;
-    struct acre_part *parts = mem_alloc(job->document.n_sentences * sizeof(*parts));
-    hypothesis->parts = parts;
-    if (!parts)
-        return ACRE_ENOMEM;
     for (size_t s = 0; s < job->document.n_sentences; s++) {
         const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
         parts[s] = result_part(&job->sentences[s], part);
@@ -119,6 +116,16 @@ static int fill_text(const struct acre_job *job, size_t i, struct acre_hypothesi
     return 0;
 }
 
+/* Where nothing is between two sentences of the request, document_join() may have put a space. */
+static void tell_apart(const struct acre_job *job, const struct acre_range *places,
+                       struct acre_part *parts)
+{
+    const struct acre_range *ranges = job->ranges;
+    for (size_t s = 1; s < job->document.n_sentences; s++)
+        parts[s].is_apart = ranges[s - 1].first + ranges[s - 1].n_bytes == ranges[s].first &&
+                            places[s - 1].first + places[s - 1].n_bytes < places[s].first;
+}
+
 struct aligned_sentence result_aligned(const struct acre_job *job, size_t number, size_t i,
                                        const char *target, struct acre_range in_target)
 {
@@ -152,10 +159,14 @@ static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hyp
                            struct acre_err *err)
 {
     struct acre_range *places = mem_alloc(job->document.n_sentences * sizeof(*places));
+    struct acre_part *parts = mem_alloc(job->document.n_sentences * sizeof(*parts));
     hypothesis->sentences = places;
-    if (!places || fill_tokens(job, i, hypothesis) != 0)
+    hypothesis->parts = parts;
+    if (!places || !parts || fill_tokens(job, i, hypothesis, parts) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the translation");
     int status = fill_text(job, i, hypothesis, places, err);
+    if (status == 0)
+        tell_apart(job, places, parts);
     if (status != 0 || !job->is_aligned)
         return status;
     struct acre_alignment *alignments = mem_alloc(hypothesis->n_tokens * sizeof(*alignments));

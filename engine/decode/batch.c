@@ -120,6 +120,7 @@ void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t 
             .translation = sentences[i]->translation,
             .is_aligned = sentences[i]->is_aligned,
             .first_item = sentences[i]->first_item,
+            .end_item = sentences[i]->end_item,
         };
     }
     batch->n_running += n;

@@ -33,8 +33,9 @@ struct sentence {
     /* in */
     const int32_t *source; /* borrowed from the job, [n_source], without the last token */
     size_t n_source;
-    int32_t last;      /* the last source token; 0: the end token */
-    size_t first_item; /* of the source tokens that are part of the text */
+    int32_t last;                /* the last source token; 0: the end token */
+    size_t first_item, end_item; /* of the source tokens that are part of the text, and behind the
+                                  * last of them */
     struct acre_decoding decoding;
     struct search_known known;
     const int32_t *translation; /* borrowed likewise, [known.n_known]: what is known of it */

@@ -109,7 +109,8 @@ struct entry {
     struct search_known known;
     const int32_t *translation; /* [known.n_known]: what is known of it; borrowed likewise */
     bool is_aligned;            /* its hypotheses shall tell to which source tokens theirs belong */
-    size_t first_item; /* of the source tokens that are part of the text; none before is told */
+    size_t first_item, end_item; /* of the source tokens that are part of the text, and behind the
+                                  * last of them; others are told only where there are none */
 };
 
 /* Target tokens of a sentence that has entered, known beforehand. */

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <unicode/uloc.h>
 
+enum { MAX_CODES_BYTES = 1024 };
+
 /* "eng" -> "en"; codes of other lengths stay. */
 static void shorten_language(char language[16])
 {
@@ -53,18 +55,32 @@ static void name_languages(const char *directory, struct config *config)
     memcpy(config->target, target, sizeof(target));
 }
 
+/* Of several languages ("fi_nb_no_nn_ru_sv_en") none is named. */
+static int read_code(const struct json_object *tokenizer, const char *field, char language[16],
+                     struct acre_err *err)
+{
+    char code[MAX_CODES_BYTES] = "";
+    int rc = json_opt_text(tokenizer, field, sizeof(code), code, err);
+    if (!rc && code[0] && strlen(code) < 16)
+        memcpy(language, code, strlen(code) + 1);
+    return rc;
+}
+
 int languages_read(const struct json_object *tokenizer, const char *directory,
                    struct config *config, struct acre_err *err)
 {
+    const struct {
+        const char *field;
+        char *language;
+    } fields[] = {
+        {"source_lang", config->source},
+        {"target_lang", config->target},
+        {"src_lang", config->source}, /* M2M100 and NLLB */
+        {"tgt_lang", config->target},
+    };
     int code = 0;
-    if (tokenizer)
-        code = json_opt_text(tokenizer, "source_lang", sizeof(config->source), config->source, err);
-    if (tokenizer && !code)
-        code = json_opt_text(tokenizer, "target_lang", sizeof(config->target), config->target, err);
-    if (tokenizer && !code) /* M2M100 and NLLB */
-        code = json_opt_text(tokenizer, "src_lang", sizeof(config->source), config->source, err);
-    if (tokenizer && !code)
-        code = json_opt_text(tokenizer, "tgt_lang", sizeof(config->target), config->target, err);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && tokenizer && !code; i++)
+        code = read_code(tokenizer, fields[i].field, fields[i].language, err);
     if (code)
         return code;
     if (!config->source[0] || !config->target[0])

@@ -414,6 +414,11 @@ const struct tensor *safetensors_find(const struct safetensors *weights, const c
     return entry ? &entry->tensor : NULL;
 }
 
+bool safetensors_has(const struct safetensors *weights, const char *name)
+{
+    return find_entry(weights, name) != NULL;
+}
+
 const char *safetensors_metadata(const struct safetensors *weights, const char *key)
 {
     const json_t *metadata = json_object_get(weights->files[0].header, "__metadata__");

@@ -45,6 +45,9 @@ void safetensors_release(struct safetensors *weights);
 /* Type and shape of a tensor, without its numbers. Borrowed; NULL if there is none. */
 const struct tensor *safetensors_find(const struct safetensors *weights, const char *name);
 
+/* Whether there is one, of whatever type. */
+bool safetensors_has(const struct safetensors *weights, const char *name);
+
 /* The value of `key` in the (first) file's __metadata__; NULL if there is none. Borrowed. */
 const char *safetensors_metadata(const struct safetensors *weights, const char *key);
 

@@ -34,7 +34,7 @@ static int bind_output(struct embeddings *embeddings, struct device *device,
 {
     struct weight_part part = {.weight = *table, .scale = 1.0f};
     size_t shape[2] = {1, (size_t)config->decoder_vocab_size};
-    if (safetensors_find(weights, "final_logits_bias")) {
+    if (safetensors_has(weights, "final_logits_bias")) {
         int status = safetensors_get(weights, "final_logits_bias", 2, shape, &part.bias, err);
         if (status != 0)
             return status;

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unicode/ubrk.h>
 #include <unicode/uchar.h>
+#include <unicode/uscript.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -37,7 +38,9 @@ struct splitter {
     enum acre_split split;
     size_t window_bytes; /* first guess of what max_tokens tokens are */
     bool has_ordinals;   /* "3." is "third" in the language */
-    struct tokens probe; /* of the span encoded last */
+    struct tokens probe; /* of the span encoded last, */
+    size_t n_before;     /* and how many of them are `code` in front of it */
+    int32_t code;        /* the last language code that a sentence began with; -1: none */
     struct acre_err *err;
 
     UText *text; /* NULL: of a blank text there is nothing to split */
@@ -97,9 +100,17 @@ static bool has_word(const char *text, size_t begin, size_t end)
 
 static int encode(struct splitter *splitter, size_t begin, size_t end)
 {
+    const char *text = splitter->document->text + begin;
+    int32_t code;
+    bool is_told = tokenizer_code(splitter->tokenizer, text, end - begin, &code) > 0;
+    if (is_told)
+        splitter->code = code;
+    splitter->n_before = !is_told && splitter->code >= 0;
     splitter->probe.n = 0;
-    return tokenizer_encode(splitter->tokenizer, splitter->document->text + begin, end - begin,
-                            &splitter->probe, splitter->err);
+    if (splitter->n_before > 0 && tokens_append(&splitter->probe, splitter->code))
+        return err_set(splitter->err, ACRE_ENOMEM, "out of memory for the tokens of a sentence");
+    return tokenizer_encode(splitter->tokenizer, text, end - begin, &splitter->probe,
+                            splitter->err);
 }
 
 /* How good it is to cut between two characters; `last` is the last one before that is not blank.
@@ -208,13 +219,15 @@ static int fit(struct splitter *splitter, size_t begin, size_t end, size_t *limi
 static int add_sentence(struct splitter *splitter, size_t begin, size_t end)
 {
     struct document *document = splitter->document;
-    if (!tokenizer_knows(splitter->tokenizer, &splitter->probe))
+    const struct tokens own = {.ids = splitter->probe.ids + splitter->n_before,
+                               .n = splitter->probe.n - splitter->n_before};
+    if (!tokenizer_knows(splitter->tokenizer, &own))
         return 0;
     if (mem_reserve(&document->sentences, &splitter->capacity, document->n_sentences + 1,
                     sizeof(*document->sentences)))
         return err_set(splitter->err, ACRE_ENOMEM, "out of memory for the sentences of a text");
     document->sentences[document->n_sentences++] =
-        (struct document_sentence){begin, end - begin, splitter->probe};
+        (struct document_sentence){begin, end - begin, splitter->probe, splitter->n_before};
     splitter->probe = (struct tokens){0};
     return 0;
 }
@@ -452,6 +465,7 @@ int splitter_open(struct document *document, const char *text, size_t text_bytes
         .split = split,
         .window_bytes = max_tokens * (tokenizer_is_bytes(tokenizer) ? 1 : 4),
         .has_ordinals = has_ordinals(language),
+        .code = -1,
     };
     int code = copy_text(document, text, text_bytes, err);
     if (!code && skip_blanks(document->text, 0, text_bytes) < text_bytes)
@@ -502,7 +516,7 @@ static int add_whole(struct document *document, struct tokens *source, size_t ma
     document->sentences = mem_alloc(sizeof(*document->sentences));
     if (!document->sentences)
         return err_set(err, ACRE_ENOMEM, "out of memory for the sentences of a text");
-    document->sentences[0] = (struct document_sentence){0, document->text_bytes, *source};
+    document->sentences[0] = (struct document_sentence){0, document->text_bytes, *source, 0};
     document->n_sentences = 1;
     *source = (struct tokens){0};
     return 0;
@@ -552,10 +566,82 @@ void document_fini(struct document *document)
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
+/* Korean and emoji are as wide as Chinese, but have spaces around them. */
+static enum spacing spacing_of(int32_t character)
+{
+    if (u_getIntPropertyValue(character, UCHAR_LINE_BREAK) == U_LB_COMPLEX_CONTEXT)
+        return SPACED_SENTENCES; /* Thai, Lao, Khmer, Burmese */
+    switch (u_getIntPropertyValue(character, UCHAR_EAST_ASIAN_WIDTH)) {
+    case U_EA_WIDE:
+    case U_EA_FULLWIDTH:
+    case U_EA_HALFWIDTH:
+        return u_getIntPropertyValue(character, UCHAR_SCRIPT) == USCRIPT_HANGUL ||
+                       u_hasBinaryProperty(character, UCHAR_EMOJI_PRESENTATION)
+                   ? SPACED_WORDS
+                   : SPACED_NOTHING;
+    default:
+        return SPACED_WORDS;
+    }
+}
+
+/* Quotes and the like, of which many scripts have the same. */
+static bool tells_nothing(int32_t character)
+{
+    return is_blank(character) || (u_ispunct(character) && spacing_of(character) == SPACED_WORDS);
+}
+
+/* Beside a blank there is no need of another one. */
+static enum spacing spacing_at_begin(const char *text, size_t bytes)
+{
+    size_t at = 0;
+    for (int i = 0; i < MAX_CLOSING && at < bytes; i++) {
+        int32_t character = utf8_next(text, bytes, &at);
+        if (i == 0 && is_blank(character))
+            break;
+        if (!tells_nothing(character))
+            return spacing_of(character);
+    }
+    return SPACED_NOTHING;
+}
+
+static enum spacing spacing_at_end(const char *text, size_t bytes)
+{
+    for (int i = 0; i < MAX_CLOSING && bytes > 0; i++) {
+        int32_t character = character_before(text, bytes);
+        if (i == 0 && is_blank(character))
+            break;
+        if (!tells_nothing(character))
+            return spacing_of(character);
+        bytes = utf8_begin(text, bytes - 1);
+    }
+    return SPACED_NOTHING;
+}
+
+/* The wider one decides, on either side: where a long word is cut, or a link, there are two that
+ * are spaced alike, and nothing comes between them. */
+bool document_is_apart(const struct document *document, size_t sentence, const char *translation,
+                       enum spacing *before)
+{
+    const struct document_sentence *own = &document->sentences[sentence];
+    const struct document_sentence *last = sentence > 0 ? own - 1 : NULL;
+    const char *text = document->text;
+    size_t bytes = strlen(translation);
+    bool is_joint = last && last->first + last->n_bytes == own->first;
+    enum spacing end = is_joint ? *before : SPACED_NOTHING;
+    *before = bytes > 0 ? spacing_at_end(translation, bytes) : end;
+    if (!is_joint)
+        return false;
+    enum spacing begin = spacing_at_begin(translation, bytes);
+    enum spacing source_end = spacing_at_end(text + last->first, last->n_bytes);
+    enum spacing source_begin = spacing_at_begin(text + own->first, own->n_bytes);
+    enum spacing source = source_end > source_begin ? source_end : source_begin;
+    return source > end && source > begin;
+}
+
 int document_join(const struct document *document, const char *const *translations, char **text,
                   struct acre_range *places, struct acre_err *err)
 {
-    size_t bytes = document->text_bytes + 1;
+    size_t bytes = document->text_bytes + document->n_sentences + 1;
     for (size_t i = 0; i < document->n_sentences; i++)
         bytes += strlen(translations[i]) - document->sentences[i].n_bytes;
     char *out = mem_alloc(bytes);
@@ -563,11 +649,14 @@ int document_join(const struct document *document, const char *const *translatio
         return err_set(err, ACRE_ENOMEM, "out of memory for a translation");
     *text = out;
     size_t at = 0;
+    enum spacing before = SPACED_NOTHING;
     for (size_t i = 0; i < document->n_sentences; i++) {
         const struct document_sentence *sentence = &document->sentences[i];
         size_t translation_bytes = strlen(translations[i]);
         memcpy(out, document->text + at, sentence->first - at);
         out += sentence->first - at;
+        if (document_is_apart(document, i, translations[i], &before))
+            *out++ = ' ';
         places[i] = (struct acre_range){(size_t)(out - *text), translation_bytes};
         memcpy(out, translations[i], translation_bytes);
         out += translation_bytes;

@@ -4,7 +4,8 @@
  * after sentences, line ends, blank lines, spans without a letter or digit, spans of which the
  * vocabulary knows no word) is kept as it was. A sentence longer than the model can
  * read is split at the best place: after sentence-like or clause punctuation, else at a space,
- * else between characters; nothing is dropped. Used by one thread at a time.
+ * else between characters; nothing is dropped. A language code that one begins with (">>de<<", see
+ * tokenizer.h) holds for those behind it, until another one. Used by one thread at a time.
  */
 #ifndef TEXT_DOCUMENT_H
 #define TEXT_DOCUMENT_H
@@ -15,6 +16,7 @@
 struct document_sentence {
     size_t first, n_bytes; /* span of the text, without whitespace around it */
     struct tokens source;  /* ids without end token */
+    size_t n_before;       /* of these, those of a language code that an earlier one begins with */
 };
 
 struct document {
@@ -53,8 +55,19 @@ int document_init_whole(struct document *document, const char *text, size_t text
                         const struct tokenizer *tokenizer, bool is_tokens, size_t max_tokens,
                         struct acre_err *err);
 
-/* Puts translations[n_sentences] in the places of the sentences, and says where they are then:
- * places[n_sentences]. *text is owned by the caller, NUL-terminated. */
+/* How far a script spaces out its text. */
+enum spacing { SPACED_WORDS, SPACED_SENTENCES, SPACED_NOTHING };
+
+/* Whether a space belongs before the translation of a sentence: nothing stands between it and the
+ * one before, as Chinese has it, and the translation is in a script with more spaces. *before is
+ * how the translations before it end, and then how they end with it; of the first one it says
+ * nothing. */
+bool document_is_apart(const struct document *document, size_t sentence, const char *translation,
+                       enum spacing *before);
+
+/* Puts translations[n_sentences] in the places of the sentences, with a space before each that is
+ * apart, and says where they are then: places[n_sentences]. *text is owned by the caller,
+ * NUL-terminated. */
 int document_join(const struct document *document, const char *const *translations, char **text,
                   struct acre_range *places, struct acre_err *err);
 

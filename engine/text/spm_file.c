@@ -1,8 +1,8 @@
 /* Happy path: walk the fields of ModelProto -> of each piece note what is user-defined, of the
  * normaliser's specification check the character map -> sort the user-defined pieces and see how
  * many begin one another.
- * Failure modes: what is not a protocol buffer to the letter, a table that is unsound, or too many
- * nested pieces: ACRE_EMODEL; the library never sees such a file. */
+ * Failure modes: what is not a protocol buffer to the letter, a table that is unsound, too many
+ * nested pieces, or one that is no UTF-8: ACRE_EMODEL; the library never sees such a file. */
 #include "text/spm_file.h"
 
 #include <stdbool.h>
@@ -13,6 +13,7 @@
 #include "acre.h"
 #include "base/mem.h"
 #include "text/charsmap.h"
+#include "text/utf8.h"
 
 enum { VARINT, FIXED64, BYTES, FIXED32 = 5 }; /* wire types of protocol buffers */
 /* Field numbers of ModelProto, of its pieces, and of NormalizerSpec in sentencepiece_model.proto.
@@ -148,11 +149,13 @@ static int add_piece(struct symbols *symbols, struct part message)
         if (field.number == TYPE && (uint32_t)field.value == USER_DEFINED)
             is_user_defined = true;
     }
+    size_t bytes = (size_t)(piece.end - piece.at);
+    if (utf8_check((const char *)piece.at, bytes) < bytes)
+        return ACRE_EMODEL;
     if (!is_user_defined)
         return 0;
     if (mem_reserve(&symbols->parts, &symbols->capacity, symbols->n + 1, sizeof(*symbols->parts)))
         return ACRE_ENOMEM;
-    size_t bytes = (size_t)(piece.end - piece.at);
     piece.end = piece.at + strnlen((const char *)piece.at, bytes);
     symbols->parts[symbols->n++] = piece;
     return 0;

@@ -2,8 +2,9 @@
  *
  * The library trusts a file in two things: that its normalisation tables stay within themselves
  * (charsmap.h), and that no more than 64 of its user-defined pieces begin one another; the rest it
- * checks itself. The file is a protocol buffer, read here as strictly as the library reads it or
- * more so: what is accepted means the same to both. Any thread.
+ * checks itself. Pieces are UTF-8, as they are told to clients. The file is a protocol buffer, read
+ * here as strictly as the library reads it or more so: what is accepted means the same to both. Any
+ * thread.
  */
 #ifndef TEXT_SPM_FILE_H
 #define TEXT_SPM_FILE_H

@@ -303,9 +303,8 @@ static int append_piece(void *user, const char *piece, size_t piece_bytes)
     return tokens_append(encoding->out, id < 0 ? encoding->vocab->unknown : id);
 }
 
-/* The bytes of a language code that the vocabulary has; 0 if the text does not begin with one. */
-static size_t language_code(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
-                            int32_t *id)
+size_t tokenizer_code(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                      int32_t *id)
 {
     if (tokenizer->kind != KIND_MARIAN || text_bytes < 5 || memcmp(text, ">>", 2))
         return 0;
@@ -322,7 +321,7 @@ static int encode_pieces(const struct tokenizer *tokenizer, const char *text, si
 {
     struct encoding encoding = {&tokenizer->source, out};
     int32_t id;
-    size_t skip = language_code(tokenizer, text, text_bytes, &id);
+    size_t skip = tokenizer_code(tokenizer, text, text_bytes, &id);
     if (skip > 0 && tokens_append(out, id))
         return ACRE_ENOMEM;
     return spm_encode(tokenizer->source_spm, text + skip, text_bytes - skip, append_piece,
@@ -430,7 +429,8 @@ static const char *plain_piece(const struct tokenizer *tokenizer, int32_t id)
 }
 
 /* In place, as transformers does after joining: U+2581 that the model left becomes a space, and
- * the ends lose their whitespace. U+0000, which byte pieces can spell, is dropped. */
+ * the ends lose their whitespace. U+0000, which byte pieces can spell, is dropped, and so is what
+ * is no UTF-8, which a denormaliser may write. */
 static void tidy(char *text, size_t bytes)
 {
     size_t used = 0, kept = 0; /* kept: behind the last character that is no whitespace */
@@ -438,7 +438,7 @@ static void tidy(char *text, size_t bytes)
         size_t begin = at;
         int32_t character = utf8_next(text, bytes, &at);
         bool is_space = character == 0x2581 || u_isUWhiteSpace(character);
-        if (character == 0 || (is_space && used == 0))
+        if (character <= 0 || (is_space && used == 0))
             continue;
         if (character == 0x2581) {
             text[used++] = ' ';
@@ -519,7 +519,7 @@ static int place_pieces(const struct tokenizer *tokenizer, size_t text_bytes,
                         struct placing *placing)
 {
     int32_t id;
-    size_t skip = language_code(tokenizer, placing->text, text_bytes, &id);
+    size_t skip = tokenizer_code(tokenizer, placing->text, text_bytes, &id);
     if (skip > 0)
         place_piece(placing, 0, skip);
     placing->offset = skip;

@@ -45,8 +45,13 @@ int32_t tokenizer_end(const struct tokenizer *tokenizer);
 const struct language_tokens *tokenizer_languages(const struct tokenizer *tokenizer);
 bool tokenizer_is_language_last(const struct tokenizer *tokenizer);
 
-/* Appends the ids of text (valid UTF-8) to `out`, without an end token. A language code in front
- * (">>de<<") is one token if the vocabulary has it. */
+/* The bytes of the language code that a text for Marian begins with (">>de<<"), and its id; 0 if
+ * there is none that the vocabulary has. */
+size_t tokenizer_code(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                      int32_t *id);
+
+/* Appends the ids of text (valid UTF-8) to `out`, without an end token. A language code in front is
+ * one token. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
                      struct tokens *out, struct acre_err *err);
 

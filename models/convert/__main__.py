@@ -71,7 +71,8 @@ def main(arguments=None):
     except ConvertError as error:
         sys.exit(f"models.convert: {printable(str(options.source))}: {printable(str(error))}")
     except OSError as error:
-        sys.exit(f"models.convert: {printable(str(error.filename))}: {error.strerror}")
+        where = error.filename or options.directory  # writing to a full disk names no file
+        sys.exit(f"models.convert: {printable(str(where))}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -86,7 +86,8 @@ def check_positions(name, tensor, config):
         return
     difference = np.abs(tensor.load() - positions(tensor.shape, config["model_type"]))
     if config["model_type"] == M2M100:
-        difference[config["pad_token_id"]] = 0  # the row of padding is zero
+        pad = check_integer(CONFIG, config, "pad_token_id", 0, len(difference) - 1)
+        difference[pad] = 0  # the row of padding is zero
     if difference.max(initial=0) > POSITION_BOUND:
         raise unlike(name, "the sinusoidal table", "another, which Acre does not compute")
 

@@ -55,11 +55,18 @@ def are_counts(value):
     return type(value) is tuple and all(map(is_count, value))
 
 
+def steps_of(shape, stride):
+    """The strides as far as they matter, 1 elsewhere: where there is no second item to step to, a
+    file may say anything, also what no array can have."""
+    return tuple(step if n > 1 and 0 not in shape else 1 for n, step in zip(shape, stride))
+
+
 def rebuild_tensor(storage, offset, shape, stride, *rest):
     if not isinstance(storage, Storage) or not is_count(offset) or len(rest) not in (2, 3):
         raise Damaged("a tensor without storage")
     if not are_counts(shape) or not are_counts(stride) or len(shape) != len(stride):
         raise Damaged("a tensor whose sizes and strides are not numbers")
+    stride = steps_of(shape, stride)
     last = offset + sum((n - 1) * step for n, step in zip(shape, stride))
     if 0 not in shape and last >= storage.n_items:
         raise Damaged(f"a tensor that ends at item {last} of storage {storage.key!r}, which has "

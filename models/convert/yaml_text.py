@@ -14,6 +14,7 @@ SINGLE_QUOTED = re.compile(r"'((?:[^']|'')*)'")
 # A plain scalar ends before ": " and " #"; what it may not begin with has another meaning.
 PLAIN = re.compile(r"(?![,\[\]{}#&*!|>'\"%@`]|[-?:](?:[ \t]|$))"
                    r"(?:[^ \t:#]|:(?![ \t]|$)|(?<![ \t])#|[ \t](?!#))+")
+BLANKS = re.compile(r"[ \t]*")
 IN_LIST = re.compile(r"(?![#&*!|>'\"%@`])[^,\[\]{}]+")
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 ESCAPED = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f",
@@ -39,14 +40,14 @@ def unescape(match):
     return chr(number)
 
 
-def take_scalar(text, plain=PLAIN):
-    """(value, is quoted, rest) of the scalar at the beginning of the text."""
-    if match := DOUBLE_QUOTED.match(text):
-        return ESCAPE.sub(unescape, match[1]), True, text[match.end():]
-    if match := SINGLE_QUOTED.match(text):
-        return match[1].replace("''", "'"), True, text[match.end():]
-    if match := plain.match(text):
-        return match[0].rstrip(" \t"), False, text[match.end():]
+def take_scalar(text, plain=PLAIN, begin=0):
+    """(value, is quoted, where it ends) of the scalar that begins there."""
+    if match := DOUBLE_QUOTED.match(text, begin):
+        return ESCAPE.sub(unescape, match[1]), True, match.end()
+    if match := SINGLE_QUOTED.match(text, begin):
+        return match[1].replace("''", "'"), True, match.end()
+    if match := plain.match(text, begin):
+        return match[0].rstrip(" \t"), False, match.end()
     raise Unreadable("a text")
 
 
@@ -59,23 +60,27 @@ def read_scalar(text):
     """A value: text, or None for YAML's null."""
     if not text.strip(" \t") or text.startswith("#"):
         return None
-    value, is_quoted, rest = take_scalar(text)
-    check_end(rest)
+    value, is_quoted, end = take_scalar(text)
+    check_end(text[end:])
     return None if not is_quoted and value in NOTHING else value
+
+
+def skip_blanks(text, begin):
+    return BLANKS.match(text, begin).end()
 
 
 def read_list(text):
     """A list as `[a, b]`, on one line."""
-    items, rest = [], text[1:].lstrip(" \t")
-    while not rest.startswith("]"):
-        item, _, rest = take_scalar(rest, IN_LIST)
+    items, place = [], skip_blanks(text, 1)
+    while not text.startswith("]", place):
+        item, _, end = take_scalar(text, IN_LIST, place)
         items.append(item)
-        rest = rest.lstrip(" \t")
-        if rest.startswith(","):
-            rest = rest[1:].lstrip(" \t")
-        elif not rest.startswith("]"):
+        place = skip_blanks(text, end)
+        if text.startswith(",", place):
+            place = skip_blanks(text, place + 1)
+        elif not text.startswith("]", place):
             raise Unreadable("`,` or `]`")
-    check_end(rest[1:])
+    check_end(text[place + 1:])
     return items
 
 
@@ -98,7 +103,9 @@ class Reader:
     def add_item(self, text):
         if self.key is None or not isinstance(self.mapping[self.key], (list, type(None))):
             raise Unreadable("a key before the list")
-        self.mapping[self.key] = (self.mapping[self.key] or []) + [read_scalar(text)]
+        if self.mapping[self.key] is None:
+            self.mapping[self.key] = []
+        self.mapping[self.key].append(read_scalar(text))
 
     def take(self, line):
         text = line.strip(" \t")
@@ -113,8 +120,9 @@ class Reader:
         elif line != line.lstrip(" \t"):
             self.take_indented(text)
         elif re.match(r"\?[ \t]", line):
-            key, _, rest = take_scalar(line[1:].lstrip(" \t"))
-            check_end(rest)
+            text = line[1:].lstrip(" \t")
+            key, _, end = take_scalar(text)
+            check_end(text[end:])
             self.add(key, None)
             self.waits_for_value = True
         else:
@@ -127,8 +135,8 @@ class Reader:
         self.mapping[self.key] = read_list(text)
 
     def take_pair(self, line):
-        key, _, rest = take_scalar(line)
-        match = re.fullmatch(r"[ \t]*:(?:[ \t]+(.*))?", rest, re.DOTALL)
+        key, _, end = take_scalar(line)
+        match = re.fullmatch(r"[ \t]*:(?:[ \t]+(.*))?", line[end:], re.DOTALL)
         if not match:
             raise Unreadable("`key: value`")
         self.add(key, read_value(match[1] or ""))

@@ -2,9 +2,10 @@
 
 import json
 import math
+import shutil
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, failed
 
 MODELS = ROOT / "tests/golden/models"
 EXACT = ("--device", "cpu", "--compute-type", "f32", "--tokens")
@@ -115,3 +116,30 @@ def test_files_that_are_refused(acre, tmp_path):
     assert result.returncode == 1 and "bad: line 1: expected UTF-8" in result.stderr
     both = acre("translate", "--model", MODELS / "tiny-token", "--score", "-")
     assert both.returncode == 2 and "--score: expected a file" in both.stderr
+
+
+def test_tokens_that_the_model_cannot_write_are_refused(acre, tmp_path):
+    """A vocabulary of its own may have more pieces than the decoder's table has rows."""
+    model = tmp_path / "model"
+    shutil.copytree(MODELS / "two-vocabs", model)
+    pieces = json.loads((model / "target_vocab.json").read_text())
+    rows = json.loads((model / "config.json").read_text())["decoder_vocab_size"]
+    pieces["beyond"] = rows + 100_000
+    (model / "target_vocab.json").write_text(json.dumps(pieces))
+    source = next(iter(json.loads((model / "vocab.json").read_text())))
+    done = acre("translate", "--model", model, "--tokens", write(tmp_path / "input", [source]),
+                "--score", write(tmp_path / "targets", ["beyond"]))
+    failed(done, 1, f"translation: token 0: expected one of the {rows} that the model can write, "
+           f"found number {rows + 100_000}")
+
+
+def test_languages_that_the_model_cannot_write_are_refused(acre, tmp_path):
+    """Translations begin with the language's token, a row of the decoder's table."""
+    model = tmp_path / "model"
+    shutil.copytree(ROOT / "tests/golden/multilingual/nllb-many", model)
+    config = json.loads((model / "config.json").read_text())
+    config |= {"model_type": "marian", "share_encoder_decoder_embeddings": False,
+               "decoder_vocab_size": 200, "static_position_embeddings": True}
+    (model / "config.json").write_text(json.dumps(config))
+    failed(acre("inspect", model), 1, "config.json: decoder_vocab_size: expected more than ",
+           "found 200")

@@ -1,5 +1,6 @@
 """python3 -m models.convert: what it says, and what it does to folders."""
 
+import errno
 import json
 import shutil
 import stat
@@ -67,7 +68,10 @@ def test_a_model_directory_is_replaced(command, source, golden, tmp_path):
     shutil.copytree(golden / "tiny-token", tmp_path / "out")
     (tmp_path / "out/golden.json").rename(tmp_path / "out/README.md")
     assert command(source, tmp_path / "out").returncode == 0
-    assert "README.md" not in files(tmp_path / "out") and files(tmp_path) == ["in", "out"]
+    (tmp_path / "out/sentencepiece.bpe.model").write_text("of a model of many languages")
+    assert command(source, tmp_path / "out").returncode == 0
+    left = {"README.md", "sentencepiece.bpe.model"} & {*files(tmp_path / "out")}
+    assert not left and files(tmp_path) == ["in", "out"]
     (tmp_path / "empty").mkdir()
     assert command(source, tmp_path / "empty").returncode == 0
 
@@ -112,6 +116,45 @@ def test_nothing_is_left_of_a_conversion_that_fails(command, source, golden, tmp
     before = files(target)
     check_refused(command(source, target), target, "CRC")
     assert files(target) == before
+
+
+@pytest.mark.parametrize("name", ("README.md", "LICENSE"))
+def test_cards_elsewhere_do_not_go_along(command, source, tmp_path, name):
+    (tmp_path / "secret").write_text("mine")
+    (source / name).symlink_to(tmp_path / "secret")
+    check_refused(command(source, tmp_path / "out"), tmp_path / "out",
+                  f"{name}: expected a file of the source, found a link to one elsewhere")
+    (source / name).unlink()
+    (source / "notes").write_text("ours")
+    (source / name).symlink_to("notes")
+    assert command(source, tmp_path / "out").returncode == 0
+    assert (tmp_path / "out" / name).read_text() == "ours"
+
+
+def test_cards_of_a_cache_go_along(command, source, tmp_path):
+    blobs, snapshot = tmp_path / "models--x--en-fr/blobs", tmp_path / "models--x--en-fr/snapshots/1"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (source / "LICENSE").write_text("ours")
+    for path in source.iterdir():
+        path.rename(blobs / path.name)
+        (snapshot / path.name).symlink_to(f"../../blobs/{path.name}")
+    done = command(snapshot, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out/LICENSE").read_text() == "ours"
+
+
+def test_a_full_disk_is_told_with_the_target(source, tmp_path, monkeypatch):
+    from models.convert import __main__ as program
+    from models.convert import directory
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(directory, "write_safetensors", full)
+    with pytest.raises(SystemExit) as stopped:
+        program.main([str(source), str(tmp_path / "out")])
+    assert stopped.value.code == f"models.convert: {tmp_path / 'out'}: No space left on device"
 
 
 def test_sources_that_are_none(command, tmp_path):

@@ -242,6 +242,27 @@ def test_mbart(golden, tmp_path, acre, refused):
     assert acre(tmp_path / "model", LINES, *options) == acre(original, LINES, *options)
 
 
+def stored_positions(n, pad):
+    """The tables of an M2M100 of width 32, as older files hold them."""
+    angles = np.arange(n)[:, None] * 10000.0 ** (-np.arange(16) / 15)
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    table[pad] = 0
+    return {f"model.{side}.embed_positions.weights": ("F32", table.astype("<f4"))
+            for side in ("encoder", "decoder")}
+
+
+@pytest.mark.parametrize("pad, found", ((..., "nothing"), (None, "nothing"), (130, "130")))
+def test_stored_positions_need_the_row_of_padding(golden, tmp_path, refused, pad, found):
+    original = golden.parent / "multilingual" / "m2m-many"
+    source = tmp_path / "source"
+    shutil.copytree(original, source, ignore=shutil.ignore_patterns("*.safetensors"))
+    write_state(source / "pytorch_model.bin", read_tensors(original) | stored_positions(130, 1))
+    change(source, pad_token_id=pad)
+    change(source, "generation_config.json", pad_token_id=1)
+    refused(read_hugging_face, source,
+            words=[f"config.json: pad_token_id: expected an integer from 0 to 129, found {found}"])
+
+
 @pytest.mark.parametrize("model", ("m2m-many", "nllb-many"))
 def test_models_of_many_languages(golden, tmp_path, acre, model):
     """Also with the tables of positions that older files store, and without decoding keys."""
@@ -249,13 +270,8 @@ def test_models_of_many_languages(golden, tmp_path, acre, model):
     source = tmp_path / "source"
     shutil.copytree(original, source,
                     ignore=shutil.ignore_patterns("*.safetensors", "golden.json", "generation*"))
-    steps = 10000.0 ** (-np.arange(16) / 15)
-    table = np.arange(130)[:, None] * steps
-    table = np.concatenate([np.sin(table), np.cos(table)], axis=1)
-    table[1] = 0
+    stored = stored_positions(130, pad=1)
     tensors = read_tensors(original)
-    stored = {f"model.{side}.embed_positions.weights": ("F32", table.astype("<f4"))
-              for side in ("encoder", "decoder")}
     write_state(source / "pytorch_model.bin", tensors | stored)
     write_directory(read_hugging_face(source), tmp_path / "model")
     check_same(tmp_path / "model", original)

@@ -51,6 +51,17 @@ def test_views_of_one_storage(tmp_path):
     assert found["scalar"].load() == 5
 
 
+@pytest.mark.parametrize("shape, stride", (
+    ((1, 4), (2**61, 1)),
+    ((4, 1), (1, 2**61)),
+    ((1,), (2**61,)),
+    ((0, 4), (2**61, 2**61)),
+))
+def test_strides_between_no_items_are_of_no_account(tmp_path, shape, stride):
+    found = read_torch_file(write(tmp_path / "a.bin", {"w": floats(shape, stride)}))["w"].load()
+    np.testing.assert_array_equal(found, FLOATS[: found.size].reshape(shape))
+
+
 def test_a_parameter_is_its_tensor(tmp_path):
     parameter = (torch.name("torch._utils", "_rebuild_parameter")
                  + torch.row(floats((24,), (1,)), b"\x88", b"N") + b"R")
@@ -110,6 +121,7 @@ def test_other_pickles_are_refused(tmp_path, refused, pickled, words):
     (floats((4, 7), (7, 1)), ["ends at item 27", "'0'", "24"]),
     (floats((24,), (1,), offset=1), ["ends at item 24"]),
     (floats((2,), (2**60,)), ["ends at item"]),
+    (floats((2, 1), (2**61, 1)), ["ends at item"]),
     (floats((25,), (0,)), ["at most the 24 items", "[25]"]),
     (floats((-1,), (1,)), ["not numbers"]),
     (floats((1,), (-1,)), ["not numbers"]),

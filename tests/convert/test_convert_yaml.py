@@ -1,5 +1,7 @@
 """The part of YAML that Marian writes, by the rules of YAML 1.2."""
 
+import time
+
 import pytest
 
 from models.convert.yaml_text import read_mapping
@@ -62,6 +64,14 @@ def test_keys(line, key):
 ))
 def test_values(text, value):
     assert read(text) == {"k": value}
+
+
+@pytest.mark.parametrize("text", ("k:\n" + "- x\n" * 200_000, f"k: [{', '.join('x' * 200_000)}]"))
+def test_long_lists_take_no_longer_than_their_items(text):
+    """Seconds at most, where a copy of the rest for each item takes minutes."""
+    begin = time.process_time()
+    assert read(text) == {"k": ["x"] * 200_000}
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("text, words", (

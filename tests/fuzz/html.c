@@ -165,8 +165,9 @@ static void check_parts(const struct prose *prose, const struct translation *t, 
         if (i == t->n_sentences)
             render_rest(render);
         else
-            render_sentence(render, &(struct render_sentence){t->from[i], t->to[i], t->text,
-                                                              alignments, t->parts[i].n_tokens});
+            render_sentence(render,
+                            &(struct render_sentence){t->from[i], t->to[i], t->text, alignments,
+                                                      t->parts[i].n_tokens, t->parts[i].is_apart});
         alignments += i < t->n_sentences ? t->parts[i].n_tokens : 0;
         if (render_take(render, &part, NULL) != 0 || part.bytes > bytes - at ||
             memcmp(whole + at, part.text, part.bytes) != 0 ||

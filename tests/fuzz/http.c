@@ -201,6 +201,11 @@ static size_t run(const uint8_t *data, size_t size, size_t piece, unsigned how)
     return count_replies(&replies);
 }
 
+static const char *second_id(const char *path)
+{
+    return path[1] == 'v' ? "X-Trace-ID" : NULL;
+}
+
 static void start(void)
 {
     const struct sockaddr_in any = {.sin_family = AF_INET};
@@ -214,7 +219,8 @@ static void start(void)
                                    .send_timeout_s = 3600,
                                    .cors_origin = "*",
                                    .handler = handle,
-                                   .replied = on_replied};
+                                   .replied = on_replied,
+                                   .second_id = second_id};
 
     listener.fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (uv_loop_init(&loop) != 0 || bind(listener.fds[0], (const void *)&any, sizeof(any)) != 0 ||

@@ -15,6 +15,7 @@
 #include "../support/engines.h"
 #include "../support/random.h"
 #include "../support/vocabulary.h"
+#include "temp.h"
 
 enum { N_LINES = 20, MAX_TOKENS = 24 };
 
@@ -166,6 +167,7 @@ static void check_one_by_one(struct acre_engine *engine, const struct acre_reque
         assert_memory_equal(sentence.text, best->text + in_whole.first, in_whole.n_bytes);
         assert_int_equal(sentence.part.n_tokens, best->parts[s].n_tokens);
         assert_true(sentence.part.normalized_score == best->parts[s].normalized_score);
+        assert_int_equal(sentence.part.is_apart, best->parts[s].is_apart);
         for (size_t t = 0; t < sentence.part.n_tokens; t++, expected++) {
             struct acre_alignment found = sentence.alignments[t];
             found.target.first += in_whole.first;
@@ -206,6 +208,36 @@ static void ranges_are_parts_of_the_texts(void **state)
     }
 }
 
+/* Chinese has nothing between sentences; what became of them has a space there, and all ranges and
+ * parts know of it. */
+static void sentences_are_set_apart(void **state)
+{
+    (void)state;
+    static const char text[] = "今天很冷。我在家。\n我在家。";
+    struct acre_engine *engine = open_engine(1, 4);
+    struct acre_model *model = open_model(engine, "tests/golden/models/tiny-char");
+    struct acre_job *job = translate(engine, model, text, false, 3);
+    const struct acre_result *result = acre_job_result(job);
+    assert_int_equal(result->n_sentences, 3);
+    for (size_t i = 0; i < result->n_hypotheses; i++) {
+        const struct acre_hypothesis *h = &result->hypotheses[i];
+        const struct acre_range *places = h->sentences;
+        assert_false(h->parts[0].is_apart || h->parts[2].is_apart);
+        assert_true(h->parts[1].is_apart);
+        assert_int_equal(places[1].first, places[0].n_bytes + 1);
+        assert_int_equal(h->text[places[0].n_bytes], ' ');
+        assert_int_equal(h->text[places[2].first - 1], '\n');
+        check_hypothesis(text, result, h);
+    }
+    struct acre_request request = request_of(model, text, false);
+    request.is_aligned = true;
+    request.decoding.beam_size = request.decoding.num_hypotheses = 3;
+    request.decoding.max_length = 30;
+    check_one_by_one(engine, &request, job);
+    acre_job_close(job);
+    acre_engine_close(engine);
+}
+
 /* Where pieces stand in what SentencePiece was given, blanks before them left out. */
 static void source_tokens_are_found(void **state)
 {
@@ -232,12 +264,45 @@ static void source_tokens_are_found(void **state)
     acre_engine_close(engine);
 }
 
+#define NLLB "tests/golden/multilingual/nllb-many/"
+
+/* Sources of old NLLB models end with two tokens that are no text: the end token, the language. */
+static void tokens_behind_the_text_are_not_told(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"config.json", "generation_config.json",
+                                        "model.safetensors", "sentencepiece.bpe.model"};
+    static const char text[] = "Hello";
+    char directory[sizeof(TEMP_TEMPLATE)], path[256];
+    temp_make(directory);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), NLLB "%s", files[i]);
+        temp_copy(directory, files[i], path);
+    }
+    temp_write_text(directory, "tokenizer_config.json",
+                    "{\"tokenizer_class\": \"NllbTokenizer\", \"src_lang\": \"eng_Latn\", "
+                    "\"tgt_lang\": \"deu_Latn\", \"legacy_behaviour\": true}");
+    struct acre_engine *engine = open_engine(1, 4);
+    struct acre_job *job = translate(engine, open_model(engine, directory), text, false, 4);
+    const struct acre_result *result = acre_job_result(job);
+    for (size_t i = 0; i < result->n_hypotheses; i++) {
+        const struct acre_hypothesis *h = &result->hypotheses[i];
+        for (size_t t = 0; t < h->n_tokens; t++)
+            assert_in_range(h->alignments[t].source.first, 0, strlen(text) - 1);
+    }
+    acre_job_close(job);
+    acre_engine_close(engine);
+    temp_remove(directory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_aligned_with_what_they_look_at),
         cmocka_unit_test(ranges_are_parts_of_the_texts),
+        cmocka_unit_test(sentences_are_set_apart),
         cmocka_unit_test(source_tokens_are_found),
+        cmocka_unit_test(tokens_behind_the_text_are_not_told),
     };
     random_seed(8);
     return cmocka_run_group_tests(tests, NULL, NULL);

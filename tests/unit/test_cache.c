@@ -96,6 +96,7 @@ static void every_part_of_the_key_counts(void **state)
     sentence.change;                                                                               \
     assert_false(is_known(cache, 1, sentence));
     DIFFERS(is_aligned = true)
+    DIFFERS(first_item = 1)
     DIFFERS(decoding.beam_size = 5)
     DIFFERS(decoding.num_hypotheses = 2)
     DIFFERS(decoding.min_length = 1)

@@ -355,6 +355,8 @@ static void test_languages(void **state)
         {"m", "{\"source_lang\":\"eng\",\"target_lang\":\"deu\"}", "en", "de"},
         {"m", "{\"source_lang\":\"en\",\"target_lang\":\"roa\"}", "en", "roa"},
         {"m", "{\"source_lang\":\"en\",\"target_lang\":\"pt-BR\"}", "en", "pt-BR"},
+        {"m", "{\"source_lang\":\"fi_nb_no_nn_ru_sv_en\",\"target_lang\":\"se\"}", "", "se"},
+        {"opus-mt-fi_nb_no_nn_ru_sv_en-SAMI", "{\"source_lang\":\"fi_nb_no_nn_ru_sv_en\"}", "", ""},
         {"/x/y/en-fr-char", NULL, "en", "fr"},
         {"/x/y/en-fr-char//", "{}", "en", "fr"},
         {"opus-mt-de-en", NULL, "de", "en"},
@@ -591,7 +593,7 @@ static void test_mistakes(void **state)
                         "generation_config.json: expected a JSON object, found another value");
     assert_int_equal(parse("", NULL, "{\"source_lang\":3}", "d"), ACRE_EMODEL);
     assert_string_equal(err.text, "tokenizer_config.json: source_lang: expected a string of 1 to "
-                                  "15 bytes, found 3");
+                                  "1023 bytes, found 3");
     assert_int_equal(parse(";d_model:64;d_model:64", NULL, NULL, "d"), ACRE_EMODEL);
     assert_non_null(strstr(err.text, "config.json: line 1: expected JSON, found: duplicate"));
 }

@@ -265,12 +265,24 @@ static void test_nested_symbols(void **state)
     }
 }
 
+static void test_pieces_are_text(void **state)
+{
+    (void)state;
+    static struct proto model;
+    static const char *const wrong[] = {"\xFF", "a\x80", "\xE2\x96", "\xED\xA0\x80"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        start_model(&model);
+        put_piece(&model, wrong[i], strlen(wrong[i]), 1);
+        check_refused(&model, "a piece that is no UTF-8");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged),        cmocka_unit_test(test_crafted_map),
         cmocka_unit_test(test_nested_rules),   cmocka_unit_test(test_crafted_protocol),
-        cmocka_unit_test(test_nested_symbols),
+        cmocka_unit_test(test_nested_symbols), cmocka_unit_test(test_pieces_are_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -341,6 +341,16 @@ static void wrong_shape_is_named(void **state)
                    "expected shape [1, 458], found [458, 1]");
 }
 
+/* A model without a bias is another model than one whose bias cannot be read. */
+static void wrong_type_is_named(void **state)
+{
+    (void)state;
+    assert_refused("tiny-token", WEIGHTS, "final_logits_bias\":{\"dtype\":\"F32\"",
+                   "final_logits_bias\":{\"dtype\":\"I32\"",
+                   "model.safetensors: final_logits_bias: "
+                   "expected type F32, F16 or BF16, found I32");
+}
+
 /* What keys with dense layers need, in heads of 8: one after the other is taken away. */
 static void missing_area_parameter_is_named(void **state)
 {
@@ -426,6 +436,7 @@ int main(void)
         cmocka_unit_test(later_tokens_are_not_seen),
         cmocka_unit_test(missing_tensor_is_named),
         cmocka_unit_test(wrong_shape_is_named),
+        cmocka_unit_test(wrong_type_is_named),
         cmocka_unit_test(missing_area_parameter_is_named),
         cmocka_unit_test(wrong_area_parameter_is_named),
     };

@@ -163,6 +163,7 @@ static void begin(struct store *store, const struct entry *entry)
     slot->state = SLOT_RUNNING;
     slot->is_aligned = entry->is_aligned;
     slot->first_item = entry->first_item;
+    slot->end_item = entry->end_item;
     slot->source_length = entry->n_source + 1;
     for (size_t i = 0; i < store->shape.n_layers; i++) {
         slot->memory_places[i] = place;
@@ -326,12 +327,13 @@ static void extend_paths(const struct store *store, struct slot *slot)
     slot->paths[1] = swap;
 }
 
-/* The source token that a row of a step looks at most. End and language tokens are no part of any
- * text, and where a model looks if it has nothing to look at. */
-static int32_t most_looked_at(size_t first, size_t length, const float *item_weights)
+/* The source token of the slot's text that a row of a step looks at most. End and language tokens
+ * are no part of any text, and where a model looks if it has nothing to look at. */
+static int32_t most_looked_at(const struct slot *slot, const float *item_weights)
 {
-    size_t most = first, n = length > first + 1 ? length - 1 : length;
-    for (size_t i = first + 1; i < n; i++)
+    size_t first = slot->first_item, most = first;
+    size_t end = slot->end_item > first ? slot->end_item : slot->source_length;
+    for (size_t i = first + 1; i < end; i++)
         if (item_weights[i] > item_weights[most])
             most = i;
     return (int32_t)most;
@@ -343,8 +345,7 @@ static void keep_alignment(const struct store *store, struct slot *slot,
     const float *item_weights = item_weights_of(store, group);
     int32_t *out = slot->alignment + (size_t)slot->search.t * store->shape.max_beam;
     for (size_t b = 0; b < group->n; b++)
-        out[b] = most_looked_at(slot->first_item, slot->source_length,
-                                item_weights + b * slot->source_length);
+        out[b] = most_looked_at(slot, item_weights + b * slot->source_length);
 }
 
 /* A token was chosen by the step that its parent node was read in. */

@@ -20,7 +20,7 @@ enum slot_state { SLOT_FREE, SLOT_RUNNING, SLOT_ENDED };
 struct slot {
     enum slot_state state;
     bool is_aligned;
-    size_t first_item; /* of the text */
+    size_t first_item, end_item; /* of the text */
     struct search search;
     struct search_node *nodes; /* [positions][K], the search's */
     size_t source_length;      /* end token included */

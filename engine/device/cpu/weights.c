@@ -175,7 +175,8 @@ int cpu_places_open(struct device *device, const struct positions *positions, si
     struct places *places = mem_calloc(1, sizeof(*places));
     if (!places)
         return ACRE_ENOMEM;
-    places->numbers = mem_alloc(positions->n * c * sizeof(float));
+    size_t bytes = positions->n * c * sizeof(float);
+    places->numbers = room_has(bytes) ? mem_alloc(bytes) : NULL; /* no file proves that many */
     if (!places->numbers) {
         cpu_places_close(places);
         return ACRE_ENOMEM;

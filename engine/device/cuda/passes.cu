@@ -76,6 +76,7 @@ static void begin_searches(struct stream *stream, const struct rows *rows, struc
     task.lengths = store->lengths;
     task.is_aligned = store->is_aligned;
     task.first_items = store->first_items;
+    task.end_items = store->end_items;
     task.states = store->states;
     task.state_numbers = store->shape.n_states * store->shape.state_width;
     enter_launch(stream->cuda, task, rows->most_groups);
@@ -107,6 +108,7 @@ void cuda_enter(struct stream *stream, struct rows *rows, struct store *store, s
                                    (int32_t)entry->n_source + 1,
                                    entry->is_aligned,
                                    (int32_t)entry->first_item,
+                                   (int32_t)entry->end_item,
                                    entry->decoding,
                                    entry->known,
                                    entry->known.n_known > 0 ? entry->translation[0] : -1};
@@ -208,6 +210,7 @@ static void align(struct stream *stream, const struct rows *rows, const struct s
     task.lengths = store->lengths;
     task.is_aligned = store->is_aligned;
     task.first_items = store->first_items;
+    task.end_items = store->end_items;
     task.alignment = store->alignment;
     align_launch(stream->cuda, task, rows->most_rows);
 }

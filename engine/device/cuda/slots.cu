@@ -32,6 +32,7 @@ GPU_CODE void begin_search(const enter_task &task, const entrant &of)
     task.lengths[of.slot] = of.source_length;
     task.is_aligned[of.slot] = of.is_aligned;
     task.first_items[of.slot] = of.first_item;
+    task.end_items[of.slot] = of.end_item;
 }
 
 /* The states that the first step reads are those of the step before it, see place_rows(). */
@@ -87,13 +88,13 @@ __global__ static void __launch_bounds__(32 * ALIGN_WARPS, 1) align_rows(align_t
     int row = (int)(blockIdx.x * ALIGN_WARPS + threadIdx.x / 32), lane = (int)threadIdx.x % 32;
     if (row >= *task.n_rows)
         return;
-    int slot = task.slots[row], length = task.lengths[slot], most = INT32_MAX;
-    int first = task.first_items[slot];
+    int slot = task.slots[row], most = INT32_MAX;
+    int first = task.first_items[slot], end = task.end_items[slot];
     if (!task.is_aligned[slot])
         return;
     float largest = -INFINITY;
-    length = length > first + 1 ? length - 1 : length;
-    for (int item = first + lane; item < length; item += 32) {
+    end = end > first ? end : task.lengths[slot];
+    for (int item = first + lane; item < end; item += 32) {
         float look = look_of(task, row, item);
         if (look > largest) {
             largest = look;
@@ -103,7 +104,7 @@ __global__ static void __launch_bounds__(32 * ALIGN_WARPS, 1) align_rows(align_t
     most = largest_of_warp(largest, most);
     if (lane == 0)
         task.alignment[cache_row(task.shape, slot, task.places[row], task.beams[row])] =
-            most < length ? most : first; /* of looks that are no numbers */
+            most < end ? most : first; /* of looks that are no numbers */
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */

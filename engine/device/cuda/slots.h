@@ -7,7 +7,7 @@
 /* A sentence that enters, as the host tells. */
 struct entrant {
     int32_t slot, source_length; /* end token included */
-    int32_t is_aligned, first_item;
+    int32_t is_aligned, first_item, end_item;
     struct acre_decoding decoding;
     struct search_known known;
     int32_t first_token; /* of the translation, where known.n_known is 1 */
@@ -22,11 +22,12 @@ struct enter_task {
     const struct constraint *constraint;
     int start_token, end_token;
     bool renormalize;
-    struct search_node *nodes;                   /* [n_slots][positions][beam] */
-    const double *penalties;                     /* [n_slots][positions + 1] */
-    int32_t *paths;                              /* [2 * n_slots * beam][positions] */
-    int32_t *lengths, *is_aligned, *first_items; /* [n_slots] */
-    float *states;                               /* [2 * n_slots * beam][state_numbers] */
+    struct search_node *nodes;        /* [n_slots][positions][beam] */
+    const double *penalties;          /* [n_slots][positions + 1] */
+    int32_t *paths;                   /* [2 * n_slots * beam][positions] */
+    int32_t *lengths, *is_aligned;    /* [n_slots] */
+    int32_t *first_items, *end_items; /* likewise */
+    float *states;                    /* [2 * n_slots * beam][state_numbers] */
     size_t state_numbers;
 };
 
@@ -40,9 +41,9 @@ struct drop_task {
 
 void drop_launch(cudaStream_t stream, const drop_task &task);
 
-/* Of every row of a step whose slot wants to know, the item that it looks at most, over all heads
- * in their order. The last item, the end token, is no part of any text, nor are language tokens
- * before the first, and where a model looks if it has nothing to look at. */
+/* Of every row of a step whose slot wants to know, the item of the text that it looks at most, over
+ * all heads in their order. End and language tokens are no part of any text, and where a model
+ * looks if it has nothing to look at. */
 struct align_task {
     struct slots_shape shape;
     const float *looks; /* [n_heads][head_stride]: rows of `stride` */
@@ -50,7 +51,7 @@ struct align_task {
     size_t head_stride;
     const int32_t *n_rows, *slots, *beams, *places; /* of the step's rows */
     const int32_t *lengths, *is_aligned;            /* [n_slots] */
-    const int32_t *first_items;                     /* likewise: of the text */
+    const int32_t *first_items, *end_items;         /* likewise: of the text */
     int32_t *alignment;                             /* [n_slots][positions][beam] */
 };
 

@@ -13,6 +13,7 @@ static void take_searches(struct store *store)
     gpu_take(memory, &store->lengths, n, GPU_ZEROED);
     gpu_take(memory, &store->is_aligned, n, GPU_ZEROED);
     gpu_take(memory, &store->first_items, n, GPU_ZEROED);
+    gpu_take(memory, &store->end_items, n, GPU_ZEROED);
     gpu_take(memory, &store->alignment, n * t * beam);
     gpu_take(memory, &store->step, 1, GPU_ZEROED);
     gpu_take(memory, &store->told_penalties, 2 * n * (t + 1), GPU_PINNED);

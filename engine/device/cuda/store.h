@@ -37,7 +37,8 @@ struct store {
     double *penalties;             /* [n_slots][positions + 1] */
     int32_t *paths;                /* [2 * n_slots * beam][positions] */
     int32_t *lengths, *is_aligned; /* [n_slots]: of sources; whether alignments are wanted */
-    int32_t *first_items;          /* [n_slots]: of the sources' texts */
+    int32_t *first_items;          /* [n_slots]: of the sources' texts, */
+    int32_t *end_items;            /* and behind the last of them */
     float *states;                 /* [2 * n_slots * beam][n_states * state_width] */
     struct area_items *memories;   /* [n_layers]: of n_slots * positions rows; the array is owned */
     struct area_items *caches;     /* [n_layers] of n_slots * positions * beam rows; likewise */

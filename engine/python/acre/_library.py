@@ -77,7 +77,8 @@ class Alignment(Structure):
 
 
 class Part(Structure):
-    _fields_ = [("n_tokens", c_size_t), ("normalized_score", c_double), ("is_truncated", c_bool)]
+    _fields_ = [("n_tokens", c_size_t), ("normalized_score", c_double), ("is_truncated", c_bool),
+                ("is_apart", c_bool)]
 
 
 class Hypothesis(Structure):
