@@ -60,26 +60,42 @@ def read_lines(path):
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def public_sets(folder, target):
+def in_order(source, english, others):
+    """The two sides of a set, that of the language `source` first."""
+    return (english, others) if source == "en" else (others, english)
+
+
+def public_sets(folder, source, target):
     """The sets of the folder in this language pair, without the pair in their names."""
-    for name, paths in prepare.evaluation_sets(folder, target).items():
-        sources, references = map(read_lines, paths)
-        if len(sources) != len(references):
-            raise ValueError(f"{paths[1]}: expected {len(sources)} lines as in {paths[0].name}, "
-                             f"found {len(references)}")
-        yield TestSet(name.replace(f"-en{target}", ""), sources, references)
+    language = source if target == "en" else target
+    for name, paths in prepare.evaluation_sets(folder, language).items():
+        english, others = map(read_lines, paths)
+        if len(english) != len(others):
+            raise ValueError(f"{paths[1]}: expected {len(english)} lines as in {paths[0].name}, "
+                             f"found {len(others)}")
+        yield TestSet(name.replace(f"-en{language}", ""), *in_order(source, english, others))
 
 
 def held_out_sets(recipe, corpora, evaluation):
     """What `prepare` keeps out of training, chosen again: it depends on the corpora only."""
     by_origin = prepare.read_corpora(recipe, corpora, Counter())
     for name, pairs in prepare.held_out_pairs(recipe, by_origin, evaluation).items():
-        yield TestSet(name, [pair.english for pair in pairs], [pair.target for pair in pairs])
+        yield TestSet(name, *in_order(recipe.source, [pair.english for pair in pairs],
+                                      [pair.target for pair in pairs]))
+
+
+def languages_of(model):
+    path = model / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    missing = [key for key in ("source_lang", "target_lang") if not config.get(key)]
+    if missing:
+        raise ValueError(f"{path}: expected source_lang and target_lang, found no "
+                         f"{' and no '.join(missing)}")
+    return config["source_lang"], config["target_lang"]
 
 
 def sets_of(model, options):
-    config = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))
-    sets = list(public_sets(options.eval, config["target_lang"]))
+    sets = list(public_sets(options.eval, *languages_of(model)))
     if options.corpora:
         recipe = read_recipe(find_recipe(model.name))
         sets += held_out_sets(recipe, options.corpora, options.eval)
@@ -149,6 +165,8 @@ def merged(old, new):
 
 def section_of(path, section):
     """(start, end) of what a section of a Markdown file says, and the whole file."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected one section {section}, found no such file")
     text = path.read_text(encoding="utf-8")
     found = list(re.finditer(rf"(?ms)^## {section}\n(.*?)(?=^## |\Z)", text))
     if len(found) != 1:
@@ -217,7 +235,19 @@ def evaluate_robustness(options):
     put_in_summary(options, "Robustness", robustness.NOTE, robustness_table(counts, inputs))
 
 
+def check(options):
+    """Finds out before hours of measuring what would be an error after them."""
+    for folder in (options.folder, *options.models):
+        for part in options.part:
+            section_of(folder / "README.md", part.capitalize())
+    for model in options.models if "scores" in options.part else ():
+        list(public_sets(options.eval, *languages_of(model)))
+        if options.corpora:
+            read_recipe(find_recipe(model.name))
+
+
 def evaluate(options):
+    check(options)
     if "scores" in options.part:
         evaluate_scores(options)
     if "robustness" in options.part:

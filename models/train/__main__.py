@@ -1,7 +1,6 @@
 """Command line of the training recipe: `python3 -m models.train COMMAND ...`."""
 
 import argparse
-import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -182,16 +181,29 @@ def require_best(run):
         raise FileNotFoundError(f"{run}: no best.pt; it is written by the first evaluation")
 
 
+def say_what_is_ignored(options, trainer):
+    """The end of a run that cools down is settled, whatever is asked for now."""
+    asked = [f"--{name} {getattr(options, name):g}" for name in ("hours", "cooldown")
+             if getattr(options, name) is not None]
+    if asked and trainer.cooldown:
+        state = "has cooled down" if trainer.finished() else "is cooling down"
+        print(f"train: {' and '.join(asked)} ignored: the run {state}, from step "
+              f"{trainer.cooldown.start} to {trainer.cooldown.ends_at()}; --extend undoes that",
+              flush=True)
+
+
 def train(options, run):
     """Whether the run is finished, rather than interrupted."""
-    from .trainer import Trainer
+    from .trainer import Trainer, extend
 
     require_prepared(run)
     if options.extend:
-        if not (run / "before-cooldown.pt").exists():
-            raise FileNotFoundError(f"{run}: no before-cooldown.pt; the run never cooled down")
-        shutil.copyfile(run / "before-cooldown.pt", run / "checkpoint.pt")
-    return Trainer(run, options.hours).run(options.cooldown)
+        recipe = read_recipe(run / "prepared" / "recipe.json")
+        hours = recipe.hours if options.hours is None else options.hours
+        extend(run, recipe, None if options.cooldown else hours)
+    trainer = Trainer(run, options.hours)
+    say_what_is_ignored(options, trainer)
+    return trainer.run(options.cooldown)
 
 
 def evaluate(options, run):
@@ -248,7 +260,8 @@ def campaign(options):
         raise ValueError("campaign needs --minutes X and --out OUT with --packs")
     from .lent import run_for
 
-    return run_for(options.minutes, options.packs, options.folder, options.plan, options.out)
+    return run_for(options.minutes, options.packs, options.folder, options.plan, options.out,
+                   options.threads)
 
 
 def plot(options):

@@ -12,8 +12,10 @@ Letters: L memory length, A width, s scores, e exponentials of the area logits.
 from functools import cache
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from . import coverage as kernel
 from .dropout import dropout as drop
 
 # What a masked item scores. Finite, so that differences of masked scores stay numbers, and low
@@ -95,32 +97,40 @@ def gradient_pass(gradient, scores, total, coverage, width, means):
 
 @cache
 def fuse():
-    """Has PyTorch compile both passes into one loop each, for the rest of the process: two to four
-    times as fast, after some forty seconds."""
+    """Has PyTorch compile both passes into one loop each, for the rest of the process: on GPUs two
+    to four times as fast, after some forty seconds."""
     global coverage_pass, gradient_pass
     coverage_pass = torch.compile(coverage_pass, dynamic=True)
     gradient_pass = torch.compile(gradient_pass, dynamic=True)
 
 
 class Coverage(torch.autograd.Function):
-    """Scores [..., L] to coverage [..., L]; keeps the scores only and recomputes the rest."""
+    """Scores [..., L] to coverage [..., L]; keeps what is not recomputed."""
 
     @staticmethod
     def forward(ctx, scores, width, means):
-        coverage, total = coverage_pass(scores, width, means)
         ctx.width, ctx.means = width, means
+        if kernel.knows(scores):
+            ctx.save_for_backward(scores)
+            return kernel.coverage(scores, width, means)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        coverage, total = coverage_pass(scores, width, means)
         ctx.save_for_backward(scores, total, coverage)
         return coverage
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
-        return gradient_pass(gradient, *ctx.saved_tensors, ctx.width, ctx.means), None, None
+        rest = *ctx.saved_tensors, ctx.width, ctx.means
+        one_pass = kernel.gradient_of_scores if len(ctx.saved_tensors) == 1 else gradient_pass
+        return one_pass(gradient, *rest), None, None
 
 
 def coverage(scores, width, means=False):
     """How much each item counts, [..., L], from the scores of the items, [..., L].
 
-    With `means` an area's value is the mean of its items' values, not their sum.
+    Computed in float32 at least. With `means` an area's value is the mean of its items' values,
+    not their sum.
     """
     return Coverage.apply(scores, min(width, scores.shape[-1]), means)
 
@@ -129,8 +139,7 @@ def item_weights(scores, mask, width, means=False):
     """Coverage of the items that `mask` shows; `mask` as below, for scores [B, H, S, L]."""
     if mask is not None:
         scores = scores.masked_fill(~mask, MASKED)
-    precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return coverage(precise, width, means)
+    return coverage(scores, width, means)
 
 
 def attend(query, key, value, mask, width, dropout=0.0, means=False, temperature=1.0):

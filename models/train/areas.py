@@ -17,11 +17,18 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from . import coverage as kernel
 from .area import attend, item_weights
 from .dropout import dropout as drop
+from .features import Deviations, Hidden
 from .layers import embedding, linear
 
 EPSILON = 1e-6  # under the root of the standard deviation, as in the authors' code
+
+
+def in_float(x):
+    """In float32 at least."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def shift(x, distance, dim):
@@ -62,7 +69,7 @@ def means(x, rule, dim):
 
 def moments(key, rule):
     """Mean and standard deviation of all areas' keys, sqrt(|E[k²] - E[k]²| + EPSILON)."""
-    key = key.to(torch.promote_types(key.dtype, torch.float32))  # the difference needs the digits
+    key = in_float(key)  # the difference needs the digits
     mean, square = means(torch.cat([key, key.square()], -1), rule, -2).chunk(2, -1)
     return mean, ((square - mean.square()).abs() + EPSILON).sqrt()
 
@@ -85,6 +92,11 @@ def cover(weights, rule):
     planes = grid.unflatten(-3, (rule.height, rule.width))
     columns = spread(planes.unbind(-3), -1)
     return spread(columns.unbind(-3), -2).flatten(-2)
+
+
+def shown(mask, logits):
+    """`mask`, or one that shows all items where it is None."""
+    return logits.new_ones(logits.shape[-1], dtype=torch.bool) if mask is None else mask
 
 
 def keep_top(weights, k):
@@ -151,19 +163,31 @@ class Areas(nn.Module):
 
     def hidden(self, key):
         """What fc2 makes keys of, [B, H, A, L, d]."""
-        mode = self.rule.key
+        mode, sizes = self.rule.key, self.of_sizes()
         base = self.fc1.weight[:, : self.depth]
         if mode == "max_concat":
-            features = F.linear(windows(key, self.rule, torch.maximum, -2), base)
-        else:
-            features = means(F.linear(key, base), self.rule, -2)
-        if mode in ("concat", "sum") or self.draws:
-            _, deviation = moments(key, self.rule)
-            if self.draws:
-                deviation = deviation * torch.randn_like(deviation)
+            return F.relu(F.linear(windows(key, self.rule, torch.maximum, -2), base) + sizes)
+        if self.draws or mode in ("concat", "sum"):
             own = self.fc1.weight[:, self.depth : 2 * self.depth] if mode == "concat" else base
-            features = features + F.linear(deviation, own)
-        return F.relu(features + self.of_sizes())
+            return self.join(F.linear(key, base), F.linear(self.deviations(key), own), sizes)
+        return F.relu(means(F.linear(key, base), self.rule, -2) + sizes)
+
+    def deviations(self, key):
+        if self.in_c(key):
+            deviation = Deviations.apply(key, self.rule.width)
+        else:
+            _, deviation = moments(key, self.rule)
+        return deviation * torch.randn_like(deviation) if self.draws else deviation
+
+    def join(self, items, planes, sizes):
+        """What fc1 makes of the means, of the deviations and of the sizes, added up."""
+        if self.in_c(items):
+            return Hidden.apply(items, planes, sizes)
+        return F.relu(means(items, self.rule, -2) + planes + sizes)
+
+    def in_c(self, tensor):
+        """Whether C does what is computed of areas one by one; it knows areas of lines only."""
+        return self.rule.memory_height == self.rule.height == 1 and kernel.knows(tensor)
 
     def of_sizes(self):
         """fc1's part of the embeddings, and its bias: [A, 1, d]."""
@@ -192,19 +216,25 @@ class Areas(nn.Module):
         """
         if self.is_basic(scores):
             return item_weights(scores, mask, self.rule.width, self.rule.value == "mean")
-        logits = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        if scores.dim() == 4:
-            logits = means(logits, self.rule, -1)
+        logits = self.mean_logits(scores) if scores.dim() == 4 else scores
         return self.row_weights(logits, mask)
 
     def is_basic(self, key):
         """Whether coverage follows from the scores of items by area.py; `key` or its scores."""
+        return key.dim() == 4 and self.is_plain
+
+    @property
+    def is_plain(self):
+        """Whether a softmax over areas of a line weighs values that follow from those of items."""
         rule = self.rule
-        return (key.dim() == 4 and rule.value != "max" and rule.weights == "softmax"
-                and rule.top_k == 0 and rule.memory_height == 1)
+        return (rule.value != "max" and rule.weights == "softmax" and rule.top_k == 0
+                and rule.memory_height == 1)
 
     def row_weights(self, logits, mask):
         """What each row of the value weighs: every area where it has planes, else every item."""
+        if self.is_plain and self.in_c(logits):
+            rows = shown(mask, logits).expand(*logits.shape[:-2], -1)
+            return kernel.AreaCoverage.apply(logits, rows, self.rule.value == "mean")
         weights = self.weights(logits, mask)
         if self.rule.value == "max":
             return weights.flatten(-2)
@@ -212,23 +242,25 @@ class Areas(nn.Module):
             weights = weights / counts(self.rule, -1, weights)
         return cover(weights, self.rule)
 
+    def mean_logits(self, scores):
+        """Of areas whose keys are means: the means of the scores of their items."""
+        return means(in_float(scores), self.rule, -1)
+
     def logits(self, query, key):
-        """[B, H, S, A, L], in float32 at least."""
+        """[B, H, S, A, L]."""
         query = query * (self.depth**-0.5 / self.rule.temperature)
         turned = query @ self.fc2.weight if self.rule.combines else query
         products = turned @ key.flatten(2, -2).mT
-        logits = products.to(torch.promote_types(products.dtype, torch.float32))
-        if key.dim() == 4:  # scores of the items; the logit of a mean is the mean of the logits
-            return means(logits, self.rule, -1)
+        if key.dim() == 4:
+            return self.mean_logits(products)
         if self.rule.combines and self.rule.weights == "sigmoid":
-            logits = logits + (query @ self.fc2.bias)[..., None]
-        return logits.unflatten(-1, key.shape[2:4])
+            products = in_float(products) + (query @ self.fc2.bias)[..., None]
+        return products.unflatten(-1, key.shape[2:4])
 
     def weights(self, logits, mask):
         """Of all areas whose items may all be seen; [..., A, L], summing to 1."""
-        if mask is None:
-            mask = torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
-        allowed = windows(mask, self.rule, torch.logical_and, -1)
+        logits = in_float(logits)
+        allowed = windows(shown(mask, logits), self.rule, torch.logical_and, -1)
         barred = torch.zeros_like(allowed, dtype=logits.dtype).masked_fill(~allowed, -torch.inf)
         if self.rule.weights == "sigmoid":  # sigmoids over their sum: softmax of their logarithms
             logits = F.logsigmoid(logits)

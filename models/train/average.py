@@ -9,13 +9,13 @@ import hashlib
 import json
 import math
 import shutil
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from .export import clear, write_tensors
+from .export import write_tensors
+from .folder import replacing
 from .inherit import weight_files
 
 # A model may also hold its card and decoding defaults, which say nothing of its weights.
@@ -105,14 +105,10 @@ def average(models, out):
     total = sum(weight for _, weight in models)
     parts = [weight / total for _, weight in models]
     check_models(folders, out)
-    target = out.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
-        new = Path(unfinished) / "model"
-        shutil.copytree(folders[0], new, ignore=shutil.ignore_patterns("*.safetensors"))
+    with replacing(out) as new:
+        shutil.copytree(folders[0], new, dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("*.safetensors"))
         for file in weight_files(folders[0]):
             write_mean([folder / file.name for folder in folders], parts, new / file.name)
-        clear(target)
-        new.rename(target)
     mixed = " + ".join(f"{part:.3g} {folder}" for folder, part in zip(folders, parts))
     print(f"average: {out}: {mixed}; all but the weights, README.md too, is that of {folders[0]}")

@@ -112,7 +112,8 @@ class Campaign:
         made = {name: {"share": shares.get(name, 0), "corpora": {f"campaign{suffix}": 1}}
                 for name, suffix in MADE.items()}
         kept = {key: value for key, value in self.human.items()
-                if key not in ("teacher", "distilled", "start_from", "samples", "hours")}
+                if key not in ("teacher", "distilled", "start_from", "pieces_from", "samples",
+                               "hours")}
         return kept | {
             "name": f"{'-'.join(languages)}-{stage}", "source": languages[0],
             "target": languages[1], "norm": "pre", "level": "token",
@@ -125,11 +126,10 @@ class Campaign:
             return
         if not (run / "prepared").exists():
             self.prepare(stage, run / "prepared")
-        trainer = Trainer(run)
-        finished = trainer.run()
+        finished = Trainer(run).run()
         if stage in SHIPPED and (run / "best.pt").exists():
             export(run, run / "model")
-        if trainer.stopping or not finished:
+        if not finished:
             raise Interrupted
         (run / "done").touch()
 

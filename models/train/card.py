@@ -51,11 +51,10 @@ label smoothing {smoothing}, dropout {dropout}; the weights are an exponential m
 
 PIECE_LIMITS = """\
 The model is small and was trained on little text for a short time. It is meant for short
-everyday sentences and for software documentation, which is most of what it has seen. News,
-literature, idioms, names it has not met, and long sentences come out wrong often: words are left
-out, invented or repeated, and negations and numbers can be lost. It translates one sentence at a
-time, mixes formal and informal address, and repeats the biases of its sources. Do not rely on it
-where a mistake matters."""
+everyday sentences and for software documentation. News, literature, idioms, names it has not met,
+and long sentences come out wrong often: words are left out, invented or repeated, and negations
+and numbers can be lost. It translates one sentence at a time, mixes formal and informal address,
+and repeats the biases of its sources. Do not rely on it where a mistake matters."""
 
 BYTE_LIMITS = """\
 The model is small, reads and writes UTF-8 bytes and was trained on little text for a short time, at
@@ -95,13 +94,14 @@ def data_table(corpora, teacher):
     return "\n".join(rows)
 
 
-def scores_table(scores):
-    if not scores:
+def scores_table(scores, step):
+    """Of scores.json, or None, if these are the scores of the weights of this step."""
+    if not scores or scores.get("step") != step:
         return "Not yet scored."
     rows = ["sacreBLEU, greedy search in PyTorch.", "", "| set | sentences | BLEU | chrF |",
             "|---|---|---|---|"]
     rows += [f"| {name} | {entry['sentences']:,} | {entry['bleu']:.1f} | {entry['chrf']:.1f} |"
-             for name, entry in scores.items()]
+             for name, entry in scores["sets"].items()]
     rows += ["", "`tatoeba` (everyday sentences) and `it` (software documentation) were held out "
              "of the training sources; the others are public test sets."]
     return "\n".join(rows)
@@ -123,7 +123,10 @@ def size_in_words(recipe, best):
 def start_in_words(recipe):
     if recipe.start_from == recipe.name:
         return "the weights that it had before"
-    return f"the weights of `{recipe.start_from}`" if recipe.start_from else "scratch"
+    if not recipe.start_from:
+        return "scratch"
+    pieces = f" and embeddings of `{recipe.pieces_from}`" if recipe.pieces_from else ""
+    return f"the weights of `{recipe.start_from}`{pieces}"
 
 
 def largest_area(rule):
@@ -170,12 +173,12 @@ def model_card(recipe, best, corpora, scores):
     longest = max(p.max_length for p in recipe.phases) - 1
     return CARD.format(
         name=recipe.name,
-        source=LANGUAGES[recipe.source],
-        target=LANGUAGES[recipe.target],
+        source=LANGUAGES.get(recipe.source, recipe.source),
+        target=LANGUAGES.get(recipe.target, recipe.target),
         level="character" if is_char else "token",
         origin=filled(origin),
         training=filled(training),
-        scores=scores_table(scores),
+        scores=scores_table(scores, best["step"]),
         limits=filled(BYTE_LIMITS.format(longest=longest) if is_char else PIECE_LIMITS),
         data=data_table(corpora, recipe.teacher),
     )

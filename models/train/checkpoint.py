@@ -20,8 +20,14 @@ def save_atomically(state, path):
     os.close(folder)
 
 
-def load(path):
+def load(path, vocabulary=None):
+    """What was saved; an error if that belongs to another vocabulary than the one given."""
     state = torch.load(path, map_location="cpu", weights_only=True)
     if state.get("format") != FORMAT:
         raise ValueError(f"{path}: format: expected {FORMAT}, found {state.get('format')}")
+    known = state.get("vocabulary")  # absent in older checkpoints
+    if vocabulary and known and known != vocabulary.fingerprint:
+        raise ValueError(f"{path}: vocabulary: expected {vocabulary.fingerprint}, that of "
+                         f"{vocabulary.folder}, found {known}: it was trained with other "
+                         "pieces, before the run was prepared anew")
     return state

@@ -14,7 +14,6 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from .trainer import Trainer
 
 SEEDS = 1, 2
 WARMUP_PART = 0.2  # at most this part of a run, for very short ones
-STOPPING = signal.SIGTERM, signal.SIGINT
+COOLDOWN_PART = 0.2  # whatever the recipe of the data says, so that tables can be compared
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,9 @@ def recipe_of(cell, base, steps):
     """The recipe of the cell, given that of the data: from scratch, with no time limit."""
     return dataclasses.replace(
         base, name=f"{base.name} {cell}", preset=KINDS[cell.kind].preset,
-        norm=KINDS[cell.kind].norm, area=cell.area, seed=cell.seed, start_from=None, heads=None,
-        hours=None, warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * steps))))
+        norm=KINDS[cell.kind].norm, area=cell.area, seed=cell.seed, start_from=None,
+        pieces_from=None, heads=None, hours=None, cooldown_part=COOLDOWN_PART,
+        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * steps))))
 
 
 def link(source, target):
@@ -135,15 +135,10 @@ def train(run, steps):
     trainer = Trainer(run)
     cooldown = max(1, round(steps * trainer.recipe.cooldown_part))
     trainer.cooldown = Cooldown(steps - cooldown, cooldown)  # begins when its first step comes
-    handlers = {number: signal.getsignal(number) for number in STOPPING}
-    try:
-        if not trainer.run() or trainer.stopping:
-            return False
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    if trainer.best["step"] != steps:  # compared are the last weights, chosen by no score
-        trainer.best = None
+    if not trainer.run():
+        return False
+    if trainer.kept["step"] != steps:  # compared are the last weights, chosen by no score
+        trainer.kept = None
         trainer.evaluate()
     return True
 

@@ -22,7 +22,7 @@ from .recipe import read_recipe
 
 # Bytes of so short a run are compared on short sentences: on long ones they say nothing.
 SETS = {
-    "token": ("heldout/tatoeba", "eval/newstest2013", "eval/newstest2014-en{target}"),
+    "token": ("heldout/tatoeba", "eval/newstest2013", "eval/newstest2014-en{language}"),
     "char": ("heldout/tatoeba",),
 }
 METRICS = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF}
@@ -57,7 +57,7 @@ than that; in brackets those of the single seeds, which vary by chance too. sacr
 
 def sets_of(data, recipe):
     """{name: (sources, references)} of the sets that the prepared folder `data` has."""
-    stems = [data / name.format(target=recipe.target) for name in SETS[recipe.level]]
+    stems = [data / name.format(language=recipe.language) for name in SETS[recipe.level]]
     return {stem.name: read_set(stem, recipe) for stem in stems
             if stem.with_name(f"{stem.name}.{recipe.source}").exists()}
 
@@ -190,18 +190,19 @@ def result(kind, options):
         systems[area] = {"seeds": list(runs[area]), "sets": of_sets} | steps[area]
         systems[area] |= training_speed(reports[area], reports.get("regular", {}))
     machines = {report["machine"] for of_area in reports.values() for report in of_area.values()}
-    return described(kind, recipe, data) | {
+    return described(kind, recipe, data, options.steps) | {
         "machines": sorted(machines), "bench": backend, "systems": systems}
 
 
-def described(kind, recipe, data):
-    """What the runs of one kind share."""
+def described(kind, recipe, data, steps):
+    """What the runs of one kind, of so many steps, share."""
+    phases = recipe.phases[: recipe.phase_at(steps - 1) + 1]
     corpora = json.loads((data / "sources.json").read_text(encoding="utf-8"))["corpora"]
     return {
         "preset": KINDS[kind].preset, "level": recipe.level, "data": recipe.name,
         "languages": f"{recipe.source}-{recipe.target}",
         "pairs": sum(counts["pairs"] for counts in corpora.values()),
-        "longest": recipe.phases[0].max_length - 1,
+        "longest": max(phase.max_length for phase in phases) - 1,
     }
 
 

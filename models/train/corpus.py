@@ -1,8 +1,9 @@
 """The corpus: parallel text read from `NAME.en-XX.tsv(.gz)` files, cleaned, and split.
 
 A pair is dropped rather than repaired whenever it looks wrong: the recipe has more text than
-time. Nothing here depends on the order of files or on a random seed: held-out sentences are
-chosen by a hash of their English side, so that a larger corpus keeps the same held-out sets.
+time. Nothing here depends on a random seed: held-out sentences are chosen by a hash of their
+English side, the smallest ones, so that a corpus that grows a little keeps most of them. The order
+of files decides only which of several translations of a sentence, or corpora of a pair, counts.
 """
 
 import gzip
@@ -95,8 +96,12 @@ def corpus_files(folders, language):
     for path in files_in(folders):
         suffix = next((s for s in suffixes if path.name.endswith(s)), None)
         name = path.name.removesuffix(suffix) if suffix else ""
-        if name and not any(banned in str(path) for banned in NEVER_USED):
-            found[name] = path
+        if not name or any(banned in str(path) for banned in NEVER_USED):
+            continue
+        if name in found and not path.samefile(found[name]):  # folders may be given twice
+            raise ValueError(f"{path}: expected one file of the corpus {name}, found "
+                             f"{found[name]}, too; one of them needs another name")
+        found[name] = path
     if not found:
         where = folders if isinstance(folders, str | Path) else ", ".join(map(str, folders))
         raise FileNotFoundError(f"{where}: no *.en-{language}.tsv or *.en-{language}.tsv.gz file")

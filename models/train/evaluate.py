@@ -51,26 +51,29 @@ def evaluation_stems(prepared, recipe):
     return sorted(path.with_name(path.name.removesuffix(suffix)) for path in paths)
 
 
-def greedy_search(folder, recipe, vocabulary):
-    """A translator that runs the run's best weights by greedy search in PyTorch."""
-    from . import checkpoint
+def greedy_search(weights, recipe, vocabulary):
+    """A translator that runs a model of these weights by greedy search in PyTorch."""
     from .search import translate
     from .trainer import choose_device, new_model
 
     device, _ = choose_device()
     model = new_model(recipe, vocabulary).to(device).eval()
-    model.load_state_dict(checkpoint.load(folder / "best.pt")["average"])
+    model.load_state_dict(weights)
     longest = LONGEST_TRANSLATION[recipe.level]
     return lambda sentences: translate(model, vocabulary, sentences, longest)
 
 
 def evaluate(folder, recipe):
-    """Scores every set, prints the scores and writes them to scores.json in the run.
+    """Scores the best weights on every set, prints the scores and writes them, with the step of
+    these weights, to scores.json in the run.
 
     Sentences that do not fill whole rows of a grid are left out: the model cannot read them.
     """
+    from . import checkpoint
+
     vocabulary = open_vocabulary(recipe.level, folder / "prepared")
-    translator, scores = greedy_search(folder, recipe, vocabulary), {}
+    best = checkpoint.load(folder / "best.pt", vocabulary)
+    translator, scores = greedy_search(best["average"], recipe, vocabulary), {}
     multiple = source_multiple(recipe.shape())
     if multiple > 1:
         print(f"evaluate: only sentences of a multiple of {multiple} ids, end included", flush=True)
@@ -87,5 +90,5 @@ def evaluate(folder, recipe):
         }
         print(f"{stem.name}: BLEU {scores[stem.name]['bleu']}, chrF {scores[stem.name]['chrf']}",
               flush=True)
-    report = json.dumps(scores, indent=2)
+    report = json.dumps({"step": best["step"], "sets": scores}, indent=2)
     (folder / "scores.json").write_text(report + "\n", encoding="utf-8")

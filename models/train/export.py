@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import checkpoint
 from .card import model_card
+from .folder import replacing
 from .recipe import read_recipe
 from .shape import LstmShape
 from .vocabulary import END, PAD, UNKNOWN, open_vocabulary
@@ -147,31 +148,28 @@ def tokenizer_config(recipe):
     return config
 
 
-def clear(folder):
-    """Makes room for a model; refuses a folder that holds something else."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "config.json").exists():
-        raise ValueError(f"{folder}: expected no folder or a model directory, found other files")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-
-
-def export(run, folder):
-    """Writes the best weights of a run as a model directory."""
-    run, folder = Path(run), Path(folder)
-    prepared = run / "prepared"
-    recipe = read_recipe(prepared / "recipe.json")
-    vocabulary = open_vocabulary(recipe.level, prepared)
-    best = checkpoint.load(run / "best.pt")
-    clear(folder)
+def fill(folder, run, best, recipe, vocabulary):
+    """Writes the files of the model, `best` of a run."""
     write_weights(best["average"], folder)
     write_json(folder / "config.json", model_config(recipe, vocabulary))
     write_json(folder / "generation_config.json", generation_config(recipe, vocabulary))
     for name in vocabulary.files:
-        shutil.copyfile(prepared / name, folder / name)
+        shutil.copyfile(run / "prepared" / name, folder / name)
     write_json(folder / "tokenizer_config.json", tokenizer_config(recipe))
     scores_path = run / "scores.json"
     scores = json.loads(scores_path.read_text(encoding="utf-8")) if scores_path.exists() else None
-    sources = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))
+    sources = json.loads((run / "prepared" / "sources.json").read_text(encoding="utf-8"))
     card = model_card(recipe, best, sources["corpora"], scores)
     (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def export(run, folder):
+    """Writes the best weights of a run as a model directory, whole or not at all; a model that was
+    there is replaced."""
+    run = Path(run)
+    recipe = read_recipe(run / "prepared" / "recipe.json")
+    vocabulary = open_vocabulary(recipe.level, run / "prepared")
+    best = checkpoint.load(run / "best.pt", vocabulary)
+    with replacing(folder) as new:
+        fill(new, run, best, recipe, vocabulary)
     print(f"export: {folder}: step {best['step']}, {best['tokens'] / 1e6:.1f} M target ids")

@@ -2,8 +2,10 @@
 
 Half of what a translation model learns is the source language and how to attend: a model that
 begins with another pair's layers needs far fewer steps (Kocmi and Bojar, WMT 2018). Pieces that
-both vocabularies have keep their embeddings; the others begin at random. A model with more layers
-has the given ones below its own, which add nothing at first: their last products begin at 0.
+both vocabularies have keep their embeddings; the others begin at random, or with those of a second
+model. A model with more layers has the given ones below its own, which add nothing at first: their
+last products begin at 0. Of a model with other areas, what an attention gives is scaled: it begins
+as large as it was.
 """
 
 import json
@@ -11,6 +13,8 @@ import re
 from pathlib import Path
 
 import torch
+
+from .parent import check_parent, output_scales
 
 PER_PIECE = {"model.shared.weight": 0, "final_logits_bias": 1}  # the dimension that counts pieces
 
@@ -54,8 +58,11 @@ def is_of_layer_above(name, given):
 
 
 def is_last_product(name):
-    """Whether a tensor is of a product whose result is added to what passes by its sublayer."""
-    return ".out_proj." in name or ".fc2." in name
+    """Whether a tensor is of a product whose result is added to what passes by its sublayer.
+
+    An attention's `area.fc2` is not: it makes keys, which learn nothing while it is 0.
+    """
+    return ".out_proj." in name or (".fc2." in name and ".area." not in name)
 
 
 def check_shapes(model, given, folder):
@@ -72,10 +79,12 @@ def check_shapes(model, given, folder):
 @torch.no_grad()
 def inherit(model, vocabulary, folder):
     """Copies what it can of the model in `folder`; returns how many pieces were shared."""
+    check_parent(model.shape, folder)
     given = read_weights(folder)
     check_shapes(model, given, folder)
     shared = shared_pieces(vocabulary, folder)
     ours, theirs = (torch.tensor(ids, dtype=torch.long) for ids in shared)
+    scales = output_scales(model.shape, folder)
     for name, weight in model.named_parameters():
         if is_of_layer_above(name, given):
             if is_last_product(name):
@@ -87,5 +96,27 @@ def inherit(model, vocabulary, folder):
             rows = inherited.index_select(dim, theirs.to(weight.device))
             weight.index_copy_(dim, ours.to(weight.device), rows)
         else:
-            weight.copy_(inherited)
+            weight.copy_(inherited * scales.get(name, 1.0))
     return len(ours)
+
+
+@torch.no_grad()
+def inherit_pieces(model, vocabulary, first, second):
+    """Gives the pieces that the model in `first` lacks their embeddings in the model in `second`,
+    put into the space of `model`, which has inherited `first`: by the linear map that comes nearest
+    to its embeddings, in least squares, over the pieces that all have. Returns how many there were.
+    """
+    known = set(shared_pieces(vocabulary, first)[0])
+    pairs = list(zip(*shared_pieces(vocabulary, second), strict=True))
+    common, new = ([p for p in pairs if (p[0] in known) == had] for had in (True, False))
+    if not new:
+        return 0
+    given, table = read_weights(second)["model.shared.weight"], model.model.shared.weight
+    if len(common) < given.shape[1]:
+        raise ValueError(f"{second}: expected at least {given.shape[1]} pieces in common with "
+                         f"{first}, to put its embeddings into that space; found {len(common)}")
+    (ours, theirs), (new_ours, new_theirs) = (torch.tensor(p).T for p in (common, new))
+    here = table[ours.to(table.device)].cpu()
+    into = torch.linalg.lstsq(given[theirs], here).solution
+    table[new_ours.to(table.device)] = (given[new_theirs] @ into).to(table.device)
+    return len(new)

@@ -61,18 +61,21 @@ def end(processes):
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()
 
 
-def run_for(minutes, packs, folder, plan, out):
-    """Runs the campaigns of the archives `packs` in `folder`, and says if one has failed."""
+def run_for(minutes, packs, folder, plan, out, threads=None):
+    """Runs the campaigns of the archives `packs` in `folder`, each on so many threads, and says if
+    one has failed."""
     deadline = time.monotonic() + 60 * minutes
     folders = [folder / pack.name.split(".")[0] for pack in packs]
+    options = ["--threads", str(threads)] if threads else []
     processes = []
     for pack, own in zip(packs, folders):
         own.mkdir(parents=True, exist_ok=True)
         unpack(pack, own)
         processes.append(subprocess.Popen(
-            [sys.executable, "-m", "models.train", "campaign", str(own), "--plan", plan]))
+            [sys.executable, "-m", "models.train", "campaign", str(own), "--plan", plan, *options]))
     try:
         while time.monotonic() < deadline and any(p.poll() is None for p in processes):
             time.sleep(0.2)

@@ -3,12 +3,15 @@
 import json
 import shutil
 import tarfile
+from itertools import islice
 
 import numpy as np
 
 from .back import plain_text
 from .batches import BACK
 from .distil import SUFFIX
+from .overlap import Evaluated
+from .recipe import read_recipe
 from .sentences import Sentences, sentences_of
 from .vocabulary import open_vocabulary
 
@@ -29,9 +32,16 @@ def human_pairs(prepared):
     return found, sources | {"corpora": {name: sources["corpora"][name] for name in human}}
 
 
+def unevaluated(lines, prepared):
+    """The lines that repeat no evaluation text of a prepared run."""
+    folders = prepared / "eval", prepared / "heldout"
+    targets = Evaluated(folders, read_recipe(prepared / "recipe.json")).targets
+    return (line for line in lines if not targets.find(line))
+
+
 def pack(prepared, mono, most, out):
     """Writes `out`, a .tar.xz of a prepared run and at most `most` lines of the text files `mono`,
-    which are in its language that is not English, as ids."""
+    which are in its language that is not English, as ids; none repeats evaluation text."""
     vocabulary = open_vocabulary("token", prepared)
     folder = out.with_name(out.name + ".part")
     shutil.rmtree(folder, ignore_errors=True)
@@ -39,7 +49,8 @@ def pack(prepared, mono, most, out):
     arrays, sources = human_pairs(prepared)
     np.savez(folder / "train.npz", **arrays)  # xz does better without deflate before it
     (folder / "sources.json").write_text(json.dumps(sources, indent=2) + "\n", encoding="utf-8")
-    text = Sentences.of([vocabulary.encode(line) for line in plain_text(mono)[:most]])
+    lines = islice(unevaluated(plain_text(mono), prepared), most)
+    text = Sentences.of(map(vocabulary.encode, lines))
     np.savez(folder / "mono.npz", **text.arrays("mono"))
     with tarfile.open(out, "w:xz") as archive:
         archive.add(folder, "pack")

@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus, distil, overlap
-from .recipe import read_recipe
+from .parent import check_parent
+from .recipe import SHIPPED, read_recipe
 from .sentences import Sentences
 from .variants import with_variants
 from .vocabulary import SPECIAL, ByteVocabulary, PieceVocabulary
@@ -156,6 +157,8 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
     recipe = read_recipe(recipe_path)
     if recipe.teacher and not acre:
         raise ValueError(f"{recipe_path}: teacher: translating with it needs --acre FILE")
+    if recipe.start_from:
+        check_parent(recipe.shape(), SHIPPED / recipe.start_from)
     unfinished = folder.with_name(folder.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)

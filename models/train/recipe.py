@@ -48,6 +48,7 @@ class Recipe:
     mix: dict  # group name -> Group
     phases: tuple  # of Phase, in order
     start_from: str | None = None  # a shipped model, of any pair or level: see inherit.py
+    pieces_from: str | None = None  # likewise: embeds the pieces that start_from lacks
     teacher: str | None = None  # a shipped model whose translations are learnt: see distil.py
     distilled: tuple = ()  # patterns of the corpora whose English the teacher translates
     norm: str = "post"  # of a Transformer's layers, or pre: see model.py
@@ -137,6 +138,8 @@ def read_recipe(path):
     if [recipe.source, recipe.target].count("en") != 1:
         raise ValueError(f"{path}: expected en as either source or target, "
                          f"found {recipe.source} and {recipe.target}")
+    if recipe.pieces_from and not recipe.start_from:
+        raise ValueError(f"{path}: pieces_from: expected start_from, too")
     if bool(recipe.teacher) != bool(recipe.distilled):
         raise ValueError(f"{path}: teacher and distilled are given both or not at all")
     if recipe.level == "token" and recipe.vocabulary not in VOCABULARY_SIZES:

@@ -10,6 +10,7 @@ A run ends after its time limit or its cool-down; SIGTERM and SIGINT save and en
 
 import ctypes
 import json
+import math
 import os
 import shutil
 import signal
@@ -22,11 +23,12 @@ import torch
 from . import area, checkpoint
 from .batches import Pairs, Position, Stream
 from .evaluate import LONGEST_TRANSLATION, bleu, read_set, whole_rows
-from .inherit import inherit
+from .inherit import inherit, inherit_pieces
 from .loss import cross_entropy
 from .lstm import Lstm
 from .model import Transformer
 from .optimiser import Optimiser
+from .parent import output_scales
 from .recipe import SHIPPED, read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
@@ -37,6 +39,7 @@ REPORT_SECONDS = 60
 CHECKPOINT_SECONDS = 240
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
+STOPPING = signal.SIGTERM, signal.SIGINT
 
 
 def cpu_has_bf16():
@@ -70,6 +73,50 @@ def new_model(recipe, vocabulary):
     shape = recipe.shape()
     kind = Lstm if isinstance(shape, LstmShape) else Transformer
     return kind(shape, vocabulary.size, vocabulary.pad, vocabulary.end)
+
+
+def may_go_on(recipe, hours, seconds):
+    """Whether a run of so many hours is not to cool down after so many seconds."""
+    return hours is None or seconds < (1 - recipe.cooldown_part) * hours * 3600
+
+
+def extend(folder, recipe, hours):
+    """Undoes the cool-down that the run's checkpoint is in, unless it would begin again at once.
+
+    Said again, as when training goes on after an interruption, it changes nothing. `hours` None: no
+    time limit, or a cool-down was asked for.
+    """
+    before, last = folder / "before-cooldown.pt", folder / "checkpoint.pt"
+    if not before.exists():
+        raise FileNotFoundError(f"{folder}: no before-cooldown.pt; the run never cooled down")
+    state = checkpoint.load(before)
+    if last.exists():
+        cooldown = checkpoint.load(last)["cooldown"]
+        if not cooldown:
+            print("train: there is no cool-down to undo", flush=True)
+            return
+        if cooldown["start"] != state["step"]:
+            raise ValueError(f"{before}: step: expected {cooldown['start']}, where the last "
+                             f"cool-down began, found {state['step']}")
+    if not may_go_on(recipe, hours, state["seconds"]):
+        print(f"train: the cool-down is not undone: after {hours:g} hours it was time for it; "
+              "--hours X gives the run more", flush=True)
+        return
+    checkpoint.save_atomically(state, last)
+
+
+def kept_evaluation(path):
+    """The evaluation of best.pt, or None without one. It may be of a cool-down that was undone,
+    of which the checkpoint knows nothing."""
+    if not path.exists():
+        return None
+    best = checkpoint.load(path)
+    return {key: best[key] for key in ("step", "tokens", "bleu")}
+
+
+def total(evaluation):
+    """What evaluations are compared by."""
+    return sum(evaluation["bleu"].values()) if evaluation else float("-inf")
 
 
 class Average:
@@ -127,8 +174,10 @@ class Trainer:
         self.average = Average(self.model, self.recipe.ema_decay)
         self.optimiser = Optimiser(self.model, self.bf16)
         self.step = self.tokens = 0
-        self.seconds = 0.0  # spent on steps in all, over every start of the run
-        self.cooldown, self.best = None, None
+        self.seconds = 0.0  # of work on steps, over every start of the run
+        self.cooldown = None
+        self.best = None  # evaluation since the run began; of a cool-down that is undone, none
+        self.kept = None  # evaluation, of which best.pt has the weights
         self.waited = 0  # evaluations since the best
         self.stopping = False
         position = self.resume(self.folder / "checkpoint.pt")
@@ -139,19 +188,26 @@ class Trainer:
     # ---- State ----
 
     def begin_weights(self):
-        """A new run that the recipe starts from another model takes its weights."""
-        parent = self.recipe.start_from
+        """A new run that the recipe starts from other models takes their weights."""
+        parent, second = self.recipe.start_from, self.recipe.pieces_from
         if not parent or (self.folder / "checkpoint.pt").exists():
             return
         shared = inherit(self.model, self.vocabulary, SHIPPED / parent)
         print(f"train: starting from {parent}, which has {shared} of "
               f"{self.vocabulary.size} pieces", flush=True)
+        scales = output_scales(self.model.shape, SHIPPED / parent)
+        if scales:
+            print(f"train: {len(scales)} attentions have other areas there; what they give is "
+                  "scaled to begin as large", flush=True)
+        if second:
+            added = inherit_pieces(self.model, self.vocabulary, SHIPPED / parent, SHIPPED / second)
+            print(f"train: {added} other pieces begin as in {second}", flush=True)
 
     def resume(self, path):
         """Takes the state from a checkpoint, if there is one; returns the data position."""
         if not path.exists():
             return Position()
-        state = checkpoint.load(path)
+        state = checkpoint.load(path, self.vocabulary)
         self.model.load_state_dict(state["model"])
         for name, weight in state["average"].items():
             self.average.weights[name].copy_(weight)
@@ -159,6 +215,7 @@ class Trainer:
         torch.set_rng_state(state["rng"])
         self.step, self.tokens = state["step"], state["tokens"]
         self.seconds, self.best = state["seconds"], state["best"]
+        self.kept = kept_evaluation(self.folder / "best.pt")
         self.waited = state.get("waited", 0)  # absent in checkpoints before early stops
         self.cooldown = Cooldown(**state["cooldown"]) if state["cooldown"] else None
         print(f"train: going on from step {self.step}", flush=True)
@@ -177,6 +234,7 @@ class Trainer:
             "waited": self.waited,
             "cooldown": asdict(self.cooldown) if self.cooldown else None,
             "position": asdict(self.stream.position),
+            "vocabulary": self.vocabulary.fingerprint,
         }
 
     def save(self, name="checkpoint.pt"):
@@ -193,40 +251,59 @@ class Trainer:
                                  self.recipe.label_smoothing)
 
     def work_seconds(self):
-        """A clock that does not run while other processes have the CPUs."""
-        if self.device.type == "cpu":
-            return time.process_time() / torch.get_num_threads()
-        return time.monotonic()
+        """A clock that does not run while the process is stopped or others have the CPUs.
+
+        This thread takes part in all that is computed, however many there are: alone on a machine
+        its CPU time is wall time. The time of all threads counts them as they wait for each other.
+        """
+        return time.thread_time() if self.device.type == "cpu" else time.monotonic()
 
     def train_step(self):
         """One update of the weights on the next batch."""
-        started, work_started = time.monotonic(), self.work_seconds()
+        started = self.work_seconds()
         self.stream.enter_phase(self.recipe.phase_at(self.step))
         source, target = self.stream.next()
         count = int((target != self.model.pad).sum())
         loss = self.loss(source.to(self.device), target.to(self.device))
         (loss / count).backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        summed, norm = torch.stack((loss.detach(), norm)).tolist()  # waits for a GPU
+        self.check_finite(norm)
         self.optimiser.step(learning_rate(self.recipe, self.step, self.cooldown))
         self.model.clear_pad()
         self.step += 1
         self.tokens += count
         self.average.update(self.model, self.step)
-        self.seconds += time.monotonic() - started
-        self.meter.add(loss.item(), count, self.work_seconds() - work_started)
+        worked = self.work_seconds() - started
+        self.seconds += worked
+        self.meter.add(summed, count, worked)
+
+    def check_finite(self, norm):
+        """Ends the run before a gradient that is no number gets into the weights and is saved."""
+        if not math.isfinite(norm):
+            raise ValueError(f"{self.folder}: step {self.step + 1}: expected a finite gradient, "
+                             f"found one of norm {norm}. The same command goes on from the last "
+                             "checkpoint, which is as it was; if it comes to this again, set a "
+                             "lower learning_rate in prepared/recipe.json")
 
     # ---- The run ----
 
     def run(self, cooldown_steps=None):
         """Trains until the run is finished (true) or a signal interrupts it (false)."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self.stop)
+        handlers = {number: signal.signal(number, self.stop) for number in STOPPING}
+        try:
+            return self.train_to_the_end(cooldown_steps)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def train_to_the_end(self, cooldown_steps):
+        """What `run` does while a signal only asks it to stop."""
         self.announce()
-        if shutil.which("c++"):  # torch.compile needs a compiler
+        if self.device.type == "cuda" and shutil.which("c++"):  # torch.compile needs a compiler
             area.fuse()
-            if self.device.type == "cuda":
-                self.model.fuse()
-                self.warm_up()
+            self.model.fuse()
+            self.warm_up()
         if cooldown_steps and not self.cooldown:
             self.begin_cooldown(cooldown_steps)
         report, save, evaluate = map(
@@ -246,7 +323,7 @@ class Trainer:
         if self.finished() and not self.stopping:
             self.evaluate()
         self.save()
-        return self.finished()
+        return self.finished() and not self.stopping
 
     def warm_up(self):
         """Compiles, on sentences of ends, before the clock of the steps runs."""
@@ -268,11 +345,10 @@ class Trainer:
 
     def cool_down_in_time(self):
         """Starts the cool-down so that it ends about when the time limit does."""
-        if self.hours is None or self.cooldown:
+        if self.cooldown or may_go_on(self.recipe, self.hours, self.seconds):
             return
-        left = self.hours * 3600 - self.seconds
-        if left <= self.recipe.cooldown_part * self.hours * 3600:
-            self.begin_cooldown(round(max(0.0, left) * self.step / self.seconds))
+        left = max(0.0, self.hours * 3600 - self.seconds)
+        self.begin_cooldown(round(left * self.step / self.seconds))
 
     def cool_down_early(self):
         """Ends a run whose development scores rise no more, as if its time were over."""
@@ -341,9 +417,12 @@ class Trainer:
         samples = translate(model, self.vocabulary, samples, longest)
         self.log({"bleu": scores, "samples": samples})
         print(f"{time.strftime('%H:%M')}  step {self.step}  BLEU {scores}  {samples}", flush=True)
+        found = {"step": self.step, "tokens": self.tokens, "bleu": scores}
         self.waited += 1
-        if self.best is None or sum(scores.values()) >= sum(self.best["bleu"].values()):
-            self.waited = 0
-            self.best = {"step": self.step, "tokens": self.tokens, "bleu": scores}
-            best = {"average": self.average.weights, "seconds": self.seconds} | self.best
+        if total(found) >= total(self.best):
+            self.waited, self.best = 0, found
+        if total(found) >= total(self.kept):
+            self.kept = found
+            best = {"average": self.average.weights, "seconds": self.seconds,
+                    "vocabulary": self.vocabulary.fingerprint} | found
             checkpoint.save_atomically(best, self.folder / "best.pt")

@@ -6,6 +6,7 @@ Both write the tokenizer files of a model directory, so a run's `prepared` folde
 exported model hold the same bytes.
 """
 
+import hashlib
 import io
 import json
 from pathlib import Path
@@ -32,6 +33,8 @@ class PieceVocabulary:
         self.size = len(self.ids)
         self.end, self.pad = self.ids[END], self.ids[PAD]
         self.tag = self.ids.get(START)
+        data = b"".join((self.folder / name).read_bytes() for name in self.files)
+        self.fingerprint = hashlib.blake2b(data, digest_size=8).hexdigest()  # of what ids mean
 
     @staticmethod
     def train(sentences, size, folder, norm="post"):
@@ -79,6 +82,7 @@ class ByteVocabulary:
     level = "char"
     files = ("tokenizer_config.json",)
     size, end, pad, tag = 258, 1, 0, 3  # the byte 1, which no text has
+    fingerprint = "bytes"
     FIRST = 2
 
     def __init__(self, folder):

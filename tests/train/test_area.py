@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models.train import area  # noqa: E402
+from compiler import needs_compiler  # noqa: E402
+from models.train import area, coverage as kernel  # noqa: E402
 from models.train.area import MASKED, attend, coverage  # noqa: E402
 
 
@@ -104,3 +105,66 @@ def test_compiled_passes_are_those_written(monkeypatch):
         torch.testing.assert_close(area.coverage_pass(scores, width, False), (coverage, total))
         rest = scores, total, coverage, width, False
         torch.testing.assert_close(area.gradient_pass(gradient, *rest), passes[1](gradient, *rest))
+
+
+ODD_SHAPES = [(3, 9, 5), (7, 7, 5), (4, 2, 2), (1, 30, 3), (5, 1, 1), (2, 17, 17), (3, 131, 4)]
+
+
+def written(scores, gradient, width, means):
+    """What area.py computes: (coverage, gradient of the scores)."""
+    coverage, total = area.coverage_pass(scores, width, means)
+    return coverage, area.gradient_pass(gradient, scores, total, coverage, width, means)
+
+
+@needs_compiler
+@pytest.mark.parametrize("means", [False, True])
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize("queries,items,width", ODD_SHAPES)
+def test_the_kernel_computes_what_is_written(queries, items, width, spread, means):
+    torch.manual_seed(items)
+    scores = spread * torch.randn(2, 3, queries, items)
+    scores[0, ..., items // 2 + 1 :] = MASKED
+    gradient = torch.randn_like(scores)
+    found = (kernel.coverage(scores, width, means),
+             kernel.gradient_of_scores(gradient, scores, width, means))
+    torch.testing.assert_close(found, written(scores, gradient, width, means), rtol=1e-5,
+                               atol=1e-5)
+
+
+@needs_compiler
+def test_the_kernel_reads_and_writes_bfloat16():
+    torch.manual_seed(0)
+    scores, gradient = torch.randn(2, 5, 3, 33).bfloat16()
+    expected = written(scores.float(), gradient.float(), 5, False)
+    scores.requires_grad_()
+    found = coverage(scores, 5)
+    assert found.dtype == torch.bfloat16
+    found.backward(gradient)
+    torch.testing.assert_close(found.float(), expected[0], rtol=2**-8, atol=1e-6)
+    torch.testing.assert_close(scores.grad.float(), expected[1], rtol=2**-8, atol=1e-6)
+
+
+@needs_compiler
+def test_items_that_are_all_masked_count_alike():
+    scores = torch.full((1, 4), MASKED)
+    expected = coverage(scores.double(), 3).float()
+    torch.testing.assert_close(kernel.coverage(scores, 3, False), expected)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_no_number_stays_none(dtype):
+    for place in range(5):
+        scores = torch.zeros(3, 5, dtype=dtype)
+        scores[1, place] = torch.nan
+        found = kernel.coverage(scores, 2, False)
+        assert found[1].isnan().all() and found[[0, 2]].isfinite().all()
+
+
+def test_a_compiler_that_fails_is_done_without(monkeypatch, tmp_path, capsys):
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no libgomp here >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(kernel, "compiler", lambda: str(broken))
+    assert kernel.library.__wrapped__() is None
+    assert "no libgomp here" in capsys.readouterr().out

@@ -9,8 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors")
 
-from models.train import areas as module  # noqa: E402
-from models.train.areas import Areas, moments, windows  # noqa: E402
+from compiler import needs_compiler  # noqa: E402
+from models.train import areas as module, coverage as kernel  # noqa: E402
+from models.train.areas import EPSILON, Areas, counts, cover, means, moments, windows  # noqa: E402
+from models.train.features import Deviations, Hidden  # noqa: E402
 from models.train.rules import WORDS, AreaRule  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden/area-attention"
@@ -291,3 +293,109 @@ def test_features_are_the_authors(path):
         singles, bound = (x.shape[-2], ROUNDED) if name == "std" else (0, BOUND)
         features = by_first_item(planes[:, 0], rule)[:, singles:]
         torch.testing.assert_close(features, tensors[name][:, singles:], rtol=0, atol=bound)
+
+
+# ---- In C ----------------------------------------------------------------------------------------
+
+# Batch of heads, queries, items, largest width, depth.
+ODD_SHAPES = [((2, 3), 3, 9, 5, 4), ((1, 1), 1, 1, 1, 1), ((2, 1), 4, 2, 5, 7),
+              ((1, 2), 7, 7, 7, 33), ((3, 2), 2, 131, 3, 16), ((1, 4), 33, 33, 4, 21)]
+
+
+def results(function, inputs, gradient):
+    """The outcome, and the gradients of the inputs."""
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    made = function(*inputs)
+    made.backward(gradient.to(made.dtype))
+    return [x.detach().double() for x in (made, *(x.grad for x in inputs))]
+
+
+def check_in_c(in_c, written, inputs, gradient):
+    """The passes in C compute what is written for PyTorch, as exactly as each type allows."""
+    for dtype, bounds in ((torch.float32, {"rtol": 1e-4, "atol": 1e-5}),
+                          (torch.bfloat16, {"rtol": 2**-8, "atol": 1e-6})):
+        inputs, gradient = [x.to(dtype) for x in inputs], gradient.to(dtype)
+        expected = results(written, [x.double() for x in inputs], gradient)
+        torch.testing.assert_close(results(in_c, inputs, gradient), expected, **bounds)
+
+
+@needs_compiler
+@pytest.mark.parametrize("means", [False, True])
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 30.0, 1e5])
+@pytest.mark.parametrize("batch,queries,items,width,_", ODD_SHAPES)
+def test_coverage_in_c_is_what_is_written(batch, queries, items, width, _, spread, means):
+    torch.manual_seed(items)
+    areas = Areas(AreaRule(width, value="mean" if means else "sum"), 1)
+    mask = torch.rand(*batch, queries, items) < 0.7
+    mask[..., torch.arange(queries), torch.arange(queries) % items] = True
+    logits = spread * torch.randn(*batch, queries, width, items)
+
+    def written(logits):
+        weights = areas.weights(logits, mask)
+        return cover(weights / counts(areas.rule, -1, weights) if means else weights, areas.rule)
+
+    check_in_c(lambda logits: kernel.AreaCoverage.apply(logits, mask, means), written, [logits],
+               torch.randn(mask.shape))
+
+
+@needs_compiler
+@pytest.mark.parametrize("batch,_,items,width,depth", ODD_SHAPES)
+def test_deviations_in_c_are_what_is_written(batch, _, items, width, depth):
+    torch.manual_seed(items)
+    key = torch.randn(*batch, items, depth)
+    check_in_c(lambda key: Deviations.apply(key, width),
+               lambda key: moments(key, AreaRule(width))[1], [key],
+               torch.randn(*batch, width, items, depth))
+
+
+@needs_compiler
+@pytest.mark.parametrize("batch,_,items,width,depth", ODD_SHAPES)
+def test_hidden_features_in_c_are_what_is_written(batch, _, items, width, depth):
+    torch.manual_seed(items)
+    shape = *batch, width, items, depth
+    inputs = torch.randn(*batch, items, depth), torch.randn(shape), torch.randn(width, 1, depth)
+
+    def written(items, planes, sizes):
+        return torch.relu(means(items, AreaRule(width), -2) + planes + sizes)
+
+    check_in_c(Hidden.apply, written, inputs, torch.randn(shape))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_no_number_stays_none(dtype):
+    items = torch.zeros(1, 1, 6, 3, dtype=dtype)
+    items[..., 2, 1] = torch.nan
+    planes = Deviations.apply(items, 2)
+    assert planes[0, 0, 0, 2, 1].isnan() and planes[0, 0, 1, 3, 1].isnan()
+    hidden = Hidden.apply(items, torch.zeros_like(planes), torch.zeros(2, 1, 3))
+    assert hidden.isnan().nonzero()[:, 2:].tolist() == [[0, 2, 1], [1, 2, 1], [1, 3, 1]]
+    logits = torch.zeros(2, 2, 6, dtype=dtype)
+    logits[1, 0, 3] = torch.nan
+    coverage = kernel.AreaCoverage.apply(logits, torch.ones(2, 6, dtype=torch.bool), False)
+    assert coverage[0].isfinite().all() and coverage[1].isnan().all()
+
+
+@needs_compiler
+def test_equal_items_deviate_by_the_root_of_epsilon():
+    found = Deviations.apply(torch.full((1, 1, 6, 3), 1e3), 4)
+    within = torch.arange(6) >= torch.arange(4)[:, None]  # of the areas that begin in the line
+    torch.testing.assert_close(found[0, 0][within], torch.full((18, 3), EPSILON**0.5))
+
+
+@needs_compiler
+def test_keys_of_several_features_are_computed_in_c(monkeypatch):
+    """As a CPU trains: the same attention as without C, but not bit for bit."""
+    areas, query, key, value = case(AreaRule(5, "concat"), items=11)
+    areas.float()
+    inputs = [x.detach().float() for x in (query, key, value)]
+    mask, gradient = padding(11, 6), torch.randn(2, 2, 3, DEPTH)
+
+    def attention(query, key, value):
+        return areas.attend(query, areas.memory(key, value), mask)
+
+    found = results(attention, inputs, gradient)
+    monkeypatch.setattr(kernel, "knows", lambda _: False)
+    expected = results(attention, inputs, gradient)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert any((ours != theirs).any() for ours, theirs in zip(found, expected))

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import subprocess
 import tarfile
 
 import pytest
@@ -125,6 +126,19 @@ def test_a_pack_leaves_out_what_machines_translated(packed, tmp_path):
     with np.load(tmp_path / "pack/train.npz") as found:
         assert (found["origin"] == human[5:]).all()
         assert (found["en_ids"] == arrays["en_ids"][arrays["en_offsets"][5] :]).all()
+
+
+def test_plain_text_that_repeats_evaluation_text_is_left_out(packed, tmp_path):
+    prepared, _, _ = packed
+    evaluated = [line for name in ("eval/newstest2013.de", "heldout/tatoeba.de")
+                 for line in (prepared / name).read_text().splitlines()]
+    (tmp_path / "mono.txt").write_text("\n".join([*map(str.upper, evaluated), *MONO]) + "\n")
+    pack(prepared, [tmp_path / "mono.txt"], 7, tmp_path / "de.tar.xz")
+    unpack(tmp_path / "de.tar.xz", tmp_path)
+    with np.load(tmp_path / "pack/mono.npz") as arrays:
+        text = Sentences(arrays["mono_ids"], arrays["mono_offsets"])
+    lines = list(text_of(text, open_vocabulary("token", prepared)))
+    assert len(lines) == 7 and set(lines) <= set(MONO)
 
 
 def origins_of(folder):
@@ -262,6 +276,30 @@ def test_a_lent_machine_gives_back_what_is_new(packed, tmp_path, monkeypatch):
             "de-token/log.jsonl"} <= set(names)
     lent.run_for(5.0, [archive], tmp_path, str(quick), tmp_path / "third")
     assert list((tmp_path / "third").iterdir()) == []
+
+
+@pytest.mark.parametrize("asked, options", [(["--threads", "1"], ["--threads", "1"]), ([], [])])
+def test_every_campaign_has_the_threads_that_were_asked_for(packed, tmp_path, monkeypatch, asked,
+                                                            options):
+    started, popen = [], lent.subprocess.Popen
+
+    def start(command):
+        started.append(command)
+        return popen(["true"])
+
+    monkeypatch.setattr(lent.subprocess, "Popen", start)
+    assert main(["campaign", str(tmp_path), "--packs", str(packed[1]), "--minutes", "0.01", "--out",
+                 str(tmp_path / "out"), *asked]) == 0
+    assert [command[command.index("--plan") + 2 :] for command in started] == [options]
+
+
+def test_nothing_is_at_work_when_models_are_given_back(monkeypatch):
+    monkeypatch.setattr(lent, "GRACE_SECONDS", 0.1)
+    deaf = subprocess.Popen(["sh", "-c", "trap '' TERM; echo; exec sleep 60"],
+                            stdout=subprocess.PIPE)
+    deaf.stdout.readline()
+    lent.end([deaf])
+    assert deaf.returncode == -signal.SIGKILL
 
 
 def test_a_campaign_that_fails_is_an_error(packed, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from models.train import bootstrap, compare, comparison  # noqa: E402
 from models.train import trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
-from models.train.recipe import read_recipe  # noqa: E402
+from models.train.recipe import Phase, read_recipe  # noqa: E402
 
 RECIPE = {
     "name": "test", "source": "en", "target": "de", "level": "token", "preset": "tiny",
@@ -53,8 +53,10 @@ def data(tmp_path_factory, corpora):
     """The prepared folders; the reference of a sentence is itself."""
     folder = tmp_path_factory.mktemp("data")
     for level in ("token", "char"):
-        (folder / "recipe.json").write_text(json.dumps(RECIPE | {"level": level}))
+        given = RECIPE | {"level": level}
+        (folder / "recipe.json").write_text(json.dumps(given | {"start_from": None}))
         prepare(folder / "recipe.json", corpora, corpora / "eval", folder / level)
+        (folder / level / "recipe.json").write_text(json.dumps(given))
         for path in folder.glob(f"{level}/*/*.en"):
             path.with_suffix(".de").write_bytes(path.read_bytes())
     return folder
@@ -131,6 +133,23 @@ def test_runs_differ_only_in_what_is_compared(run, tmp_path, data):
     shared = cell(tmp_path, "token/eq9/2") / "prepared/train.npz"
     assert shared.samefile(data / "token/train.npz")
     assert (tmp_path / "README.md").read_text() == TABLE
+
+
+def test_the_cool_down_is_not_that_of_the_data(data):
+    base = read_recipe(data / "token" / "recipe.json")
+    for part in (0.2, 0.5):
+        recipe = compare.recipe_of(compare.grid()[0], dataclasses.replace(base, cooldown_part=part),
+                                   STEPS)
+        assert recipe.cooldown_part == 0.2
+
+
+def test_the_longest_pairs_are_those_of_the_phases_that_were_reached(data):
+    base = read_recipe(data / "token" / "recipe.json")
+    recipe = dataclasses.replace(base, phases=(Phase(48, 200, 10), Phase(96, 200, 20),
+                                               Phase(64, 200)))
+    for steps, longest in ((10, 47), (11, 95), (20, 95), (30, 95)):
+        said = comparison.described("token", recipe, data / "token", steps)
+        assert said["longest"] == longest
 
 
 def test_what_is_done_is_not_repeated(run, tmp_path, monkeypatch):

@@ -60,6 +60,22 @@ def test_multi30k_is_never_read(tmp_path):
         corpus.corpus_files(tmp_path, "de")
 
 
+@pytest.mark.parametrize("second", ["a/talk.en-de.tsv.gz", "b/talk.en-de.tsv"])
+def test_two_corpora_of_one_name_are_an_error(tmp_path, second):
+    for path in ("a/talk.en-de.tsv", second, "b/talk.en-fr.tsv"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("A dog.\tEin Hund.\n")
+    with pytest.raises(ValueError) as error:
+        corpus.corpus_files([tmp_path / "a", tmp_path / "b"], "de")
+    for path in ("a/talk.en-de.tsv", second):
+        assert f"{tmp_path / path}" in str(error.value)
+
+
+def test_a_folder_may_be_given_twice(tmp_path):
+    (tmp_path / "talk.en-de.tsv").write_text("A dog.\tEin Hund.\n")
+    assert set(corpus.corpus_files([tmp_path, f"{tmp_path}/."], "de")) == {"talk"}
+
+
 def test_held_out_sets_do_not_depend_on_order_or_company():
     pairs = [Pair("t", f"Sentence number {i} here.", f"Satz Nummer {i} hier.") for i in range(500)]
     chosen = corpus.held_out(pairs, 50)

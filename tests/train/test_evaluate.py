@@ -150,6 +150,12 @@ def test_scores_need_sets(models, capsys):
     (lambda m, s: (s / "news-ende.de").unlink(), "no evaluation set NAME.en with NAME.de"),
     (lambda m, s: (m / "one" / "README.md").write_text("# A model\n"),
      "expected one section Scores, found 0"),
+    (lambda m, s: (m / "one" / "README.md").unlink(),
+     "one/README.md: expected one section Scores, found no such file"),
+    (lambda m, s: (m / "README.md").write_text("# Models\n"),
+     "models/README.md: expected one section Scores, found 0"),
+    (lambda m, s: (m / "one" / "tokenizer_config.json").write_text('{"source_lang": "en"}'),
+     "tokenizer_config.json: expected source_lang and target_lang, found no target_lang"),
     (lambda m, s: (m / "one" / "model.safetensors").write_text("broken"), "returned non-zero"),
 ])
 def test_what_is_wrong_is_said(models, sets, capsys, spoil, message):
@@ -158,22 +164,50 @@ def test_what_is_wrong_is_said(models, sets, capsys, spoil, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name, text, message", [
+    ("README.md", "# Two\n", "two/README.md: expected one section Scores, found 0"),
+    ("tokenizer_config.json", "{}", "found no source_lang and no target_lang"),
+])
+def test_every_model_is_checked_before_the_first_is_measured(models, sets, capsys, monkeypatch,
+                                                             name, text, message):
+    shutil.copytree(models / "one", models / "two")
+    (models / "two" / name).write_text(text)
+    monkeypatch.setattr(evaluate, "translate", lambda *_: pytest.fail("a model was measured"))
+    assert run(models, sets) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_recipes_are_there_before_the_first_is_measured(models, sets, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate, "translate", lambda *_: pytest.fail("a model was measured"))
+    assert run(models, sets, "--corpora", "/nowhere") == 1
+    assert "one: no such recipe; there are " in capsys.readouterr().err
+
+
 def test_an_unknown_model_is_an_error(models, sets, capsys):
     assert run(models, sets, "two") == 1
     assert "two: expected a model, found no config.json" in capsys.readouterr().err
 
 
-def test_held_out_sentences_are_those_of_the_recipe(tmp_path, corpora, monkeypatch):
+@pytest.mark.parametrize("source, target", [("en", "de"), ("de", "en")])
+def test_sets_are_read_in_the_direction_of_the_model(sets, source, target):
+    (test,) = evaluate.public_sets(sets, source, target)
+    assert test.name == "news"
+    assert test.sources == evaluate.read_lines(sets / f"news-ende.{source}")
+    assert test.references == evaluate.read_lines(sets / f"news-ende.{target}")
+
+
+@pytest.mark.parametrize("source, target", [("en", "de"), ("de", "en")])
+def test_held_out_sentences_are_those_of_the_recipe(tmp_path, corpora, source, target):
     from models.train.prepare import prepare
     from models.train.recipe import read_recipe
 
     recipe = tmp_path / "recipe.json"
-    recipe.write_text("""{"name": "r", "source": "en", "target": "de", "level": "char",
+    recipe.write_text("""{"name": "r", "source": "%s", "target": "%s", "level": "char",
         "preset": "tiny", "held_out_sentences": 30,
         "mix": {"all": {"share": 1, "corpora": {"*": 1}}},
-        "phases": [{"max_length": 96, "batch_tokens": 400}]}""")
+        "phases": [{"max_length": 96, "batch_tokens": 400}]}""" % (source, target))
     prepare(recipe, corpora, corpora / "eval", tmp_path / "prepared")
     for test in evaluate.held_out_sets(read_recipe(recipe), corpora, corpora / "eval"):
         stem = tmp_path / "prepared" / "heldout" / test.name
-        assert test.sources == evaluate.read_lines(stem.with_suffix(".en"))
-        assert test.references == evaluate.read_lines(stem.with_suffix(".de"))
+        assert test.sources == evaluate.read_lines(stem.with_suffix(f".{source}"))
+        assert test.references == evaluate.read_lines(stem.with_suffix(f".{target}"))

@@ -1,8 +1,14 @@
 """A whole run in small: prepare, train, be interrupted, go on, cool down, export."""
 
+import argparse
 import dataclasses
 import json
 import os
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
 
 import pytest
 
@@ -12,17 +18,19 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 safetensors = pytest.importorskip("safetensors")
 
-from models.train import checkpoint, corpus, evaluate, export  # noqa: E402
+from models.train import card, checkpoint, corpus, evaluate, export, folder  # noqa: E402
 from models.train import trainer as training  # noqa: E402
-from models.train.__main__ import main  # noqa: E402
+from models.train.__main__ import main, say_what_is_ignored  # noqa: E402
 from models.train.batches import Pairs, Position, Sampler, Stream  # noqa: E402
 from models.train.evaluate import whole_rows  # noqa: E402
-from models.train.inherit import inherit  # noqa: E402
+from models.train.inherit import inherit, inherit_pieces  # noqa: E402
+from models.train.parent import check_parent, output_scales  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
-from models.train.recipe import Phase, read_recipe  # noqa: E402
+from models.train.recipe import SHIPPED, Phase, find_recipe, read_recipe  # noqa: E402
 from models.train.schedule import Cooldown, learning_rate  # noqa: E402
-from models.train.trainer import Trainer  # noqa: E402
-from models.train.vocabulary import PieceVocabulary, open_vocabulary  # noqa: E402
+from models.train.trainer import Trainer, extend  # noqa: E402
+from models.train.vocabulary import ByteVocabulary, PieceVocabulary  # noqa: E402
+from models.train.vocabulary import open_vocabulary  # noqa: E402
 
 RECIPE = {
     "name": "test", "source": "en", "target": "de", "level": "token", "preset": "tiny",
@@ -222,6 +230,35 @@ def test_interrupted_run_equals_uninterrupted(run):
     assert torch.equal(train(second, 3), whole)
 
 
+def test_stalls_do_not_count_as_hours(run, monkeypatch):
+    trainer = Trainer(run)
+    if trainer.device.type != "cpu":
+        pytest.skip("hours on a GPU are wall time")
+    before, started, following = trainer.seconds, time.monotonic(), trainer.stream.next
+
+    def stalled():
+        time.sleep(0.5)
+        return following()
+
+    monkeypatch.setattr(trainer.stream, "next", stalled)
+    train(trainer, 1)
+    assert 0 < trainer.seconds - before < time.monotonic() - started - 0.4
+    assert trainer.meter.seconds == pytest.approx(trainer.seconds - before)
+
+
+@pytest.mark.parametrize("found", ["nan", "inf"])
+def test_a_gradient_that_is_no_number_ends_the_run(run, monkeypatch, found):
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    trainer = Trainer(run)
+    before, loss = weights(trainer), trainer.loss
+    trainer.save()
+    monkeypatch.setattr(trainer, "loss", lambda *sides: loss(*sides) * float(found))
+    with pytest.raises(ValueError, match="step 1: expected a finite gradient, found one of norm "):
+        trainer.run(cooldown_steps=2)
+    assert torch.equal(weights(trainer), before) and trainer.step == 0
+    assert all(w.isfinite().all() for w in checkpoint.load(run / "checkpoint.pt")["model"].values())
+
+
 def test_killed_while_saving_keeps_the_old_checkpoint(run, monkeypatch):
     checkpoint.save_atomically({"step": 1}, run / "kill.pt")
 
@@ -232,6 +269,31 @@ def test_killed_while_saving_keeps_the_old_checkpoint(run, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         checkpoint.save_atomically({"step": 2}, run / "kill.pt")
     assert checkpoint.load(run / "kill.pt")["step"] == 1
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused(run, recipe, tmp_path):
+    shutil.copytree(run / "prepared", tmp_path / "prepared")
+    trainer = Trainer(tmp_path)
+    trainer.evaluate()
+    trainer.save()
+    assert Trainer(tmp_path).step == 0
+    if recipe.level == "char":
+        return
+    path = tmp_path / "prepared" / "vocab.json"
+    ids = json.loads(path.read_text())
+    names = {number: piece for piece, number in ids.items()}
+    ids[names[5]], ids[names[6]] = 6, 5
+    path.write_text(json.dumps(ids))
+    known, found = trainer.vocabulary.fingerprint, PieceVocabulary(path.parent).fingerprint
+    message = f"vocabulary: expected {found}, that of {path.parent}, found {known}: "
+    with pytest.raises(ValueError, match=f"checkpoint.pt: {message}"):
+        Trainer(tmp_path)
+    with pytest.raises(ValueError, match=f"best.pt: {message}"):
+        export.export(tmp_path, tmp_path / "model")
+    state = checkpoint.load(tmp_path / "checkpoint.pt")
+    del state["vocabulary"]  # as in older checkpoints
+    checkpoint.save_atomically(state, tmp_path / "checkpoint.pt")
+    assert Trainer(tmp_path).step == 0
 
 
 def test_a_run_that_gets_no_better_cools_down(run, monkeypatch):
@@ -256,6 +318,79 @@ def test_a_run_that_gets_no_better_cools_down(run, monkeypatch):
     assert trainer.cooldown is None and trainer.waited == 0
 
 
+def test_a_cool_down_is_undone_once(run, monkeypatch):
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    trainer = Trainer(run)
+    train(trainer, 1)
+    trainer.begin_cooldown(3)
+    train(trainer, 1)
+    trainer.save()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", killed)
+        extend(run, trainer.recipe, None)
+    assert checkpoint.load(run / "checkpoint.pt")["step"] == 2
+    trainer.recipe = dataclasses.replace(trainer.recipe, cooldown_part=0.5)
+    hours = checkpoint.load(run / "before-cooldown.pt")["seconds"] / 3600
+    extend(run, trainer.recipe, 1.9 * hours)
+    assert Trainer(run).step == 2  # it would begin again at once
+    extend(run, trainer.recipe, 2.1 * hours)
+    trainer = Trainer(run)
+    assert trainer.step == 1 and trainer.cooldown is None
+    train(trainer, 2)
+    trainer.save()
+    extend(run, trainer.recipe, None)
+    assert Trainer(run).step == 3
+
+
+@pytest.mark.parametrize("step, state", [(7, "is cooling down"), (11, "has cooled down")])
+def test_what_a_cool_down_ignores_is_said(capsys, step, state):
+    trainer = argparse.Namespace(cooldown=Cooldown(7, 4), finished=lambda: step == 11)
+    say_what_is_ignored(argparse.Namespace(hours=2.5, cooldown=300), trainer)
+    assert capsys.readouterr().out == (f"train: --hours 2.5 and --cooldown 300 ignored: the run "
+                                       f"{state}, from step 7 to 11; --extend undoes that\n")
+    say_what_is_ignored(argparse.Namespace(hours=None, cooldown=None), trainer)
+    trainer.cooldown = None
+    say_what_is_ignored(argparse.Namespace(hours=2.5, cooldown=None), trainer)
+    assert capsys.readouterr().out == ""
+
+
+def test_another_cool_down_is_not_undone(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no before-cooldown.pt; the run never cooled"):
+        extend(tmp_path, None, None)
+    checkpoint.save_atomically({"step": 5, "cooldown": None}, tmp_path / "before-cooldown.pt")
+    checkpoint.save_atomically({"step": 9, "cooldown": {"start": 7, "steps": 4}},
+                               tmp_path / "checkpoint.pt")
+    with pytest.raises(ValueError, match="before-cooldown.pt: step: expected 7, .* found 5"):
+        extend(tmp_path, None, None)
+
+
+def test_what_an_undone_cool_down_reached_is_kept(run, monkeypatch):
+    """Patience counts what came before the cool-down: plain steps score less than its end."""
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    scores = iter((3.0, 9.0, 4.0, 8.0, 10.0))
+    monkeypatch.setattr(training, "bleu", lambda *_: next(scores))
+    monkeypatch.setattr(training, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
+    trainer = Trainer(run)
+    trainer.evaluate()
+    train(trainer, 1)
+    trainer.begin_cooldown(3)
+    trainer.evaluate()
+    trainer.save()
+    extend(run, trainer.recipe, None)
+    trainer, kept = Trainer(run), []
+    for _ in range(3):
+        train(trainer, 1)
+        trainer.evaluate()
+        assert trainer.waited == 0
+        kept.append(checkpoint.load(run / "best.pt")["bleu"]["tatoeba"])
+        trainer.begin_cooldown(1)
+    assert kept == [9.0, 9.0, 10.0]
+
+
 def test_loss_falls_then_the_run_cools_down_and_exports(run, recipe):
     (run / "checkpoint.pt").unlink(missing_ok=True)
     trainer = Trainer(run)
@@ -269,6 +404,26 @@ def test_loss_falls_then_the_run_cools_down_and_exports(run, recipe):
     last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
     assert last["step"] == 36 and "tatoeba" in last["bleu"]
     check_export(run, recipe)
+
+
+@pytest.mark.parametrize("method", ["train_step", "evaluate"])
+def test_a_run_that_is_stopped_at_its_end_is_not_finished(run, monkeypatch, method):
+    """The last step and the final evaluation are done, and what is left is done another time."""
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    trainer, before = Trainer(run), signal.getsignal(signal.SIGTERM)
+    original = getattr(trainer, method)
+
+    def stopped():
+        original()
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(trainer, method, stopped)
+    assert not trainer.run(cooldown_steps=1)
+    assert signal.getsignal(signal.SIGTERM) == before
+    (run / "best.pt").unlink(missing_ok=True)
+    again = Trainer(run)
+    assert again.finished() and again.run()
+    assert checkpoint.load(run / "best.pt")["step"] == 1
 
 
 def check_export(run, recipe):
@@ -338,7 +493,10 @@ def test_grids_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch, 
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     losses = [entry["loss"] for entry in log if "loss" in entry]
     assert len(losses) == 20 and losses[-1] < 0.8 * losses[0]
-    assert 0 < json.loads((run / "scores.json").read_text())["newstest2013"]["sentences"] < 100
+    scores = json.loads((run / "scores.json").read_text())
+    assert scores["step"] == checkpoint.load(run / "best.pt")["step"]
+    assert 0 < scores["sets"]["newstest2013"]["sentences"] < 100
+    assert "| newstest2013 | " in (run / "model" / "README.md").read_text()
     config = json.loads((run / "model" / "config.json").read_text())
     assert config["area"]["decoder_cross"] == cross
 
@@ -370,6 +528,46 @@ def test_a_run_starts_from_another_model(run, recipe, tmp_path, monkeypatch):
         assert torch.equal(weight, expected), name
 
 
+def test_pieces_that_the_parent_lacks_begin_as_in_a_second(run, recipe, tmp_path):
+    """The second parent has the embeddings of the first turned, so they are known exactly."""
+    from safetensors.torch import load_file, save_file
+
+    trainer = Trainer(run)
+    trainer.evaluate()
+    export.export(run, tmp_path / "first")
+    whole = load_file(tmp_path / "first/model.safetensors")["model.shared.weight"].float()
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    turn = torch.linalg.qr(torch.randn(whole.shape[1], whole.shape[1])).Q
+    save_file({"model.shared.weight": whole @ turn}, tmp_path / "second/model.safetensors")
+    child = training.new_model(recipe, trainer.vocabulary)
+    lost = []
+    if recipe.level == "token":
+        path = tmp_path / "first/vocab.json"
+        ids = json.loads(path.read_text())
+        lost = sorted(ids.values())[20:60]
+        path.write_text(json.dumps({piece: n for piece, n in ids.items() if n not in lost}))
+    known = inherit(child, trainer.vocabulary, tmp_path / "first")
+    assert known == trainer.vocabulary.size - len(lost)
+    added = inherit_pieces(child, trainer.vocabulary, *(tmp_path / n for n in ("first", "second")))
+    assert added == len(lost)
+    torch.testing.assert_close(child.model.shared.weight.detach(), whole, atol=1e-4, rtol=1e-3)
+
+
+def test_too_few_common_pieces_are_refused(run, recipe, tmp_path):
+    if recipe.level == "char":
+        pytest.skip("all models over bytes have the same")
+    trainer = Trainer(run)
+    trainer.evaluate()
+    export.export(run, tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    path = tmp_path / "first/vocab.json"
+    ids = json.loads(path.read_text())
+    path.write_text(json.dumps({piece: n for piece, n in ids.items() if n < 100}))
+    with pytest.raises(ValueError, match="expected at least 128 pieces in common .* found 100"):
+        inherit_pieces(trainer.model, trainer.vocabulary, *(tmp_path / n
+                                                            for n in ("first", "second")))
+
+
 def test_a_parent_of_another_level_gives_its_layers(run, recipe, tmp_path):
     trainer = Trainer(run)
     trainer.evaluate()
@@ -396,6 +594,9 @@ def test_layers_above_those_of_the_parent_add_nothing_at_first(run, recipe, tmp_
     above = set(dict(child.named_parameters())) - set(given)
     assert {name.rsplit("layers.")[1][0] for name in above if "encoder.layers" in name} == {*"23"}
     assert {name.rsplit("layers.")[1][0] for name in above if "decoder.layers" in name} == {*"2"}
+    if recipe.level == "char":  # of Eq. 9
+        keys = [name for name in above if name.endswith("area.fc2.weight")]
+        assert len(keys) == 4 and all(child.state_dict()[name].any() for name in keys)
     parent = training.new_model(recipe, trainer.vocabulary)
     parent.load_state_dict(given)
     source, target = torch.arange(20).view(2, 10) + 5, torch.arange(14).view(2, 7) + 30
@@ -433,11 +634,143 @@ def test_a_parent_of_another_shape_is_refused(run, tmp_path):
                 tmp_path / "parent")
 
 
-def test_export_spares_other_folders(tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ValueError, match="found other files"):
-        export.clear(tmp_path)
-    assert (tmp_path / "thesis.txt").exists()
+def of_bytes(folder, **changes):
+    """(recipe, random model, vocabulary) of tiny pre-norm layers."""
+    path = folder / "recipe.json"
+    path.write_text(json.dumps(RECIPE | {"level": "char", "norm": "pre"} | changes))
+    recipe, vocabulary = read_recipe(path), ByteVocabulary(folder)
+    return recipe, training.new_model(recipe, vocabulary), vocabulary
+
+
+def write_parent(folder, **changes):
+    """Writes such a model as a parent; returns its weights."""
+    recipe, model, vocabulary = of_bytes(folder, **changes)
+    export.write_json(folder / "config.json", export.model_config(recipe, vocabulary))
+    export.write_tensors(model.state_dict(), folder / "model.safetensors")
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("parent, child, factors", [
+    ("regular", "eq3", [1 / 3] * 6),
+    ("eq3", "regular", [3] * 6),
+    ("eq3", "eq3", []),
+    ("eq3", {"value": "mean"}, [3] * 6),
+    ({"value": "mean"}, {"value": "max", "key": "max"}, []),
+    ("eq9", {"encoder_self": {"width": [5, 2]}}, [2]),
+    ({"decoder_cross": {"width": [1, 3]}}, "eq3", [1 / 3, 2 / 3]),
+])
+def test_attentions_begin_as_large_as_those_of_a_parent_with_other_areas(
+        tmp_path, parent, child, factors):
+    given = write_parent(tmp_path, area=parent)
+    _, model, vocabulary = of_bytes(tmp_path, area=child)
+    scales = output_scales(model.shape, tmp_path)
+    assert list(scales.values()) == pytest.approx(factors)
+    assert all(name.endswith("_attn.out_proj.weight") for name in scales)
+    inherit(model, vocabulary, tmp_path)
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.detach(), given[name] * scales.get(name, 1))
+
+
+@pytest.mark.parametrize("parent, child, message", [
+    ({"preset": DEEPER_THAN_TINY | {"heads": 2}}, {},
+     "encoder_attention_heads: expected 4, .* found 2"),
+    ({"preset": "lstm-256", "norm": "post"},
+     {"preset": "lstm-256", "norm": "post", "heads": 4},
+     "decoder_attention_heads: expected 4, .* found 1"),
+    ({}, {"area": "eq9"}, "area.encoder_self: expected key concat, height 1 and width 5 in layer 0"
+     ", found mean, 1 and 5"),
+    ({"area": "eq9"}, {"area": {"key": "concat", "decoder_cross": {"width": [5, 2]}}},
+     "area.decoder_cross: expected key concat, height 1 and width 2 in layer 1"),
+])
+def test_a_parent_of_other_heads_or_dense_layers_is_refused(tmp_path, parent, child, message):
+    write_parent(tmp_path, **parent)
+    _, model, vocabulary = of_bytes(tmp_path, **child)
+    with pytest.raises(ValueError, match=f"config.json: {message}"):
+        inherit(model, vocabulary, tmp_path)
+
+
+@pytest.mark.parametrize("command", ["prepare", "all"])
+def test_a_parent_of_another_shape_is_refused_before_text_is_read(command, tmp_path, capsys):
+    recipe = tmp_path / "recipe.json"
+    for change, message in (
+        ({"preset": "lstm-256"}, "model_type: expected acre-lstm, .* found m2m_100"),
+        ({}, "model_type: expected marian, .* found m2m_100"),
+        ({"norm": "pre"}, "d_model: expected 128, .* found 256"),
+        ({"norm": "pre", "preset": DEEPER_THAN_TINY | {"width": 256}},
+         "encoder_ffn_dim: expected 512, .* found 1024"),
+    ):
+        recipe.write_text(json.dumps(RECIPE | {"start_from": "en-de-token"} | change))
+        assert main([command, str(recipe), "--run", str(tmp_path / "run"), "--corpora", "/nowhere",
+                     "--eval", "/nowhere"]) == 1
+        assert re.search(f"models/en-de-token/config.json: {message}", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("language, name", [("fr", "French"), ("nl", "nl")])
+def test_the_card_of_any_language(tmp_path, language, name):
+    recipe, model, _ = of_bytes(tmp_path, target=language)
+    best = {"average": model.state_dict(), "step": 8, "tokens": 9, "seconds": 10.0}
+    assert card.model_card(recipe, best, {}, None).startswith(f"# test: English to {name}, char")
+
+
+def test_the_card_has_no_scores_of_other_weights():
+    news = {"newstest2013": {"sentences": 3000, "bleu": 16.13, "chrf": 44.7}}
+    scores = {"step": 8, "sets": news}
+    assert "| newstest2013 | 3,000 | 16.1 | 44.7 |" in card.scores_table(scores, 8)
+    for stale in (None, scores | {"step": 7}, news):  # the last as it was written before
+        assert card.scores_table(stale, 8) == "Not yet scored."
+
+
+@pytest.mark.parametrize("files", [
+    {"thesis.txt": "years of work"},
+    {"config.json": '{"model_type": "marian"}', "index.html": "a web site"},
+    {"config.json": '{"port": 80}', "package.json": "{}"},
+    {"config.json": '{"model_type": "bert"}', "model.safetensors": "months of work"},
+    {"config.json": "not JSON"},
+    {"model.safetensors": "months of work"},
+])
+def test_export_spares_other_folders(tmp_path, files):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match="found other files"), folder.replacing(tmp_path):
+        pass
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
+
+
+def test_an_export_that_fails_leaves_the_model_that_was_there(run, tmp_path, monkeypatch):
+    trainer = Trainer(run)
+    trainer.evaluate()
+    export.export(run, tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_text("# old")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "model_card", full)
+        with pytest.raises(OSError):
+            export.export(run, tmp_path / "model")
+    assert (tmp_path / "model" / "README.md").read_text() == "# old"
+    assert (tmp_path / "model" / "model.safetensors").exists()
+    export.export(run, tmp_path / "model")
+    assert (tmp_path / "model" / "README.md").read_text() != "# old"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_an_interruption_between_the_renames_leaves_the_old_model(tmp_path, monkeypatch):
+    model, rename = tmp_path / "model", Path.rename
+    model.mkdir()
+    (model / "config.json").write_text('{"model_type": "marian"}')
+
+    def interrupted(path, target):
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), folder.replacing(model):
+        pass
+    assert (model / "config.json").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_large_models_are_written_in_shards(monkeypatch, tmp_path):
@@ -490,9 +823,8 @@ def test_mistakes_in_recipes_are_errors(tmp_path, mistake, message):
 
 @pytest.mark.parametrize("model", ["en-de-token", "en-fr-token", "en-de-char", "en-fr-char"])
 def test_shipped_recipes_are_valid(model):
-    from models.train.recipe import find_recipe
-
     recipe = read_recipe(find_recipe(model))
     assert recipe.name == model
+    check_parent(recipe.shape(), SHIPPED / recipe.start_from)
     assert sum(group.share for group in recipe.mix.values()) == pytest.approx(1)
     assert not recipe.uses("msdocs-MT")
