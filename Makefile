@@ -80,11 +80,11 @@ $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 
 $B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(isa)))
 $B/tests/bench/products: $B/tests/bench/limit.c.o
-$B/tests/unit/test_store: ENGINE_LDLIBS += $(SERVER_LDLIBS)
-$B/tests/unit/test_store: $(patsubst %,$B/%.o,$(wildcard server/store/*.c) \
-    server/common/error.c server/common/thread.c)
-$B/tests/unit/test_growth: $(patsubst %,$B/%.o,$(wildcard server/content/*.c) \
-    server/common/error.c server/common/unicode.c)
+$B/tests/unit/test_store $B/tests/unit/test_turns: ENGINE_LDLIBS += $(SERVER_LDLIBS)
+$B/tests/unit/test_store $B/tests/unit/test_turns: $(patsubst %,$B/%.o,server/serve/turns.c \
+    $(wildcard server/store/*.c server/common/*.c))
+$B/tests/unit/test_growth $B/tests/unit/test_html: $(patsubst %,$B/%.o, \
+    $(wildcard server/content/*.c) server/common/error.c server/common/unicode.c)
 
 include tests/cuda/rules.mk
 include tests/alone/rules.mk
@@ -175,18 +175,18 @@ install: build ## install command, manual, library, headers, models, systemd uni
 	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include \
 	    engine/acre.h engine/acre_result.h engine/acre_bench.h
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/man/,man1 man5)
 	conf/manual $B/acre $B
-	install -m 644 $B/acre.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 $B/acre.json.5 $(DESTDIR)$(PREFIX)/share/man/man5
-	install -d $(DESTDIR)$(PREFIX)/share/acre $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
-	    >$(DESTDIR)$(PREFIX)/share/acre/acre.json
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $B/acre.1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $B/acre.json.5
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,share/acre lib/pkgconfig lib/systemd/system)
+	@settings=$(DESTDIR)$(PREFIX)/share/acre/acre.json; if [ -e $$settings ]; then \
+	    echo "kept $$settings as it is; this version's is conf/acre.json"; else \
+	    sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
+	        >$$settings; fi
 	printf '%s\n' 'Name: acre' 'Description: Machine translation engine' 'Version: 0.1.0' \
 	    'Requires.private: $(ENGINE_LIBS)' 'Cflags: -I$(PREFIX)/include' \
 	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/acre.pc
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/bin/acre|$(PREFIX)/bin/acre|; s|/etc/acre/|$(PREFIX)/share/acre/|' \
 	    conf/acre.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/acre.service
 	install -m 644 conf/acre.socket $(DESTDIR)$(PREFIX)/lib/systemd/system

@@ -62,6 +62,12 @@ def test_every_setting_is_there(pages):
     assert keys == [line.split()[0] for line in lines if not line.startswith(" ")]
 
 
+def test_every_variable_that_is_read_is_there(pages):
+    sources = [path for folder in ("engine", "server") for path in (ROOT / folder).rglob("*.c*")]
+    read = set(re.findall(r'\bgetenv\("(\w+)"\)', "".join(p.read_text() for p in sources)))
+    assert "ACRE_CPU" in read and not [name for name in read if name not in pages["acre.1"]]
+
+
 def test_pages_and_package_have_the_version_of_the_program(pages):
     version = said("--version").split()[1]
     assert all(f'"acre {version}"' in page for page in pages.values())

@@ -65,17 +65,18 @@ class Nginx:
         servers = "".join(f"server 127.0.0.1:{replica.port} max_fails=0 max_conns=128;\n"
                           for replica in fleet)
         text = (ROOT / "conf/nginx.conf").read_text()
-        for old, new in {
-            "pid /run/nginx.pid;": f"pid {folder}/nginx.pid;",
-            "access_log /var/log/nginx/access.log acre;": f"access_log {self.log} acre;" + "".join(
-                f"{kind}_temp_path {folder}/{kind};"
-                for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")),
-            "server 127.0.0.1:5001 max_fails=0 max_conns=256;": servers,
-            "server 127.0.0.1:5002 max_fails=0 max_conns=256;": "",
-            "listen 8080 ": f"listen 127.0.0.1:{self.port} ",
-            "listen 127.0.0.1:8405;": f"listen 127.0.0.1:{status_port};",
-        }.items():
-            assert text.count(old) == 1, f"conf/nginx.conf: expected {old!r} once"
+        for old, n_times, new in (
+            ("pid /run/nginx.pid;", 1, f"pid {folder}/nginx.pid;"),
+            ("access_log /var/log/nginx/access.log acre;", 1,
+             f"access_log {self.log} acre;" + "".join(
+                 f"{kind}_temp_path {folder}/{kind};"
+                 for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))),
+            ("server 127.0.0.1:5001 max_fails=0 max_conns=256;", 2, servers),
+            ("server 127.0.0.1:5002 max_fails=0 max_conns=256;", 2, ""),
+            ("listen 8080 ", 1, f"listen 127.0.0.1:{self.port} "),
+            ("listen 127.0.0.1:8405;", 1, f"listen 127.0.0.1:{status_port};"),
+        ):
+            assert text.count(old) == n_times, f"conf/nginx.conf: expected {old!r} {n_times} times"
             text = text.replace(old, new)
         (folder / "nginx.conf").write_text(text)
         with open(folder / "nginx.err", "w", encoding="utf-8") as errors:

@@ -85,8 +85,10 @@ def test_balancers_wait_longer_than_the_server():
     nginx = (ROOT / "conf/nginx.conf").read_text()
     assert int(re.search(r"timeout server (\d+)s", haproxy)[1]) > longest_s
     assert int(re.search(r"proxy_read_timeout (\d+)s", nginx)[1]) > longest_s
-    idle_s = int(re.search(r"keepalive_timeout (\d+)s;\n    }", nginx)[1])
-    assert idle_s < SETTINGS["idle_timeout_s"]
+    idle_s = [int(s) for s in re.findall(r"keepalive_timeout (\d+)s;\n    }", nginx)]
+    assert len(idle_s) == 2 and max(idle_s) < SETTINGS["idle_timeout_s"]
+    assert int(re.search(r"client_max_body_size (\d+)m", nginx)[1]) << 20 > \
+        SETTINGS["max_body_bytes"]
 
 
 # ---- Prometheus and Grafana -------------------------------------------------------------------
@@ -99,6 +101,12 @@ def test_prometheus_takes_its_files():
 
 def test_alerts_speak_when_they_should():
     assert "SUCCESS" in run("promtool", "test", "rules", "docker/prometheus/rules_test.yml")
+
+
+def test_every_alert_is_told():
+    rules = (ROOT / "docker/prometheus/rules.yml").read_text()
+    told = re.findall(r"`(Acre[A-Za-z]+)`", (ROOT / "docker/README.md").read_text())
+    assert sorted(told) == sorted(re.findall(r"alert: (\w+)", rules))
 
 
 def dashboard():
@@ -204,6 +212,18 @@ def test_replicas_share_keys_and_what_is_set_exists():
     assert host in services and services[host]["networks"] == services["acre-1"]["networks"]
 
 
+def test_every_variable_of_compose_is_told_with_its_default():
+    used = dict(re.findall(r"\$\{(\w+):-(.*?)\}", (ROOT / "docker/compose.yaml").read_text()))
+    rows = re.findall(r"^\| (`[A-Z].*?) \| (.*?) \|", (ROOT / "docker/README.md").read_text(),
+                      re.MULTILINE)
+    told = {name: value for names, values in rows
+            for name, value in zip(re.findall(r"`([A-Z_]+)`", names),
+                                   values.replace("`", "").replace("none", "").split(", "))}
+    assert used.items() <= told.items()
+    for name in (".gitignore", ".dockerignore"):
+        assert re.search("^/?docker/.env$", (ROOT / name).read_text(), re.MULTILINE)
+
+
 def instructions(name):
     text = (ROOT / "docker" / name).read_text()
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
@@ -290,9 +310,12 @@ def test_kubernetes_takes_the_objects(name):
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert container["resources"]["requests"] and container["args"][0] == "serve"
+    sets = dict(word.split("=", 1) for word in container["args"] if "=" in word)
+    assert sets.keys() <= SETTINGS.keys() and sets["max_files"] == sets["max_glossaries"] == "0"
     pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert (pod["spec"]["terminationGracePeriodSeconds"]
             > pause + 3 + SETTINGS["drain_timeout_s"])
+    assert container["livenessProbe"]["terminationGracePeriodSeconds"] < pause
 
 
 def test_the_merge_here_is_that_of_kustomize(monkeypatch):

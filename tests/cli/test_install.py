@@ -1,0 +1,36 @@
+"""`make install` into a folder: the settings there are a server's, and an upgrade keeps them."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("BUILD", "build")
+
+
+def install(folder):
+    """What was built is taken as it is; what it says."""
+    if not (BUILD / "acre").exists() or not (BUILD / "libacre.a").exists():
+        pytest.skip("not all of what is installed is built")
+    sanitize = [f"SAN={BUILD.name}"] if BUILD != ROOT / "build" else []
+    environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
+    return subprocess.run(["make", "--no-print-directory", "-o", "build", "install", "CUDA=0",
+                           *sanitize, "PREFIX=/opt/acre", f"DESTDIR={folder}"], cwd=ROOT,
+                          env=environment, capture_output=True, text=True, check=True,
+                          timeout=120).stdout
+
+
+def test_settings_that_are_there_are_kept(tmp_path):
+    path = tmp_path / "opt/acre/share/acre/acre.json"
+    assert f"kept {path}" not in install(tmp_path)
+    shipped = json.loads((ROOT / "conf/acre.json").read_text())
+    assert json.loads(path.read_text()) == shipped | {"models": "/opt/acre/share/acre/models"}
+    unit = (tmp_path / "opt/acre/lib/systemd/system/acre.service").read_text()
+    assert "--config /opt/acre/share/acre/acre.json" in unit
+    assert (tmp_path / "opt/acre/share/man/man5/acre.json.5").stat().st_size > 0
+    path.write_text('{"rate_limit": 7}')
+    assert f"kept {path} as it is" in install(tmp_path)
+    assert path.read_text() == '{"rate_limit": 7}'
