@@ -29,19 +29,36 @@ static int find_key(const struct http_request *request, const struct fields *fie
 }
 
 int access_identify(struct server *server, const struct http_request *request,
-                    const struct fields *fields, const char *field, struct grant *grant,
+                    const struct fields *fields, const char *field, struct grant *grant, int rc,
                     struct srv_error *error)
 {
+    struct srv_error later;
     const char *text;
 
-    if (find_key(request, fields, field, &text, error) != 0)
-        return -1;
-    return limits_identify(&server->limits, text, http_client(request), grant, error);
+    if (find_key(request, fields, field, &text, rc == 0 ? error : &later) != 0)
+        rc = -1;
+    if (limits_identify(&server->limits, text, http_client(request), grant,
+                        rc == 0 ? error : &later) != 0)
+        rc = -1;
+    return rc;
 }
 
 uint64_t access_caller(const struct http_request *request, const struct grant *grant)
 {
     return grant->key ? ~(uint64_t)grant->key->id : http_caller(request);
+}
+
+uint64_t access_guess_caller(struct server *server, const struct http_request *request)
+{
+    struct keyring *keyring = server->limits.keyring;
+    struct grant grant = {.key = NULL};
+    struct srv_error ignored; /* of fields alone */
+    const char *text;
+
+    find_key(request, NULL, NULL, &text, &ignored);
+    if (keyring && text)
+        grant.key = keyring_find(keyring, text, strlen(text));
+    return access_caller(request, &grant);
 }
 
 int access_check_key(struct server *server, const struct http_request *request,

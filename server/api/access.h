@@ -12,13 +12,18 @@
 #include "serve/server.h"
 
 /* Whether the request may go on: its key is good, or not needed, and its turn has come. `field` is
- * where its key may stand, or NULL. The grant is settled when the request ends. */
+ * where its key may stand, or NULL. Not 0 in `rc` says that something else is wrong, of which
+ * `error` tells: that stays, and the request takes its token all the same. The grant is settled
+ * when the request ends. */
 int access_identify(struct server *server, const struct http_request *request,
-                    const struct fields *fields, const char *field, struct grant *grant,
+                    const struct fields *fields, const char *field, struct grant *grant, int rc,
                     struct srv_error *error);
 
 /* A number for whoever has the grant: its key's, or that of where the client is. */
 uint64_t access_caller(const struct http_request *request, const struct grant *grant);
+
+/* Likewise, as far as the head of a request tells: it may have its key in the body. */
+uint64_t access_guess_caller(struct server *server, const struct http_request *request);
 
 /* Of requests that cost nothing: only its key. *key is NULL if it has none. */
 int access_check_key(struct server *server, const struct http_request *request,

@@ -12,10 +12,10 @@
 #include "common/unicode.h"
 #include "picture/attention_json.h"
 
-enum { MAX_CHARS = 500, MAX_CALLS = 8 };
+enum { MAX_CHARS = 500 };
 
-static const char *const field_names[] = {"text",  "source",     "target", "level",
-                                          "model", "timeout_ms", NULL};
+static const char *const field_names[] = {"text",  "source",     "target",  "level",
+                                          "model", "timeout_ms", "api_key", NULL};
 
 static int parse_text(struct call *call, struct srv_error *error)
 {
@@ -40,10 +40,8 @@ static int parse(struct call *call, struct srv_error *error)
     if (parse_text(call, error) != 0 || libre_parse_languages(call, error) != 0 ||
         libre_parse_limits(call, error) != 0)
         return -1;
-    if (call->server->n_heavy >= MAX_CALLS)
+    if (!call_take_place(call))
         return error_from_engine(error, ACRE_EBUSY, &busy);
-    call->is_counted = true;
-    call->server->n_heavy++;
     call->request.is_raw = true;
     return 0;
 }
@@ -88,6 +86,7 @@ static bool write_reply(const struct call *call, FILE *out)
 
 static const struct dialect dialect = {
     .fields = field_names,
+    .key_field = "api_key",
     .parse = parse,
     .write = write_reply,
     .is_heavy = true,

@@ -1,6 +1,7 @@
-/* Happy path: call_start() -> read_fields() -> go_on(): the dialect's parse(), limits_admit() ->
- * begin(): choice_make(), translate_start() ... on_translated() -> write_reply() -> reply. A long
- * body is read, and a long reply written, in the pool.
+/* Happy path: call_start() -> read_fields() -> on_fields(): its key, and a token of its rate ->
+ * go_on(): the dialect's parse(), limits_admit() -> begin(): choice_make(), translate_start() ...
+ * on_translated() -> write_reply() -> reply. A long body is read, and a long reply written, in the
+ * pool.
  *
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
@@ -28,16 +29,30 @@
  */
 enum { SMALL_BODY_BYTES = 16384, SMALL_REPLY_BYTES = 2048 };
 
-/* One that waited for its turn waits no more. */
-static void leave_turns(struct call *call)
+bool call_take_place(struct call *call)
 {
-    struct call **link = &call->server->heavy_waiting;
+    struct server *server = call->server;
+    size_t n_own = 0;
 
-    while (*link && *link != call)
-        link = &(*link)->next_heavy;
-    if (*link)
-        *link = call->next_heavy;
-    call->server->n_heavy -= call->is_counted;
+    for (size_t i = 0; i < server->n_heavy; i++)
+        n_own += server->heavy_callers[i] == call->request.caller;
+    if (server->n_heavy == SERVER_HEAVY_CALLS || n_own == SERVER_HEAVY_CALLS / 2)
+        return false;
+    server->heavy_callers[server->n_heavy++] = call->request.caller;
+    call->has_place = true;
+    return true;
+}
+
+static void leave_place(const struct call *call)
+{
+    struct server *server = call->server;
+    uint64_t *own = server->heavy_callers;
+
+    if (!call->has_place)
+        return;
+    while (*own != call->request.caller)
+        own++;
+    *own = server->heavy_callers[--server->n_heavy];
 }
 
 void call_end(struct call *call)
@@ -47,8 +62,9 @@ void call_end(struct call *call)
         return;
     }
     limits_settle(&call->server->limits, &call->grant, call->is_charged);
-    if (call->dialect->is_heavy)
-        leave_turns(call);
+    stream_leave(call);
+    turn_leave(&call->turn);
+    leave_place(call);
     translate_close(call->translate);
     fields_fini(&call->fields);
     document_close(call->document);
@@ -87,10 +103,10 @@ static void stream(void *user)
         end_with_error(call, &error);
         break;
     case STREAM_ENDED:
-        call->is_charged = true;
         call_end(call);
         break;
     case STREAM_WAITS:
+    case STREAM_GOES_ON:
         break;
     }
 }
@@ -101,7 +117,6 @@ static void give_up(struct call *call, enum http_give_up why)
 
     if (why == HTTP_LEFT && call->has_begun) {
         http_stream_end(call->http, false);
-        call->is_charged = true;
         call_end(call);
         return;
     }
@@ -117,8 +132,9 @@ static void give_up(struct call *call, enum http_give_up why)
 }
 
 /* Any thread. */
-static void write_reply(struct call *call)
+static void write_reply(void *user)
 {
+    struct call *call = user;
     const struct dialect *dialect = call->dialect;
     FILE *out = open_memstream(&call->body, &call->body_bytes);
     bool is_whole;
@@ -157,46 +173,33 @@ static void work_in_pool(struct call *call, uv_work_cb work, uv_after_work_cb af
     uv_queue_work(call->server->loop, &call->work, work, after);
 }
 
-static void on_written(uv_work_t *work, int status);
-
-/* Whose turn it is: the next one's, if nobody is at work. */
-static void take_turn(struct server *server)
-{
-    struct call *call = server->heavy_waiting;
-
-    if (server->heavy || !call)
-        return;
-    server->heavy = call;
-    server->heavy_waiting = call->next_heavy;
-    work_in_pool(call, write_in_pool, on_written);
-}
-
-static void wait_for_turn(struct call *call)
-{
-    struct call **link = &call->server->heavy_waiting;
-
-    while (*link)
-        link = &(*link)->next_heavy;
-    *link = call;
-    take_turn(call->server);
-}
-
 /* If it was told to give up meanwhile, and the reply is there, it is sent all the same. */
-static void on_written(uv_work_t *work, int status)
+static void send_written(void *user)
 {
-    struct call *call = work->data;
-    struct server *server = call->server;
+    struct call *call = user;
 
-    (void)status;
-    call->is_working = false;
-    server->n_working--;
-    if (server->heavy == call)
-        server->heavy = NULL;
     if (!call->body && call->is_given_up)
         give_up(call, call->why);
     else
         send_reply(call);
-    take_turn(server);
+}
+
+static void on_written(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+
+    (void)status;
+    call->is_working = false;
+    call->server->n_working--;
+    send_written(call);
+}
+
+static void wait_for_turn(struct call *call)
+{
+    call->turn.work = write_reply;
+    call->turn.done = send_written;
+    call->turn.user = call;
+    turns_wait(&call->server->heavy, &call->turn, call->request.caller);
 }
 
 static bool is_small(const struct call *call)
@@ -306,7 +309,7 @@ static void on_give_up(void *user, enum http_give_up why)
 {
     struct call *call = user;
 
-    if (!call->is_working) {
+    if (!call->is_working && !call->turn.is_working) {
         give_up(call, why);
         return;
     }
@@ -320,7 +323,6 @@ static int start(struct call *call, struct srv_error *error)
 
     if (choice_make(call, &model, error) != 0)
         return -1;
-    call->request.caller = access_caller(call->http, &call->grant);
     if (!call->dialect->accept)
         http_set_deadline(call->http, call->request.timeout_ms);
     call->request.tells_queued = call->dialect->accept != NULL;
@@ -391,11 +393,10 @@ static void on_admitted(void *user, int rc, const struct srv_error *error)
         begin(call);
 }
 
+/* What the fields hold is counted in place of the body: texts are, what nobody reads is not. */
 static void go_on(struct call *call)
 {
-    if (call->rc == 0)
-        call->rc = access_identify(call->server, call->http, &call->fields,
-                                   call->dialect->key_field, &call->grant, &call->error);
+    http_forget_body(call->http, call->fields.held_bytes);
     if (call->rc == 0 && call->dialect->parse)
         call->rc = call->dialect->parse(call, &call->error);
     if (call->rc == 0)
@@ -415,6 +416,18 @@ static void read_in_pool(uv_work_t *work)
     read_fields(work->data);
 }
 
+/* A request takes its token also when nobody waits for the reply any more. */
+static void on_fields(struct call *call)
+{
+    call->rc = access_identify(call->server, call->http, &call->fields, call->dialect->key_field,
+                               &call->grant, call->rc, &call->error);
+    call->request.caller = access_caller(call->http, &call->grant);
+    if (call->is_given_up)
+        give_up(call, call->why);
+    else
+        go_on(call);
+}
+
 static void on_read(uv_work_t *work, int status)
 {
     struct call *call = work->data;
@@ -422,10 +435,7 @@ static void on_read(uv_work_t *work, int status)
     (void)status;
     call->is_working = false;
     call->server->n_working--;
-    if (call->is_given_up)
-        give_up(call, call->why);
-    else
-        go_on(call);
+    on_fields(call);
 }
 
 void call_start(struct server *server, struct http_request *request, const char *name,
@@ -455,7 +465,7 @@ void call_start(struct server *server, struct http_request *request, const char 
     http_body(request, &body_bytes);
     if (body_bytes <= SMALL_BODY_BYTES) {
         read_fields(call);
-        go_on(call);
+        on_fields(call);
         return;
     }
     work_in_pool(call, read_in_pool, on_read);

@@ -47,7 +47,7 @@ struct call {
     char source[24];
     bool shows_characters;
     const char *model_type, *tag_version;
-    const char **ignored;          /* owned: request.ignored */
+    struct srv_text *ignored;      /* owned: request.ignored */
     char target[16];               /* request.target may stand here */
     struct dictionary *dictionary; /* owned: what the request itself brings */
     const char *glossary_ids[CALL_MAX_GLOSSARIES];
@@ -55,11 +55,13 @@ struct call {
 
     /* Of a streamed reply (stream.h). */
     bool has_begun, is_event_stream;
+    http_room_fn *go_on;      /* while it waits for its turn; else NULL */
+    struct call *next_stream; /* of server->streams */
 
     uv_work_t work;          /* of a thread of the pool, which reads the body or writes the reply */
     bool is_working;         /* in there; or other replicas are asked whether it may go on */
-    struct call *next_heavy; /* of server->heavy_waiting */
-    bool is_counted;         /* in server->n_heavy */
+    struct turn turn;        /* of server->heavy */
+    bool has_place;          /* in server->heavy_callers */
     bool is_ended;           /* while it works: it is nobody's any more */
     atomic_bool is_given_up; /* meanwhile, and why: */
     enum http_give_up why;
@@ -105,6 +107,10 @@ struct dialect {
 /* Replies, now or later. `name` is the model's, or NULL. */
 void call_start(struct server *server, struct http_request *request, const char *name,
                 const struct dialect *dialect);
+
+/* One of the places for calls whose replies are heavy, until the call ends. False: all are taken,
+ * or its caller has half of them, so that nobody takes those of all others. */
+bool call_take_place(struct call *call);
 
 /* Ends a call whose client has its reply, whatever it is doing. */
 void call_end(struct call *call);

@@ -20,12 +20,12 @@ static int must_match(const char *field, const char *wanted, const char *has,
                        "expected %s as in model %.100s, found %.60s", has, info->name, wanted);
 }
 
-/* *name is NULL if the request does not say, and the model has a default. */
-static int must_speak(const char *field, const char *name, const char *standard,
+/* *name is NULL if the request does not say, and the model has a default, or tells no language. */
+static int must_speak(const char *field, const char *name, const char *standard, size_t n_languages,
                       const struct acre_language *language, const struct acre_model_info *info,
                       struct srv_error *error)
 {
-    if (language || (!name && standard[0]))
+    if (language || (!name && (standard[0] || n_languages == 0)))
         return 0;
     if (!name)
         return error_field(error, "missing_parameter", field,
@@ -36,17 +36,38 @@ static int must_speak(const char *field, const char *name, const char *standard,
 }
 
 /* "auto" is what a model for one language reads; of several it is found. */
-static int settle_auto(struct call *call, const struct acre_model_info *info,
-                       struct srv_error *error)
+static int settle_auto(struct call *call, const struct acre_model *model, struct srv_error *error)
 {
+    const struct acre_model_info *info = acre_model_info(model);
+
     if (!call->request.source || strcasecmp(call->request.source, "auto") != 0)
         return 0;
     if (info->n_sources > 1)
-        return detect_source(call, error);
+        return detect_source(call, model, error);
     if (info->source[0])
         return detect_given(call, info->source, error);
     call->request.source = NULL;
     return 0;
+}
+
+static int refuse_pair(const char *source, const char *target, struct srv_error *error)
+{
+    return error_reply(error, 400, "pair_not_available",
+                       "%s (%.10s) is not available as a target language from %s (%.10s)",
+                       languages_name(target), target, languages_name(source), source);
+}
+
+/* The languages that the request names, or the model's own. */
+static int must_be_pair(const struct acre_model *model, const char *source, const char *target,
+                        struct srv_error *error)
+{
+    const struct acre_model_info *info = acre_model_info(model);
+
+    source = source ? source : info->source;
+    target = target ? target : info->target;
+    if (!source[0] || !target[0] || models_translate(model, source, target))
+        return 0;
+    return refuse_pair(source, target, error);
 }
 
 static int choose_by_name(struct call *call, struct acre_model **model, struct srv_error *error)
@@ -62,13 +83,14 @@ static int choose_by_name(struct call *call, struct acre_model **model, struct s
                            "model: expected one of %s, found %.100s", names, request->model_name);
     }
     info = acre_model_info(*model);
-    if (settle_auto(call, info, error) != 0 ||
-        must_speak("source", request->source, info->source,
+    if (settle_auto(call, *model, error) != 0 ||
+        must_speak("source", request->source, info->source, info->n_sources,
                    request->source ? acre_model_source(*model, request->source) : NULL, info,
                    error) != 0 ||
-        must_speak("target", request->target, info->target,
+        must_speak("target", request->target, info->target, info->n_targets,
                    request->target ? acre_model_target(*model, request->target) : NULL, info,
-                   error) != 0)
+                   error) != 0 ||
+        must_be_pair(*model, request->source, request->target, error) != 0)
         return -1;
     return must_match("level", request->level, info->level, info, error);
 }
@@ -79,7 +101,7 @@ static int choose_by_pair(struct call *call, struct acre_model **model, struct s
     const char *source, *target = request->target;
     enum models_match match;
 
-    if (strcasecmp(request->source, "auto") == 0 && detect_source(call, error) != 0)
+    if (strcasecmp(request->source, "auto") == 0 && detect_source(call, NULL, error) != 0)
         return -1;
     source = request->source;
     match = models_find_pair(&call->server->models, source, target, request->level, model);
@@ -93,11 +115,7 @@ static int choose_by_pair(struct call *call, struct acre_model **model, struct s
                            "level %s is not available from %s (%.10s) to %s (%.10s)",
                            request->level, languages_name(source), source, languages_name(target),
                            target);
-    if (match == MODELS_NO_PAIR)
-        return error_reply(error, 400, "pair_not_available",
-                           "%s (%.10s) is not available as a target language from %s (%.10s)",
-                           languages_name(target), target, languages_name(source), source);
-    return 0;
+    return match == MODELS_NO_PAIR ? refuse_pair(source, target, error) : 0;
 }
 
 static int choose_model(struct call *call, struct acre_model **model, struct srv_error *error)
@@ -124,14 +142,17 @@ static int read_decoding(struct call *call, const struct acre_model *model, stru
     return 0;
 }
 
-/* The request's own, then those of its glossaries for what the model translates. */
+/* The request's own, then those of its glossaries for what the model translates. They know
+ * languages by their tags, whatever the request, whose languages the model has, calls them. */
 static int find_dictionaries(struct call *call, const struct acre_model *model,
                              struct srv_error *error)
 {
     const struct acre_model_info *info = acre_model_info(model);
     struct srv_translate *request = &call->request;
-    const char *source = request->source ? request->source : info->source;
-    const char *target = request->target ? request->target : info->target;
+    const char *source =
+        request->source ? acre_model_source(model, request->source)->tag : info->source;
+    const char *target =
+        request->target ? acre_model_target(model, request->target)->tag : info->target;
 
     if (call->dictionary)
         request->dictionaries[request->n_dictionaries++] = call->dictionary;

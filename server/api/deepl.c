@@ -39,7 +39,8 @@ static const char *const field_names[] = {
     NULL,
 };
 
-enum { MAX_TAGS = 100 };
+/* Every tag of a document is compared with all names. */
+enum { MAX_TAGS = 100, MAX_TAG_BYTES = 64 };
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -147,6 +148,20 @@ static json_t *find_names(struct call *call, const char *field, struct srv_error
     return NULL;
 }
 
+static int take_ignored(const json_t *names, struct srv_text *ignored, struct srv_error *error)
+{
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const json_t *name = json_array_get(names, i);
+
+        if (!json_is_string(name))
+            return fields_refuse(error, "ignore_tags", "an array of strings", names);
+        ignored[i] = (struct srv_text){json_string_value(name), json_string_length(name)};
+        if (ignored[i].bytes > MAX_TAG_BYTES)
+            return deepl_refuse_value(error, "ignore_tags", "expected names of at most 64 bytes");
+    }
+    return 0;
+}
+
 static int parse_ignored(struct call *call, struct srv_error *error)
 {
     int rc;
@@ -157,14 +172,11 @@ static int parse_ignored(struct call *call, struct srv_error *error)
         return rc;
     if (n > MAX_TAGS)
         return deepl_refuse_value(error, "ignore_tags", "expected at most 100 names");
-    call->ignored = calloc(n, sizeof(char *));
+    call->ignored = calloc(n, sizeof(call->ignored[0]));
     if (!call->ignored)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
-    for (size_t i = 0; i < n; i++) {
-        call->ignored[i] = json_string_value(json_array_get(names, i));
-        if (!call->ignored[i])
-            return fields_refuse(error, "ignore_tags", "an array of strings", names);
-    }
+    if (take_ignored(names, call->ignored, error) != 0)
+        return -1;
     call->request.ignored = call->ignored;
     call->request.n_ignored = n;
     return 0;

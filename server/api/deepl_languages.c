@@ -249,36 +249,72 @@ void api_deepl_resources(struct server *server, struct http_request *request, co
 
 /* ---- Glossaries ------------------------------------------------------------------------------ */
 
-/* Takes `body`, the reply to whoever has a key or needs none. */
-static void reply_to_key(struct server *server, struct http_request *request, json_t *body)
+static size_t language_bytes(const char *tag)
 {
-    struct fields fields;
-    struct srv_error error;
-    struct key *key;
+    return strcspn(tag, "-_");
+}
 
-    if (deepl_read_field(server, request, &fields, NULL, NULL, &key, &error) == 0) {
-        reply_json(request, 200, body);
-    } else {
-        json_decref(body);
-        reply_error(request, &error);
+static bool is_same_language(const char *a, const char *b)
+{
+    const size_t n = language_bytes(a);
+
+    return n == language_bytes(b) && strncasecmp(a, b, n) == 0;
+}
+
+/* A dictionary is for a language of all regions and scripts, which is listed once: by the tag that
+ * has none of them, or else by the first. */
+static bool stands_for_language(const char *const *tags, size_t n, size_t i)
+{
+    const bool is_language_alone = !tags[i][language_bytes(tags[i])];
+
+    for (size_t k = 0; k < n && !is_language_alone; k++) {
+        const bool goes_before = k < i || !tags[k][language_bytes(tags[k])];
+
+        if (goes_before && is_same_language(tags[k], tags[i]))
+            return false;
     }
-    fields_fini(&fields);
+    return true;
+}
+
+static json_t *glossary_pair(const char *source, const char *target)
+{
+    return json_pack("{s:s%, s:s%}", "source_lang", source, language_bytes(source), "target_lang",
+                     target, language_bytes(target));
 }
 
 /* Those that models translate, each once. A glossary may have others. */
-void api_deepl_glossary_pairs(struct server *server, struct http_request *request, const char *rest)
+static json_t *list_glossary_pairs(const struct models *models)
 {
-    const struct pairs *pairs = &server->models.pairs;
+    const struct pairs *pairs = &models->pairs;
     json_t *list = json_array();
 
-    (void)rest;
     for (size_t i = 0; i < pairs->n_sources; i++)
         for (size_t k = 0; k < pairs->n_targets; k++)
-            if (pairs_have(pairs, i, k))
-                list =
-                    json_list_append(list, json_pack("{s:s, s:s}", "source_lang", pairs->sources[i],
-                                                     "target_lang", pairs->targets[k]));
-    reply_to_key(server, request, json_pack("{s:o}", "supported_languages", list));
+            if (pairs_have(pairs, i, k) &&
+                !is_same_language(pairs->sources[i], pairs->targets[k]) &&
+                stands_for_language(pairs->sources, pairs->n_sources, i) &&
+                stands_for_language(pairs->targets, pairs->n_targets, k))
+                list = json_list_append(list, glossary_pair(pairs->sources[i], pairs->targets[k]));
+    return json_pack("{s:o}", "supported_languages", list);
+}
+
+void api_deepl_glossary_pairs(struct server *server, struct http_request *request, const char *rest)
+{
+    struct models *models = &server->models;
+    struct fields fields;
+    struct srv_error error;
+    struct key *key;
+    char *text;
+    size_t bytes;
+
+    (void)rest;
+    if (deepl_read_field(server, request, &fields, NULL, NULL, &key, &error) == 0) {
+        text = models_copy_text(models, &models->glossary_pairs, list_glossary_pairs, &bytes);
+        reply_text(request, text, bytes);
+    } else {
+        reply_error(request, &error);
+    }
+    fields_fini(&fields);
 }
 
 /* ---- Usage ----------------------------------------------------------------------------------- */

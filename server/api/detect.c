@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/unicode.h" /* texts are cut between characters */
 #include "serve/languages.h"
@@ -29,23 +30,75 @@ static char *join(const struct srv_translate *request, size_t *bytes)
     return joined;
 }
 
-int detect_texts(const struct call *call, struct detection *detection, struct srv_error *error)
+/* Among how many languages is chosen, and which they are. */
+static size_t n_candidates(const struct call *call, const struct acre_model *model)
 {
-    const struct pairs *pairs = &call->server->models.pairs;
+    return model ? acre_model_info(model)->n_sources : call->server->models.pairs.n_sources;
+}
+
+static const char *candidate(const struct call *call, const struct acre_model *model, size_t i)
+{
+    return model ? acre_model_info(model)->sources[i].tag : call->server->models.pairs.sources[i];
+}
+
+/* Whether the call's target, if it says one, can be translated from `source`. */
+static bool fits(const struct call *call, const struct acre_model *model, const char *source)
+{
+    const char *target = call->request.target;
+    struct acre_model *found;
+
+    if (!target)
+        return true;
+    if (model)
+        return models_translate(model, source, target);
+    return models_find_pair(&call->server->models, source, target, NULL, &found) == MODELS_FOUND;
+}
+
+static const char *find_standard(const struct call *call, const struct acre_model *model)
+{
+    const char *standard = NULL;
+
+    for (size_t i = 0; i < n_candidates(call, model); i++) {
+        const char *source = candidate(call, model, i);
+
+        if ((!standard || strcasecmp(source, "en") == 0) && fits(call, model, source))
+            standard = source;
+    }
+    if (!standard && n_candidates(call, model) > 0)
+        standard = candidate(call, model, 0); /* what cannot be had is said by others */
+    return standard;
+}
+
+void detect_take_standard(const struct call *call, const struct acre_model *model,
+                          struct detection *detection)
+{
+    const char *standard = find_standard(call, model);
+
+    detection->n = standard != NULL;
+    detection->items[0].code = standard;
+    detection->items[0].confidence = 0;
+}
+
+int detect_texts(const struct call *call, const struct acre_model *model,
+                 struct detection *detection, struct srv_error *error)
+{
+    const size_t n = n_candidates(call, model);
+    const char **codes = malloc((n + 1) * sizeof(*codes));
     size_t bytes;
     char *joined = join(&call->request, &bytes);
+    int status = 0;
 
-    if (!joined)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
-    detect_languages(joined, bytes, call->request.format != SRV_TEXT, pairs->sources,
-                     pairs->n_sources, detection);
-    if (detection->n == 0 && !detect_has_letters(joined, bytes) && pairs->n_sources > 0) {
-        detection->items[0].code = pairs->sources[0];
-        detection->items[0].confidence = 0;
-        detection->n = 1;
-    }
+    for (size_t i = 0; codes && i < n; i++)
+        codes[i] = candidate(call, model, i);
+    if (codes && joined)
+        detect_languages(joined, bytes, call->request.format != SRV_TEXT, codes, n, detection);
+    else
+        status = error_from_engine(error, ACRE_ENOMEM, NULL);
+    if (status == 0 && detection->n == 0 && !detect_has_letters(joined, bytes))
+        detect_take_standard(call, model, detection);
     free(joined);
-    return 0;
+    free(codes);
+    return status;
 }
 
 static int refuse(const struct models *models, const struct detection *detection,
@@ -73,11 +126,11 @@ static void take(struct call *call, const char *source, int confidence)
     call->confidence = confidence;
 }
 
-int detect_source(struct call *call, struct srv_error *error)
+int detect_source(struct call *call, const struct acre_model *model, struct srv_error *error)
 {
     struct detection detection;
 
-    if (detect_texts(call, &detection, error) != 0)
+    if (detect_texts(call, model, &detection, error) != 0)
         return -1;
     if (detection.n == 0)
         return refuse(&call->server->models, &detection, error);
@@ -90,7 +143,7 @@ int detect_given(struct call *call, const char *source, struct srv_error *error)
     struct detection detection;
     int confidence = 0;
 
-    if (detect_texts(call, &detection, error) != 0)
+    if (detect_texts(call, NULL, &detection, error) != 0)
         return -1;
     for (size_t i = 0; i < detection.n; i++)
         if (strcmp(detection.items[i].code, source) == 0)

@@ -64,11 +64,14 @@ static void release(char *text)
     document_close((struct document *)(text - offsetof(struct document, text)));
 }
 
-/* If-None-Match has a list of tags, of which proxies mark some as weak. */
+/* If-None-Match has a list of tags, of which proxies mark some as weak. RFC 9110, 13.1.2: 304 is
+ * for GET and HEAD alone; what is fetched by POST may be gone with its reply. */
 static bool client_has(const struct document *document, const struct http_request *request)
 {
-    const char *tags = http_header(request, "If-None-Match");
+    const char *tags = http_header(request, "If-None-Match"), *method = http_method(request);
 
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return false;
     return tags && (strcmp(tags, "*") == 0 || strstr(tags, document->etag));
 }
 

@@ -52,11 +52,16 @@ static size_t crlf_to_lf(char *text, size_t bytes)
     return out;
 }
 
+static bool is_repeated(const struct form *form, const char *key)
+{
+    return form->repeated && strcmp(key, form->repeated) == 0;
+}
+
 static int set_value(json_t *object, const struct form *form, const char *key, json_t *value)
 {
     json_t *list;
 
-    if (!form->repeated || strcmp(key, form->repeated) != 0)
+    if (!is_repeated(form, key))
         return json_object_set_new(object, key, value);
     list = json_object_get(object, key);
     if (!list && json_object_set_new(object, key, list = json_array()) != 0) {
@@ -88,7 +93,7 @@ static int form_to_object(struct fields *fields, struct form *form, struct srv_e
             take_file(fields, form, e);
             continue;
         }
-        bytes = crlf_to_lf(e->value, e->value_bytes);
+        bytes = is_repeated(form, e->key) ? e->value_bytes : crlf_to_lf(e->value, e->value_bytes);
         unicode_scrub(e->key);
         if (unicode_valid_bytes(e->value, bytes) != bytes || memchr(e->value, '\0', bytes))
             return error_field(error, "invalid_parameter", e->key,
@@ -151,6 +156,9 @@ static int read_json(struct fields *fields, const struct http_request *request,
     char found[128];
 
     fields->object = json_loadb(body, bytes, JSON_DECODE_ANY, &why);
+    /* An integer beyond 64 bits: once more, with all integers as doubles. */
+    if (!fields->object && json_error_code(&why) == json_error_numeric_overflow)
+        fields->object = json_loadb(body, bytes, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &why);
     if (!fields->object && json_error_code(&why) == json_error_out_of_memory)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     if (!fields->object) /* columns are characters */
@@ -172,33 +180,50 @@ static bool says_json(const char *content_type)
            (n > 5 && strncasecmp(content_type + n - 5, "+json", 5) == 0);
 }
 
-/* Many clients put the type on every request, also on a GET that has no body. */
+/* Many clients put the type on every request, some a body, too: where by its method a request has
+ * none, what its query says counts. */
 static bool is_json(const struct http_request *request)
 {
     const char *method = http_method(request);
+    const bool has_none =
+        strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 || strcmp(method, "DELETE") == 0;
     size_t bytes;
 
     http_body(request, &bytes);
     return says_json(http_header(request, "Content-Type")) &&
-           (bytes > 0 || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0));
+           (!has_none || (bytes > 0 && !http_query(request)[0]));
 }
 
 /* What nobody reads is not kept: a body of many small values takes fifty times its size. */
-static void drop_unknown(struct fields *fields, const char *const *names)
+void fields_drop_unknown(json_t *object, const char *const *names)
 {
     const char *key;
     json_t *value;
     void *next;
 
-    json_object_foreach_safe(fields->object, next, key, value)
+    json_object_foreach_safe(object, next, key, value)
     {
         const char *const *name = names;
 
         while (*name && strcmp(*name, key) != 0)
             name++;
         if (!*name)
-            json_object_del(fields->object, key);
+            json_object_del(object, key);
     }
+}
+
+/* jansson reads no tree that is deeper than 2,048. */
+static size_t bytes_of(const json_t *value)
+{
+    size_t bytes = sizeof(json_t), i;
+    const char *key;
+    json_t *each;
+
+    if (json_is_string(value))
+        bytes += json_string_length(value);
+    json_array_foreach((json_t *)value, i, each) bytes += bytes_of(each);
+    json_object_foreach((json_t *)value, key, each) bytes += strlen(key) + bytes_of(each);
+    return bytes;
 }
 
 int fields_read_file(struct fields *fields, const struct http_request *request,
@@ -210,9 +235,11 @@ int fields_read_file(struct fields *fields, const struct http_request *request,
     *fields = (struct fields){.is_json = is_json(request)};
     rc = fields->is_json ? read_json(fields, request, error)
                          : read_form(fields, request, repeated, file, error);
-    if (rc == 0)
-        drop_unknown(fields, names);
-    return rc;
+    if (rc != 0)
+        return rc;
+    fields_drop_unknown(fields->object, names);
+    fields->held_bytes = bytes_of(fields->object) + fields->file.bytes;
+    return 0;
 }
 
 int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,

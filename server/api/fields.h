@@ -3,9 +3,9 @@
  * A JSON body gives its members, numbers and booleans as such. Any other request gives its query
  * string and its urlencoded or multipart body merged, all values strings: the query wins, and the
  * first of a repeated key; one field may be named of which all are wanted, as an array. CRLF
- * becomes LF in those, as browsers send it for a newline. Urlencoded bodies are read as Flask reads
- * them; multipart bodies strictly (form.h). Reading may take long for a large body, and may be done
- * by any thread; the rest on the loop's.
+ * becomes LF in all but that one, as browsers send it for a newline. Urlencoded bodies are read as
+ * Flask reads them; multipart bodies strictly (form.h). Reading may take long for a large body, and
+ * may be done by any thread; the rest on the loop's.
  */
 #ifndef SERVER_API_FIELDS_H
 #define SERVER_API_FIELDS_H
@@ -21,6 +21,7 @@
 struct fields {
     json_t *object; /* owned; strings handed out live as long */
     bool is_json;
+    size_t held_bytes; /* of strings and the file in them: copies of what the body had */
     struct {
         char *data; /* owned: bytes as they came; NULL: none came */
         size_t bytes;
@@ -38,6 +39,9 @@ int fields_read_file(struct fields *fields, const struct http_request *request,
                      const char *const *names, const char *repeated, const char *file,
                      struct srv_error *error);
 void fields_fini(struct fields *fields);
+
+/* Leaves out members, of an object in a field, that are not among `names`, likewise. */
+void fields_drop_unknown(json_t *object, const char *const *names);
 
 /* NULL if the field is absent, null or an empty string: forms send those for what is not given. */
 json_t *fields_find(const struct fields *fields, const char *name);

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/access.h"
 #include "api/deepl.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -28,25 +27,25 @@ static json_t *render_time(int64_t ms)
     return json_string(strcat(text, millis));
 }
 
-json_t *glossary_render_part(const struct glossary_part *part)
+static json_t *show_part(const struct glossary_part *part)
 {
     return json_pack("{s:s, s:s, s:I}", "source_lang", part->source, "target_lang", part->target,
                      "entry_count", (json_int_t)dictionary_entries(part->dictionary));
 }
 
-json_t *glossary_render_v3(const struct glossary *glossary)
+static json_t *show_v3(const struct glossary *glossary)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < glossary->n_parts; i++)
-        list = json_list_append(list, glossary_render_part(&glossary->parts[i]));
+        list = json_list_append(list, show_part(&glossary->parts[i]));
     return json_pack("{s:s, s:s, s:o, s:o}", "glossary_id", glossary->id, "name", glossary->name,
                      "dictionaries", list, "creation_time", render_time(glossary->created_ms));
 }
 
-json_t *glossary_render_v2(const struct glossary *glossary)
+static json_t *show_v2(const struct glossary *glossary)
 {
-    json_t *object = glossary_render_part(&glossary->parts[0]);
+    json_t *object = show_part(&glossary->parts[0]);
 
     if (object && json_object_update_new(object, json_pack("{s:s, s:s, s:b, s:o}", "glossary_id",
                                                            glossary->id, "name", glossary->name,
@@ -57,59 +56,105 @@ json_t *glossary_render_v2(const struct glossary *glossary)
     return NULL;
 }
 
-/* Whose glossaries a request may see; false: it was refused. */
-static bool find_owner(struct server *server, struct http_request *request, int64_t *owner)
-{
-    struct srv_error error;
-    struct key *key = NULL;
+/* ---- Replies of what changes nothing -------------------------------------------------------- */
 
-    if (access_check_key(server, request, NULL, NULL, &key, &error) == 0) {
-        *owner = glossary_owner(key);
-        return true;
-    }
-    deepl_word(&error);
-    reply_error(request, &error);
-    return false;
+/* Of showing a glossary, or a dictionary, beside reading an entry: objects are made and printed. */
+enum { SHOWN_BYTES = 1024 };
+
+static size_t cost_of_one(const struct glossary_call *call)
+{
+    return (1 + call->base->n_parts) * SHOWN_BYTES;
 }
 
-static void reply_list(struct server *server, struct http_request *request, bool is_v2)
+static size_t cost_of_list(const struct glossary_call *call)
 {
-    const struct glossaries *glossaries = &server->glossaries;
-    json_t *list;
-    int64_t owner;
+    size_t n = 0;
 
-    if (!find_owner(server, request, &owner))
-        return;
-    list = json_array();
-    for (size_t i = 0; i < glossaries->n_items; i++) {
-        const struct glossary *glossary = glossaries->items[i];
+    for (size_t i = 0; i < call->n_listed; i++)
+        n += 1 + call->listed[i]->n_parts;
+    return n * SHOWN_BYTES;
+}
 
-        if (glossary->owner != owner || (is_v2 && glossary->n_parts != 1))
+static size_t cost_of_entries(const struct glossary_call *call)
+{
+    size_t bytes = 0, entries;
+
+    for (size_t i = 0; i < call->base->n_parts; i++) {
+        dictionary_text(call->base->parts[i].dictionary, &entries);
+        bytes += entries;
+    }
+    return bytes;
+}
+
+/* Takes `object`. */
+static int take_json(struct glossary_call *call, json_t *object, struct srv_error *error)
+{
+    call->body = object ? json_dumps(object, JSON_FLAGS) : NULL;
+    json_decref(object);
+    if (!call->body)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    call->body_bytes = strlen(call->body);
+    call->body[call->body_bytes++] = '\n'; /* in the terminator's place */
+    call->type = "application/json";
+    return 0;
+}
+
+/* Each is printed by itself: as a tree a long list would take fifty times its text. */
+static bool put_list(const struct glossary_call *call, bool is_v2, FILE *out)
+{
+    const char *comma = "";
+    bool is_put = true;
+
+    fputs("{\"glossaries\":[", out);
+    for (size_t i = 0; i < call->n_listed && is_put; i++) {
+        const struct glossary *glossary = call->listed[i];
+
+        if (is_v2 && glossary->n_parts != 1)
             continue;
-        list = json_list_append(list, is_v2 ? glossary_render_v2(glossary)
-                                            : glossary_render_v3(glossary));
+        fputs(comma, out);
+        comma = ",";
+        is_put = json_put(out, is_v2 ? show_v2(glossary) : show_v3(glossary));
     }
-    reply_json(request, 200, json_pack("{s:o}", "glossaries", list));
+    fputs("]}\n", out);
+    return is_put;
 }
 
-static void reply_one(struct server *server, struct http_request *request, const char *id,
-                      bool is_v2)
+static int read_list(struct glossary_call *call, bool is_v2, struct srv_error *error)
 {
-    const struct glossary *glossary;
-    struct srv_error error;
-    int64_t owner;
+    FILE *out = open_memstream(&call->body, &call->body_bytes);
+    const bool is_put = out && put_list(call, is_v2, out);
 
-    if (!find_owner(server, request, &owner))
-        return;
-    glossary = glossaries_find(&server->glossaries, id, owner);
-    if (glossary && (!is_v2 || glossary->n_parts == 1)) {
-        reply_json(request, 200,
-                   is_v2 ? glossary_render_v2(glossary) : glossary_render_v3(glossary));
-        return;
-    }
-    error_reply(&error, 404, "glossary_not_found", "Glossary not found%s",
-                glossary ? ": it has several dictionaries, which version 3 shows" : "");
-    reply_error(request, &error);
+    call->type = "application/json";
+    if (out && fclose(out) == 0 && is_put)
+        return 0;
+    return error_from_engine(error, ACRE_ENOMEM, NULL);
+}
+
+static int read_list_v2(struct glossary_call *call, struct srv_error *error)
+{
+    return read_list(call, true, error);
+}
+
+static int read_list_v3(struct glossary_call *call, struct srv_error *error)
+{
+    return read_list(call, false, error);
+}
+
+static int refuse_several(struct srv_error *error)
+{
+    return error_reply(error, 404, "glossary_not_found",
+                       "Glossary not found: it has several dictionaries, which version 3 shows");
+}
+
+static int read_one_v2(struct glossary_call *call, struct srv_error *error)
+{
+    return call->base->n_parts == 1 ? take_json(call, show_v2(call->base), error)
+                                    : refuse_several(error);
+}
+
+static int read_one_v3(struct glossary_call *call, struct srv_error *error)
+{
+    return take_json(call, show_v3(call->base), error);
 }
 
 /* ---- Making and changing --------------------------------------------------------------------- */
@@ -160,7 +205,7 @@ static int make(struct glossary_call *call, const struct glossary *glossary,
         is_done = glossary_add(*after, &call->draft.parts[i]);
     if (is_done)
         return 0;
-    glossary_free(*after);
+    glossary_drop(*after);
     return error_from_engine(error, ACRE_ENOMEM, NULL);
 }
 
@@ -206,20 +251,20 @@ static int put(struct glossary_call *call, const struct glossary *glossary, stru
 static json_t *render_v2(const struct glossary_call *call, const struct glossary *glossary)
 {
     (void)call;
-    return glossary_render_v2(glossary);
+    return show_v2(glossary);
 }
 
 static json_t *render_v3(const struct glossary_call *call, const struct glossary *glossary)
 {
     (void)call;
-    return glossary_render_v3(glossary);
+    return show_v3(glossary);
 }
 
 static json_t *render_part(const struct glossary_call *call, const struct glossary *glossary)
 {
     const struct glossary_part *part = call->draft.parts;
 
-    return glossary_render_part(glossary_find_part(glossary, part->source, part->target));
+    return show_part(glossary_find_part(glossary, part->source, part->target));
 }
 
 /* ---- Deleting -------------------------------------------------------------------------------- */
@@ -271,9 +316,7 @@ static int read_entries_v2(struct glossary_call *call, struct srv_error *error)
     const char *text;
 
     if (call->base->n_parts != 1)
-        return error_reply(
-            error, 404, "glossary_not_found",
-            "Glossary not found: it has several dictionaries, which version 3 shows");
+        return refuse_several(error);
     text = dictionary_text(call->base->parts[0].dictionary, &call->body_bytes);
     call->type = "text/tab-separated-values; charset=UTF-8";
     call->body = malloc(call->body_bytes);
@@ -299,39 +342,10 @@ static int read_entries_v3(struct glossary_call *call, struct srv_error *error)
     body = json_pack("{s:[{s:s, s:s, s:s#, s:s}]}", "dictionaries", "source_lang", part->source,
                      "target_lang", part->target, "entries", text, (int)bytes, "entries_format",
                      "tsv");
-    call->body = body ? json_dumps(body, JSON_FLAGS) : NULL;
-    json_decref(body);
-    if (!call->body)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
-    call->body_bytes = strlen(call->body);
-    call->body[call->body_bytes++] = '\n'; /* in the terminator's place */
-    call->type = "application/json";
-    return 0;
+    return take_json(call, body, error);
 }
 
 /* ---- The calls ------------------------------------------------------------------------------- */
-
-void api_glossaries_v2(struct server *server, struct http_request *request, const char *rest)
-{
-    (void)rest;
-    reply_list(server, request, true);
-}
-
-void api_glossaries_v3(struct server *server, struct http_request *request, const char *rest)
-{
-    (void)rest;
-    reply_list(server, request, false);
-}
-
-void api_glossary_v2(struct server *server, struct http_request *request, const char *rest)
-{
-    reply_one(server, request, rest, true);
-}
-
-void api_glossary_v3(struct server *server, struct http_request *request, const char *rest)
-{
-    reply_one(server, request, rest, false);
-}
 
 #define CALL(name, ...)                                                                            \
     void name(struct server *server, struct http_request *request, const char *rest)               \
@@ -341,14 +355,20 @@ void api_glossary_v3(struct server *server, struct http_request *request, const 
         glossary_call_start(server, request, rest, &verb);                                         \
     }
 
+CALL(api_glossaries_v2, .needs_list = true, .cost = cost_of_list, .read = read_list_v2)
+CALL(api_glossaries_v3, .needs_list = true, .cost = cost_of_list, .read = read_list_v3)
+CALL(api_glossary_v2, .needs_glossary = true, .cost = cost_of_one, .read = read_one_v2)
+CALL(api_glossary_v3, .needs_glossary = true, .cost = cost_of_one, .read = read_one_v3)
 CALL(api_glossary_make_v2, .status = 201, .read = read_v2, .change = make, .render = render_v2)
 CALL(api_glossary_make_v3, .status = 201, .read = read_v3, .change = make, .render = render_v3)
-CALL(api_glossary_patch, .needs_glossary = true, .status = 200, .read = read_patch, .change = put,
-     .render = render_v3)
+CALL(api_glossary_patch, .needs_glossary = true, .status = 200, .cost = cost_of_entries,
+     .read = read_patch, .change = put, .render = render_v3)
 CALL(api_glossary_put_part, .needs_glossary = true, .status = 200, .read = read_put, .change = put,
      .render = render_part)
 CALL(api_glossary_drop, .needs_glossary = true, .status = 204, .change = drop)
 CALL(api_glossary_drop_part, .needs_glossary = true, .status = 204, .read = read_pair,
      .change = drop_part)
-CALL(api_glossary_entries_v2, .needs_glossary = true, .read = read_entries_v2)
-CALL(api_glossary_entries_v3, .needs_glossary = true, .read = read_entries_v3)
+CALL(api_glossary_entries_v2, .needs_glossary = true, .cost = cost_of_entries,
+     .read = read_entries_v2)
+CALL(api_glossary_entries_v3, .needs_glossary = true, .cost = cost_of_entries,
+     .read = read_entries_v3)

@@ -1,13 +1,14 @@
 /* glossaries.h - a call of DeepL's that makes, shows, changes or deletes a glossary.
  *
  * Its fields and entries are read, and long replies made, in a thread of the pool, one call's at a
- * time: the others are for those who translate. The change is made on the loop and replied to when
- * the store has it. A glossary that was changed meanwhile by
- * another call is changed from there. Whoever sends a key finds the glossaries of that key alone.
+ * time, of callers in turn: the other threads are for those who translate. The change is made on
+ * the loop and replied to when the store has it. A glossary that was changed meanwhile by another
+ * call is changed from there. Whoever sends a key finds the glossaries of that key alone.
  */
 #ifndef SERVER_API_GLOSSARIES_H
 #define SERVER_API_GLOSSARIES_H
 
+#include "api/access.h"
 #include "api/glossary_draft.h"
 #include "serve/server.h"
 
@@ -15,9 +16,12 @@ struct glossary_call;
 
 /* What a call does, in this order. Members may be NULL. */
 struct glossary_verb {
-    bool needs_glossary; /* the path names one, which `base` is a copy of */
+    bool needs_glossary; /* the path names one, which is `base` */
+    bool needs_list;     /* all of the owner's, which are `listed` */
     int status;          /* of a reply to what changed something */
-    /* Any thread: from the fields. */
+    /* Loop thread: what read() takes besides reading the fields, as so many bytes of them. */
+    size_t (*cost)(const struct glossary_call *call);
+    /* Any thread: from the fields and what there is; a draft, or the reply of what changes none. */
     int (*read)(struct glossary_call *call, struct srv_error *error);
     /* Loop thread: *after is to take the place of `glossary`, which is NULL for a new one. */
     int (*change)(struct glossary_call *call, const struct glossary *glossary,
@@ -30,9 +34,13 @@ struct glossary_call {
     struct server *server;
     struct http_request *http; /* NULL: it is replied to */
     const struct glossary_verb *verb;
+    struct grant grant; /* settled when the call ends: */
+    bool is_charged;    /* there is a reply to pay for */
     int64_t owner;
     char id[GLOSSARY_ID_BYTES];
-    struct glossary *base;  /* owned */
+    struct glossary *base;    /* held, while it is worked on */
+    struct glossary **listed; /* owned, and each of them held, likewise */
+    size_t n_listed;
     struct glossary *after; /* borrowed, while it is written */
     struct fields fields;
     struct glossary_draft draft;
@@ -40,10 +48,9 @@ struct glossary_call {
     char *body;                /* owned: a reply that read() made, of `type` */
     size_t body_bytes;
     const char *type;
-    uv_work_t work;
-    struct glossary_call *next; /* in server->reading, the first of which is being read */
-    bool is_reading;            /* a thread of the pool has it */
-    bool is_writing;            /* the store has its change */
+    struct turn turn; /* of those that read bodies, and then of those that read() */
+    bool is_asking;   /* other replicas are asked whether it may go on */
+    bool is_writing;  /* the store has its change */
     bool is_given_up;
     enum http_give_up why;
     int rc;
@@ -53,10 +60,5 @@ struct glossary_call {
 /* `rest` is the path from the id on, or NULL. */
 void glossary_call_start(struct server *server, struct http_request *request, const char *rest,
                          const struct glossary_verb *verb);
-
-/* What is shown of a glossary; version 2 knows those of one dictionary. NULL: no memory. */
-json_t *glossary_render_v2(const struct glossary *glossary);
-json_t *glossary_render_v3(const struct glossary *glossary);
-json_t *glossary_render_part(const struct glossary_part *part);
 
 #endif

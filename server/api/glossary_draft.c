@@ -1,6 +1,6 @@
-/* Happy path: a name, then for each dictionary its languages and format, whose entries go straight
- * to a dictionary; glossary_draft_merge() joins them to those that a glossary has already, whose
- * translations the new ones take the place of.
+/* Happy path: glossary_draft_check() -> a name, then for each dictionary its languages and format,
+ * whose entries go straight to a dictionary; glossary_draft_merge() joins them to those that a
+ * glossary has already, whose translations the new ones take the place of.
  *
  * Failure modes: a field that is missing or wrong, entries that cannot be read, one pair of
  * languages twice: error says which field. What is half made is for glossary_draft_fini(). */
@@ -13,8 +13,12 @@
 #include "api/terms_field.h"
 
 const char *const glossary_draft_fields[] = {
-    "name", "dictionaries", "source_lang", "target_lang", "entries", "entries_format", NULL,
+    "name",    "dictionaries",   "source_lang", "target_lang",
+    "entries", "entries_format", "auth_key",    NULL,
 };
+
+static const char *const part_fields[] = {"source_lang", "target_lang", "entries", "entries_format",
+                                          NULL};
 
 void glossary_draft_fini(struct glossary_draft *draft)
 {
@@ -22,6 +26,55 @@ void glossary_draft_fini(struct glossary_draft *draft)
         dictionary_drop(draft->parts[i].dictionary);
     free(draft->parts);
     *draft = (struct glossary_draft){.name = NULL};
+}
+
+/* ---- What may be in the fields --------------------------------------------------------------- */
+
+static int check_texts(const struct fields *fields, const char *const *names,
+                       struct srv_error *error)
+{
+    const char *ignored;
+
+    for (; *names; names++)
+        if (strcmp(*names, "dictionaries") != 0 &&
+            fields_text(fields, *names, &ignored, error) != 0)
+            return -1;
+    return 0;
+}
+
+static int check_number(const json_t *list, size_t most, struct srv_error *error)
+{
+    if (json_array_size(list) <= most)
+        return 0;
+    return error_field(error, "invalid_parameter", "dictionaries",
+                       "expected at most %zu, found %zu", most, json_array_size(list));
+}
+
+static struct fields fields_of_part(const json_t *list, size_t i)
+{
+    return (struct fields){.object = json_array_get(list, i), .is_json = true};
+}
+
+int glossary_draft_check(const struct fields *fields, struct srv_error *error)
+{
+    const json_t *list = fields_find(fields, "dictionaries");
+
+    if (check_texts(fields, glossary_draft_fields, error) != 0)
+        return -1;
+    if (list && !json_is_array(list))
+        return fields_refuse(error, "dictionaries", "an array of dictionaries", list);
+    if (check_number(list, GLOSSARY_MAX_PARTS, error) != 0)
+        return -1;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const struct fields of_part = fields_of_part(list, i);
+
+        if (!json_is_object(of_part.object))
+            return fields_refuse(error, "dictionaries", "an array of dictionaries", list);
+        fields_drop_unknown(of_part.object, part_fields);
+        if (check_texts(&of_part, part_fields, error) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 int glossary_draft_name(const struct fields *fields, bool is_required, struct glossary_draft *draft,
@@ -114,21 +167,16 @@ int glossary_draft_part(const struct fields *fields, struct glossary_draft *draf
 int glossary_draft_parts(const struct fields *fields, bool is_required, size_t most,
                          struct glossary_draft *draft, struct srv_error *error)
 {
-    json_t *list = fields_find(fields, "dictionaries");
+    const json_t *list = fields_find(fields, "dictionaries");
 
-    if (list && !json_is_array(list))
-        return fields_refuse(error, "dictionaries", "an array of dictionaries", list);
     if (is_required && json_array_size(list) == 0)
         return error_field(error, "missing_parameter", "dictionaries",
                            "expected dictionaries, found none");
-    if (json_array_size(list) > most)
-        return error_field(error, "invalid_parameter", "dictionaries",
-                           "expected at most %zu, found %zu", most, json_array_size(list));
+    if (check_number(list, most, error) != 0)
+        return -1;
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const struct fields of_part = {.object = json_array_get(list, i), .is_json = true};
+        const struct fields of_part = fields_of_part(list, i);
 
-        if (!json_is_object(of_part.object))
-            return fields_refuse(error, "dictionaries", "an array of dictionaries", list);
         if (glossary_draft_part(&of_part, draft, error) != 0)
             return -1;
     }

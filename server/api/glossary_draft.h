@@ -9,6 +9,11 @@
 
 extern const char *const glossary_draft_fields[];
 
+/* Refuses fields that no call has, as they are, before any of the rest is asked for: texts, and at
+ * most GLOSSARY_MAX_PARTS dictionaries of texts. What else those have is left out, so that fields
+ * which wait take as much as their texts. */
+int glossary_draft_check(const struct fields *fields, struct srv_error *error);
+
 struct glossary_draft {
     const char *name;            /* borrowed from the fields; NULL: none is given */
     struct glossary_part *parts; /* owned, their dictionaries too; no pair twice */

@@ -276,8 +276,7 @@ static json_t *list_targets(const struct pairs *pairs, size_t source)
     return targets;
 }
 
-/* Of models of many languages a quarter of a megabyte, which takes milliseconds to write. */
-static void write_languages(struct models *models)
+static json_t *list_languages(const struct models *models)
 {
     const struct pairs *pairs = &models->pairs;
     json_t *list = json_array();
@@ -286,25 +285,15 @@ static void write_languages(struct models *models)
         list = json_list_append(list, json_pack("{s:s, s:s, s:o}", "code", pairs->sources[i],
                                                 "name", languages_name(pairs->sources[i]),
                                                 "targets", list_targets(pairs, i)));
-    models->languages = list ? json_dumps(list, JSON_FLAGS) : NULL;
-    if (models->languages) {
-        models->languages_bytes = strlen(models->languages) + 1;
-        models->languages[models->languages_bytes - 1] = '\n';
-    }
-    json_decref(list);
+    return list;
 }
 
 void api_libre_languages(struct server *server, struct http_request *request, const char *rest)
 {
     struct models *models = &server->models;
-    char *copy = NULL;
+    size_t bytes;
+    char *text = models_copy_text(models, &models->languages, list_languages, &bytes);
 
     (void)rest;
-    if (!models->languages)
-        write_languages(models);
-    if (models->languages)
-        copy = malloc(models->languages_bytes);
-    if (copy)
-        memcpy(copy, models->languages, models->languages_bytes);
-    reply_text(request, copy, models->languages_bytes);
+    reply_text(request, text, bytes);
 }

@@ -23,20 +23,16 @@
 
 static const char *const detect_fields[] = {"q", "api_key", NULL};
 
-/* What is not known is said to be the first language, with confidence 0, as LibreTranslate does. */
+/* What is not known is said to be a language with confidence 0, as LibreTranslate does. */
 static json_t *detect(struct call *call, struct srv_error *error)
 {
     struct detection detection;
-    const struct pairs *pairs = &call->server->models.pairs;
     json_t *list;
 
-    if (texts_parse(call, "q", error) != 0 || detect_texts(call, &detection, error) != 0)
+    if (texts_parse(call, "q", error) != 0 || detect_texts(call, NULL, &detection, error) != 0)
         return NULL;
-    if (detection.n == 0 && pairs->n_sources > 0) {
-        detection.items[0].code = pairs->sources[0];
-        detection.items[0].confidence = 0;
-        detection.n = 1;
-    }
+    if (detection.n == 0)
+        detect_take_standard(call, NULL, &detection);
     list = json_array();
     for (size_t i = 0; i < detection.n; i++)
         list = json_list_append(list,
@@ -66,11 +62,6 @@ static json_t *language(const char *code)
     return json_pack("{s:s, s:s}", "code", code, "name", languages_name(code));
 }
 
-static const char *first_of(const char *const *tags, size_t n)
-{
-    return n > 0 ? tags[0] : "";
-}
-
 static json_t *list_kinds(const struct server *server)
 {
     json_t *list = json_array();
@@ -83,16 +74,16 @@ static json_t *list_kinds(const struct server *server)
 void api_libre_settings(struct server *server, struct http_request *request, const char *rest)
 {
     const struct settings *settings = server->settings;
-    const struct pairs *pairs = &server->models.pairs;
+    const char *source, *target;
 
     (void)rest;
+    pairs_standard(&server->models.pairs, &source, &target);
     reply_json(request, 200,
                json_pack("{s:b, s:I, s:b, s:i, s:b, s:{s:o, s:o}, s:b, s:o}", "apiKeys",
                          server->store != NULL, "charLimit", (json_int_t)settings->max_text_chars,
                          "filesTranslation", (int)files_are_on(server), "frontendTimeout", 500,
                          "keyRequired", (int)settings->keys_required, "language", "source",
-                         language(first_of(pairs->sources, pairs->n_sources)), "target",
-                         language(first_of(pairs->targets, pairs->n_targets)), "suggestions",
+                         language(source), "target", language(target), "suggestions",
                          settings->suggestions[0] != '\0', "supportedFilesFormat",
                          list_kinds(server)));
 }

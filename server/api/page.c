@@ -64,21 +64,28 @@ static bool is_same(const char *a, const char *b)
 static void put_sources(FILE *out, const struct view *view)
 {
     const struct pairs *pairs = &view->server->models.pairs;
+    const char *source, *target;
 
-    put_option(out, "auto", "Detect language", is_same(view->source, "auto"));
+    pairs_standard(pairs, &source, &target);
+    if (view->source && *view->source)
+        source = view->source;
+    put_option(out, "auto", "Detect language", is_same(source, "auto"));
     for (size_t i = 0; i < pairs->n_sources; i++)
         put_option(out, pairs->sources[i], languages_name(pairs->sources[i]),
-                   is_same(view->source, pairs->sources[i]) ||
-                       (i == 0 && !(view->source && *view->source)));
+                   is_same(source, pairs->sources[i]));
 }
 
 static void put_targets(FILE *out, const struct view *view)
 {
     const struct pairs *pairs = &view->server->models.pairs;
+    const char *source, *target;
 
+    pairs_standard(pairs, &source, &target);
+    if (view->target && *view->target)
+        target = view->target;
     for (size_t i = 0; i < pairs->n_targets; i++)
         put_option(out, pairs->targets[i], languages_name(pairs->targets[i]),
-                   is_same(view->target, pairs->targets[i]));
+                   is_same(target, pairs->targets[i]));
 }
 
 static void put_levels(FILE *out, const struct view *view)

@@ -163,6 +163,11 @@ static void refuse(struct http_request *request, unsigned of)
     }
 }
 
+const char *routes_second_id(const char *path)
+{
+    return strncmp(path, "/v2/", 4) == 0 || strncmp(path, "/v3/", 4) == 0 ? "X-Trace-ID" : NULL;
+}
+
 void routes_handle(struct http_request *request, void *user)
 {
     struct server *server = user;
@@ -181,8 +186,6 @@ void routes_handle(struct http_request *request, void *user)
             continue;
         if (strcmp(routes[i].method, method) == 0) {
             http_set_label(request, &server->routes[i]);
-            if (strcmp(routes[i].dialect, "deepl") == 0)
-                http_name_id(request, "X-Trace-ID");
             routes[i].handler(server, request, rest);
             return;
         }

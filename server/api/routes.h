@@ -20,6 +20,9 @@ void routes_close(struct server *server);
 void routes_handle(struct http_request *request, void *user);
 http_replied_fn routes_count;
 
+/* X-Trace-ID where DeepL's calls are, whatever becomes of them. */
+http_second_id_fn routes_second_id;
+
 /* libre.c: LibreTranslate's calls. */
 route_fn api_libre_translate, api_libre_languages;
 

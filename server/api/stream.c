@@ -8,6 +8,8 @@
 #include "common/json.h"
 #include "serve/sentences.h"
 
+enum { SHARE_NS = 1000000 }; /* of all streams in a turn of the loop */
+
 /* ---- One object ------------------------------------------------------------------------------ */
 
 static char *make_event(const struct call *call, const char *kind, const char *object)
@@ -61,6 +63,62 @@ static int write_sentence(struct call *call, size_t index, const struct srv_sent
     return write_object(call, NULL, text);
 }
 
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+void stream_leave(struct call *call)
+{
+    struct call **link = &call->server->streams.first;
+
+    if (!call->go_on)
+        return;
+    while (*link != call)
+        link = &(*link)->next_stream;
+    *link = call->next_stream;
+    if (!call->next_stream)
+        call->server->streams.end = link;
+    call->go_on = NULL;
+}
+
+/* Who has used up the share waits behind the others. */
+static void on_turn(uv_idle_t *idle)
+{
+    struct server *server = idle->data;
+
+    server->streams.spent_ns = 0;
+    while (server->streams.first && server->streams.spent_ns < SHARE_NS) {
+        struct call *call = server->streams.first;
+        http_room_fn *go_on = call->go_on;
+
+        stream_leave(call);
+        go_on(call);
+    }
+    if (!server->streams.first)
+        uv_idle_stop(idle);
+}
+
+static void wait_for_turn(struct call *call, http_room_fn *go_on)
+{
+    struct server *server = call->server;
+
+    call->go_on = go_on;
+    call->next_stream = NULL;
+    *server->streams.end = call;
+    server->streams.end = &call->next_stream;
+    uv_idle_start(&server->streams.idle, on_turn);
+}
+
+void stream_init(struct server *server)
+{
+    uv_idle_init(server->loop, &server->streams.idle);
+    server->streams.idle.data = server;
+    server->streams.end = &server->streams.first;
+}
+
+void stream_fini(struct server *server)
+{
+    uv_close((uv_handle_t *)&server->streams.idle, NULL);
+}
+
 /* ---- The stream ------------------------------------------------------------------------------ */
 
 static void begin(struct call *call, http_room_fn *room)
@@ -70,6 +128,7 @@ static void begin(struct call *call, http_room_fn *room)
     if (call->has_begun)
         return;
     call->has_begun = true;
+    call->is_charged = true; /* however it ends: a deadline would be a way to read for nothing */
     call->is_event_stream = accept && strcasestr(accept, "text/event-stream");
     http_stream_begin(call->http,
                       call->is_event_stream ? "text/event-stream" : "application/x-ndjson", room);
@@ -83,27 +142,46 @@ static enum stream_state finish(struct call *call, struct srv_error *error)
     return STREAM_ENDED;
 }
 
-enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv_error *error)
+static enum stream_state send_next(struct call *call, http_room_fn *room, struct srv_error *error)
 {
     struct srv_sentence sentence;
     size_t index;
 
-    while (!call->has_begun || http_stream_unsent(call->http) == 0) {
-        switch (translate_next(call->translate, &index, &sentence, error)) {
-        case TRANSLATE_FAILED:
-            return STREAM_FAILED;
-        case TRANSLATE_LATER:
-            return STREAM_WAITS;
-        case TRANSLATE_END:
-            begin(call, room);
-            return finish(call, error);
-        case TRANSLATE_SENTENCE:
-            begin(call, room);
-            if (write_sentence(call, index, &sentence) != 0)
-                return error_from_engine(error, ACRE_ENOMEM, NULL);
-        }
+    switch (translate_next(call->translate, &index, &sentence, error)) {
+    case TRANSLATE_FAILED:
+        return STREAM_FAILED;
+    case TRANSLATE_LATER:
+        return STREAM_WAITS;
+    case TRANSLATE_END:
+        begin(call, room);
+        return finish(call, error);
+    case TRANSLATE_SENTENCE:
+        break;
     }
-    return STREAM_WAITS;
+    begin(call, room);
+    if (write_sentence(call, index, &sentence) != 0)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    return STREAM_GOES_ON;
+}
+
+enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv_error *error)
+{
+    struct server *server = call->server;
+    enum stream_state state = call->go_on ? STREAM_WAITS : STREAM_GOES_ON;
+
+    while (state == STREAM_GOES_ON) {
+        const uint64_t begun_ns = uv_hrtime();
+
+        if (call->has_begun && http_stream_unsent(call->http) > 0)
+            return STREAM_WAITS;
+        if (server->streams.spent_ns >= SHARE_NS) {
+            wait_for_turn(call, room);
+            return STREAM_WAITS;
+        }
+        state = send_next(call, room, error);
+        server->streams.spent_ns += uv_hrtime() - begun_ns;
+    }
+    return state;
 }
 
 void stream_end_with_error(struct call *call, const struct srv_error *error)

@@ -16,6 +16,7 @@
 #include "cli/cmd.h"
 #include "cli/decode.h"
 #include "cli/lines.h"
+#include "common/error.h"
 #include "common/json.h"
 
 struct bench_args {
@@ -66,6 +67,7 @@ struct sentence {
     struct pass *pass;
     char *line; /* owned */
     size_t line_bytes;
+    size_t number;        /* of the line */
     struct acre_job *job; /* owned, during a pass */
     double done_seconds;  /* written by the worker that finished it */
 };
@@ -75,6 +77,7 @@ struct pass {
     pthread_mutex_t lock;
     pthread_cond_t all_done;
     size_t n_left;
+    const char *input_name;
     struct sentence *sentences; /* owned, [n_sentences] */
     size_t n_sentences;
     double *latencies_ms; /* owned, of all measured passes */
@@ -122,15 +125,21 @@ static int read_sentences(struct pass *pass, const char *path)
             pass->sentences = grown;
             capacity = wanted;
         }
-        pass->sentences[pass->n_sentences++] =
-            (struct sentence){.pass = pass, .line = line, .line_bytes = bytes};
+        pass->sentences[pass->n_sentences++] = (struct sentence){
+            .pass = pass, .line = line, .line_bytes = bytes, .number = lines.n_lines};
     }
+    pass->input_name = lines.name;
     lines_close(&lines);
     if (rc < 0)
         return args_failed("%s", err.text);
     if (pass->n_sentences == 0)
         return args_failed("%s: expected at least one line of text, found none", lines.name);
     return 0;
+}
+
+static int name_line(const struct sentence *sentence, struct acre_err *err)
+{
+    return error_prefix(err, "%s: line %zu: ", sentence->pass->input_name, sentence->number);
 }
 
 /* Submits from index `*n` on; stops at the first that fails. */
@@ -155,7 +164,7 @@ static int submit_all(struct pass *pass, const struct decode *decode, bool is_to
 
         rc = acre_submit(decode->engine, &request, &sentence->job, err);
         if (rc != 0)
-            return rc;
+            return name_line(sentence, err);
     }
     return rc;
 }
@@ -170,8 +179,8 @@ static int take_results(struct pass *pass, size_t n, struct acre_err *err)
         const struct acre_result *result = acre_job_result(pass->sentences[i].job);
 
         if (result->status != 0 && rc == 0) {
-            rc = result->status;
             *err = result->err;
+            rc = name_line(&pass->sentences[i], err);
         }
         pass->source_tokens += result->n_source_tokens;
         if (result->n_hypotheses > 0)

@@ -20,6 +20,7 @@
 #include "api/files.h"
 #include "api/refusals.h"
 #include "api/routes.h"
+#include "api/stream.h"
 
 struct serve_args {
     char config[OPTION_TEXT_BYTES];
@@ -158,6 +159,21 @@ static void on_signal(uv_signal_t *handle, int number)
     }
 }
 
+static void leave(int number)
+{
+    (void)number;
+    _exit(EXIT_DONE);
+}
+
+/* Until the loop runs nothing is accepted, and models may take long to load: who stops the server
+ * then need not wait. Process 1 of a container would not hear of it without a handler. */
+static void handle_signals_while_starting(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < N_SIGNALS; i++)
+        signal(signals[i].number, signals[i].does == STOPS ? leave : SIG_IGN);
+}
+
 static void on_watchdog(uv_timer_t *timer)
 {
     (void)timer;
@@ -200,7 +216,13 @@ static int open_store(struct server *server, struct acre_err *err)
                : error_prefix(err, "store: ");
 }
 
-/* All that starting needs but the port, which a running server may hold. */
+static int check_store(const char *path, struct acre_err *err)
+{
+    return !path[0] || store_check(path, err) == 0 ? 0 : error_prefix(err, "store: ");
+}
+
+/* All that starting needs but the port, which a running server may hold. Makes and changes no file.
+ */
 static int check_config(const struct settings *settings)
 {
     struct server server = {.settings = settings};
@@ -212,8 +234,7 @@ static int check_config(const struct settings *settings)
         rc = tls_context_open(settings->tls_certificate, settings->tls_key, &tls, &err);
     tls_context_close(tls);
     if (rc == 0)
-        rc = open_store(&server, &err);
-    store_close(server.store);
+        rc = check_store(settings->store, &err);
     if (rc == 0)
         rc = open_engine(&server, NULL, &err);
     acre_engine_close(server.engine);
@@ -238,6 +259,7 @@ static struct http_options http_options(struct serve *serve)
         .cors_origin = s->cors_origin,
         .handler = routes_handle,
         .replied = routes_count,
+        .second_id = routes_second_id,
         .user = &serve->server,
         .proxy_protocol = s->proxy_protocol,
     };
@@ -280,6 +302,10 @@ static void start_handles(struct serve *serve)
         serve->signals[i].data = serve;
         uv_signal_start(&serve->signals[i], on_signal, signals[i].number);
     }
+    stream_init(&serve->server);
+    turns_init(&serve->server.heavy, &serve->loop, &serve->server.n_working);
+    turns_init(&serve->server.glossary_bodies, &serve->loop, &serve->server.n_working);
+    turns_init(&serve->server.glossary_work, &serve->loop, &serve->server.n_working);
     drain_init(&serve->drain, &serve->server);
     serve->reload.server = &serve->server;
     serve->reload.settings = serve->settings;
@@ -298,6 +324,7 @@ static void close_handles(struct serve *serve)
         signal(signals[i].number, SIG_IGN); /* now that stopping is nearly done */
     }
     uv_close((uv_handle_t *)&serve->watchdog, NULL);
+    stream_fini(&serve->server);
     drain_fini(&serve->drain);
     reload_fini(&serve->reload);
 }
@@ -358,7 +385,8 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
                          err) != 0 ||
         open_store(server, err) != 0 ||
         limits_open(&server->limits, server->settings, server->store, err) != 0 ||
-        glossaries_open(&server->glossaries, server->settings, server->store, err) != 0 ||
+        glossaries_open(&server->glossaries, server->settings, server->store,
+                        server->limits.keyring, err) != 0 ||
         (server->store && store_start(server->store, &serve->loop, err) != 0) ||
         routes_open(server, err) != 0 || pages_open(server, err) != 0 ||
         files_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
@@ -395,7 +423,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     struct acre_err err = {.code = 0};
     int rc;
 
-    signal(SIGPIPE, SIG_IGN);
+    handle_signals_while_starting();
     raise_descriptor_limit(settings);
     if (listener_inherit(&serve.listener, &err) != 0 ||
         (serve.listener.n_fds == 0 && listener_open(settings->listen, &serve.listener, &err) != 0))

@@ -50,6 +50,7 @@ static const struct args_command command = {
         "empty line gives an empty line. With --json each line becomes one object:\n"
         "{\"hypotheses\":[{\"text\":...,\"tokens\":[...],\"score\":S,\"normalized_score\":N}]}, "
         "best first.\n"
+        "Of a line of several sentences hypothesis i is made of the i-th best of each.\n"
         "With --attention too, it has \"attention\": per sentence "
         "{\"source\":[...],\"target\":[...],\n"
         "\"layers\":[{\"heads\":[{\"tokens\":[...]}]}]}, and in tokens one list per target token, "

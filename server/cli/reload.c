@@ -109,9 +109,9 @@ static int put_in_place(struct reload *reload)
     const struct settings before = *reload->settings;
     const struct models old = server->models;
 
-    if (reload->rc != 0 || make_room(reload) != 0)
+    if (reload->rc != 0 || make_room(reload) != 0 ||
+        settings_keep_fixed(&reload->fresh, reload->settings, &reload->err) != 0)
         return reload->err.code;
-    settings_keep_fixed(&reload->fresh, reload->settings);
     settings_renew(reload->settings, &reload->fresh);
     if (reload->apply(reload->user, reload->tls, &reload->err) != 0) {
         settings_renew(reload->settings, &before);
@@ -152,7 +152,7 @@ static void on_loaded(uv_work_t *work, int status)
                  reload->models.n_items - n_kept,
                  (unsigned long long)((uv_hrtime() - reload->begun_ns) / 1000000));
     } else {
-        if (reload->rc == 0) /* UNTESTED: no memory */
+        if (reload->rc == 0) /* loaded for nothing */
             for (size_t i = 0; i < reload->models.n_items; i++)
                 if (!models_have(&reload->server->models, reload->models.items[i]))
                     acre_model_close(reload->models.items[i]);

@@ -117,7 +117,8 @@ static bool is_frozen(const struct html *h, const struct html_token *token)
                                         "svg",  "textarea", "tt",      "var",  "xmp", NULL};
 
     for (size_t i = 0; i < h->markup->n_ignored; i++)
-        if (html_is_named(&h->reader, token, h->markup->ignored[i]))
+        if (html_has_name(&h->reader, token, h->markup->ignored[i].text,
+                          h->markup->ignored[i].bytes))
             return true;
     return (!h->markup->is_xml && is_among(h, token, names)) || says_no(h, token);
 }
@@ -475,7 +476,7 @@ static bool is_cut(const struct html *h, const struct html_token *token)
     if (token->type != HTML_START)
         return text[h->reader.bytes - 1] != '>';
     tag = memrchr(text + token->at, '<', h->reader.bytes - token->at);
-    return tag[1] != '/' || (size_t)(text + h->reader.bytes - tag) < token->n_name + 3 ||
+    return (size_t)(text + h->reader.bytes - tag) < token->n_name + 3 || tag[1] != '/' ||
            strncasecmp(tag + 2, text + token->name, token->n_name) != 0 ||
            text[h->reader.bytes - 1] != '>';
 }

@@ -205,14 +205,19 @@ bool html_next(struct html_reader *r, struct html_token *token)
     return true;
 }
 
-bool html_is_named(const struct html_reader *r, const struct html_token *token, const char *name)
+bool html_has_name(const struct html_reader *r, const struct html_token *token, const char *name,
+                   size_t bytes)
 {
     const char *found = r->text + token->name;
 
-    if (token->n_name != strlen(name))
+    if (token->n_name != bytes)
         return false;
-    return r->is_xml ? memcmp(found, name, token->n_name) == 0
-                     : strncasecmp(found, name, token->n_name) == 0;
+    return r->is_xml ? memcmp(found, name, bytes) == 0 : strncasecmp(found, name, bytes) == 0;
+}
+
+bool html_is_named(const struct html_reader *r, const struct html_token *token, const char *name)
+{
+    return html_has_name(r, token, name, strlen(name));
 }
 
 bool html_attribute(const struct html_reader *r, const struct html_token *token, size_t *at,

@@ -38,6 +38,8 @@ bool html_next(struct html_reader *reader, struct html_token *token);
 /* Compares without case, or with it in XML. */
 bool html_is_named(const struct html_reader *reader, const struct html_token *token,
                    const char *name);
+bool html_has_name(const struct html_reader *reader, const struct html_token *token,
+                   const char *name, size_t bytes);
 
 /* The next attribute of a start tag, from *at on, which begins as 0. Value without its quotes. */
 struct html_attribute {

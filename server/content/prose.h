@@ -85,11 +85,17 @@ struct prose_sentence {
     size_t first_mark, end_mark;
 };
 
+/* Of an element. */
+struct prose_name {
+    const char *text;
+    size_t bytes;
+};
+
 /* What an HTML or XML document is read with. */
 struct prose_markup {
-    bool is_xml;                /* names as they are written, every element inline, <a/> is empty */
-    bool with_attributes;       /* translate alt, title and placeholder, too */
-    const char *const *ignored; /* [n_ignored]: elements that are kept as they are */
+    bool is_xml;          /* names as they are written, every element inline, <a/> is empty */
+    bool with_attributes; /* translate alt, title and placeholder, too */
+    const struct prose_name *ignored; /* [n_ignored]: elements that are kept as they are */
     size_t n_ignored;
 };
 

@@ -167,13 +167,28 @@ static bool has_words(const struct render *r, struct acre_range sentence, size_t
     return false;
 }
 
+/* The marks at the edge of a sentence, and the space before it: outside the elements that end and
+ * those that begin there. */
+static void put_edge(struct render *r, const struct render_sentence *sentence, size_t end_mark)
+{
+    const size_t at = sentence->source.first;
+    size_t m = r->mark;
+
+    while (m < end_mark && r->writer.prose->marks[m].kind == PROSE_CLOSE)
+        m++;
+    put_gap(r, at, at, m);
+    if (sentence->is_apart)
+        writer_text(&r->writer, " ", 1);
+    put_gap(r, at, at, end_mark);
+}
+
 static void put_sentence(struct render *r, const struct render_sentence *sentence)
 {
     const struct acre_range from = sentence->source, to = sentence->target;
     size_t first, last;
 
     find_marks(r, from, &first, &last);
-    put_gap(r, from.first, from.first, first);
+    put_edge(r, sentence, first);
     r->sentence_at = r->writer.bytes;
     if (to.n_bytes == 0 || !has_words(r, from, first, last)) { /* nothing is lost */
         put_gap(r, from.first, from.first + from.n_bytes, last);
@@ -288,7 +303,8 @@ bool render_next(struct render *r)
                                                  .target = h->sentences[i],
                                                  .text = h->text,
                                                  .alignments = h->alignments + r->next_token,
-                                                 .n_alignments = h->parts[i].n_tokens});
+                                                 .n_alignments = h->parts[i].n_tokens,
+                                                 .is_apart = h->parts[i].is_apart});
     r->next_token += h->parts[i].n_tokens;
     r->next++;
     return true;

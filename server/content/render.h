@@ -17,6 +17,7 @@ struct render_sentence {
     const char *text;
     const struct acre_alignment *alignments; /* [n_alignments], targets in `text` */
     size_t n_alignments;
+    bool is_apart; /* a space goes before it */
 };
 
 /* What was rendered since the last time. All but `text` is of documents that are traced, and says

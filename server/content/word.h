@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 enum word_kind {
-    WORD_LETTERS, /* letters and digits; an ideograph or kana alone, as such text has no blanks */
+    WORD_LETTERS, /* letters and digits; a character of Chinese, Japanese, Thai and their like
+                   * alone, as such text has no blanks */
     WORD_BLANK,   /* white space within a line, all of it alike */
     WORD_OTHER,   /* one character */
     WORD_BREAK    /* the end of a line, which no term goes across */

@@ -138,6 +138,8 @@ static void put_value(struct writer *w, const struct prose_value *value)
                                 *to = &w->hypothesis->sentences[i];
 
         writer_text(w, text + at, from->first - at);
+        if (w->hypothesis->parts[i].is_apart)
+            writer_text(w, " ", 1);
         writer_text(w, w->hypothesis->text + to->first, to->n_bytes);
         at = from->first + from->n_bytes;
     }

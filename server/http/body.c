@@ -6,14 +6,21 @@
 
 enum { FIRST_BODY_BYTES = 16384 }; /* what every body may have, whatever others take */
 
-void body_drop(struct connection *c)
+void body_shrink(struct connection *c, size_t kept_bytes)
 {
     struct http_request *request = c->request;
+    const size_t left = kept_bytes < request->body_capacity ? kept_bytes : request->body_capacity;
 
     free(request->body);
     request->body = NULL;
-    c->http->bodies_bytes -= request->body_capacity;
-    request->body_capacity = request->body_bytes = 0;
+    c->http->bodies_bytes -= request->body_capacity - left;
+    request->body_capacity = left;
+    request->body_bytes = 0;
+}
+
+void body_drop(struct connection *c)
+{
+    body_shrink(c, 0);
 }
 
 int body_refuse_size(struct connection *c)

@@ -20,6 +20,9 @@ int body_add(struct connection *c, const char *at, size_t n);
 /* Frees what was collected. */
 void body_drop(struct connection *c);
 
+/* Likewise, but `kept_bytes` of it, if it had as many, are counted until body_drop(). */
+void body_shrink(struct connection *c, size_t kept_bytes);
+
 /* 413; -1. */
 int body_refuse_size(struct connection *c);
 

@@ -38,6 +38,9 @@ struct http_record {
 };
 typedef void http_replied_fn(void *user, const struct http_record *record);
 
+/* The header that replies to a path have the request's id in, beside X-Request-ID; or NULL. */
+typedef const char *http_second_id_fn(const char *path);
+
 struct http_options {
     struct listener *listener; /* listening; its sockets are closed when draining starts */
     size_t max_body_bytes;
@@ -53,6 +56,7 @@ struct http_options {
     const char *cors_origin; /* "" for no CORS headers; borrowed for the server's life */
     http_handler_fn *handler;
     http_replied_fn *replied;
+    http_second_id_fn *second_id;
     void *user;
 };
 
@@ -73,7 +77,7 @@ bool http_is_retiring(const struct http *http);
 /* Requests whose headers are complete and whose reply is not sent yet. */
 size_t http_active(const struct http *http);
 
-/* Open connections; bytes of the bodies of requests that are not replied to. */
+/* Open connections; bytes of the bodies of requests that are not replied to, or of their copies. */
 size_t http_connections(const struct http *http);
 size_t http_bodies_bytes(const struct http *http);
 
@@ -105,14 +109,15 @@ const char *http_header(const struct http_request *request, const char *name); /
 const char *http_body(const struct http_request *request, size_t *bytes);      /* not terminated */
 bool http_is_secure(const struct http_request *request); /* came through TLS */
 
+/* The body has been read, and is gone: what was copied of it is counted in its place until the
+ * reply, as far as it is no more than the body was. */
+void http_forget_body(struct http_request *request, size_t copied_bytes);
+
 /* Tells clients apart: where the client is, of IPv6 the first 64 bits; 0: on this machine, or
  * nobody knows. */
 uint64_t http_client(const struct http_request *request);
 /* A number for that, which no client can choose; 0 likewise. */
 uint64_t http_caller(const struct http_request *request);
-
-/* Has another header of the reply tell the request's id; `name` is static. */
-void http_name_id(struct http_request *request, const char *name);
 
 /* What the reply is counted under. */
 void http_set_label(struct http_request *request, void *label);

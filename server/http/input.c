@@ -69,6 +69,7 @@ static int on_head_end(llhttp_t *parser)
     c->request->begun_ns = uv_hrtime();
     identity_take(&c->request->identity, http_header(c->request, "X-Request-ID"),
                   http_header(c->request, "traceparent"));
+    c->request->identity.second_name = c->http->options.second_id(c->request->path);
     c->is_active = true;
     c->http->n_active++;
     return 0;

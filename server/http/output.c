@@ -168,12 +168,17 @@ void connection_count_waiting(struct connection *c)
         http_bound_replies(c->http, c);
 }
 
+static const char *second_name(const struct connection *c)
+{
+    return c->request && c->request->path ? c->http->options.second_id(c->request->path) : NULL;
+}
+
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
     struct identity made = {.id = ""}, *identity = c->request ? &c->request->identity : &made;
 
     if (!c->request || !identity->id[0]) { /* refused before its head was complete */
-        *identity = (struct identity){.id = ""};
+        *identity = (struct identity){.second_name = second_name(c)};
         identity_take(identity, NULL, NULL);
     }
     connection_tell(c, reply, identity);
@@ -214,6 +219,11 @@ void connection_refuse(struct connection *c, int status, const char *code, const
 }
 
 /* ---- The handler's reply --------------------------------------------------------------------- */
+
+void http_forget_body(struct http_request *request, size_t copied_bytes)
+{
+    body_shrink(request->connection, copied_bytes);
+}
 
 void connection_end_waiting(struct connection *c)
 {

@@ -327,11 +327,6 @@ const char *http_method(const struct http_request *request)
     return request->method;
 }
 
-void http_name_id(struct http_request *request, const char *name)
-{
-    request->identity.second_name = name;
-}
-
 void http_set_label(struct http_request *request, void *label)
 {
     request->label = label;

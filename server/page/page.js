@@ -30,20 +30,29 @@ async function learn() {
 
 const named = select => select.selectedOptions[0]?.textContent ?? select.value;
 
+/* Models of many languages do not translate one to itself. */
+function translates(model, from, to) {
+    const is_new = language => language !== to || model.targets.length === 1;
+    return model.targets.includes(to) &&
+        (from === "auto" ? model.sources.some(is_new)
+                         : model.sources.includes(from) && is_new(from));
+}
+
 /* Which choices the models leave: what cannot be had is not offered. */
 function offer() {
     if (!models)
         return;
-    const from = models.filter(m => source.value === "auto" || m.source === source.value);
     for (const option of target.options)
-        option.disabled = !from.some(m => m.target === option.value);
+        option.disabled = !models.some(m => translates(m, source.value, option.value));
     if (target.selectedOptions[0]?.disabled)
         target.value = [...target.options].find(o => !o.disabled)?.value ?? "";
     for (const option of level.options)
-        option.disabled = !from.some(m => m.target === target.value && m.level === option.value);
+        option.disabled = !models.some(m => m.level === option.value &&
+                                            translates(m, source.value, target.value));
     if (level.selectedOptions[0]?.disabled)
         level.value = [...level.options].find(o => !o.disabled)?.value ?? "";
-    $("swap").hidden = !models.some(m => m.source === target.value && m.target === source.value);
+    $("swap").hidden = source.value === "auto" ||
+        !models.some(m => translates(m, target.value, source.value));
 }
 
 /* ---- The source ---- */
@@ -287,12 +296,12 @@ function request_of() {
         body.stream = true;
     if (can.alignments && (body.stream || q.value.length <= MOST_ALIGNED))
         body.alignments = true;
-    if ($("key")?.value)
-        body.api_key = $("key").value;
     return body;
 }
 
 async function post(path, body, signal) {
+    if ($("key")?.value)
+        body.api_key = $("key").value;
     const reply = await fetch(path, {
         method: "POST", signal, body: JSON.stringify(body),
         headers: {"Content-Type": "application/json"}});

@@ -60,19 +60,25 @@ struct glossary *glossary_new(const char *name, int64_t owner)
 
     if (!g)
         return NULL;
+    g->n_references = 1;
     g->owner = owner;
     g->created_ms = now_ms();
     g->name = strdup(name);
     if (!g->name || !make_id(g->id)) {
-        glossary_free(g);
+        glossary_drop(g);
         return NULL;
     }
     return g;
 }
 
-void glossary_free(struct glossary *g)
+void glossary_hold(struct glossary *g)
 {
-    if (!g)
+    g->n_references++;
+}
+
+void glossary_drop(struct glossary *g)
+{
+    if (!g || --g->n_references > 0)
         return;
     for (size_t i = 0; i < g->n_parts; i++)
         dictionary_drop(g->parts[i].dictionary);
@@ -125,7 +131,7 @@ static struct glossary *copy(const struct glossary *g, const char *name,
     if (is_done && !but && instead)
         is_done = glossary_add(after, instead);
     if (!is_done) {
-        glossary_free(after);
+        glossary_drop(after);
         return NULL;
     }
     memcpy(after->id, g->id, sizeof(after->id));
@@ -153,16 +159,16 @@ int64_t glossary_owner(const struct key *key)
 /* ---- The list -------------------------------------------------------------------------------- */
 
 int glossaries_open(struct glossaries *glossaries, const struct settings *settings,
-                    struct store *store, struct acre_err *err)
+                    struct store *store, const struct keyring *keyring, struct acre_err *err)
 {
-    *glossaries = (struct glossaries){.settings = settings, .store = store};
+    *glossaries = (struct glossaries){.settings = settings, .store = store, .keyring = keyring};
     return store ? glossaries_load(glossaries, store_db(store), err) : 0;
 }
 
 void glossaries_close(struct glossaries *glossaries)
 {
     for (size_t i = 0; i < glossaries->n_items; i++)
-        glossary_free(glossaries->items[i]);
+        glossary_drop(glossaries->items[i]);
     free(glossaries->items);
     follower_free(glossaries->follower);
     glossaries->follower = NULL;
@@ -176,6 +182,36 @@ struct glossary *glossaries_find(const struct glossaries *glossaries, const char
         if (glossaries->items[i]->owner == owner && strcasecmp(glossaries->items[i]->id, id) == 0)
             return glossaries->items[i];
     return NULL;
+}
+
+static size_t count_of(const struct glossaries *glossaries, int64_t owner)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < glossaries->n_items; i++)
+        n += glossaries->items[i]->owner == owner;
+    return n;
+}
+
+bool glossaries_list(const struct glossaries *glossaries, int64_t owner, struct glossary ***list,
+                     size_t *n)
+{
+    *n = 0;
+    *list = calloc(count_of(glossaries, owner) + 1, sizeof(**list));
+    for (size_t i = 0; *list && i < glossaries->n_items; i++) {
+        if (glossaries->items[i]->owner != owner)
+            continue;
+        glossary_hold(glossaries->items[i]);
+        (*list)[(*n)++] = glossaries->items[i];
+    }
+    return *list;
+}
+
+void glossaries_drop_list(struct glossary **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        glossary_drop(list[i]);
+    free(list);
 }
 
 static size_t memory_of(const struct glossary *g)
@@ -227,28 +263,64 @@ bool glossaries_swap(struct glossaries *glossaries, const struct glossary *befor
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 
+static size_t memory_of_owner(const struct glossaries *glossaries, int64_t owner)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < glossaries->n_items; i++)
+        if (glossaries->items[i]->owner == owner)
+            bytes += memory_of(glossaries->items[i]);
+    return bytes;
+}
+
+/* Nobody takes more than is left free then, so that there is always room for one more owner. Those
+ * without a key are one; where there are no keys, they are all there is. `bytes` is what all take,
+ * and no more than there may be. */
+static int check_share(const struct glossaries *glossaries, const struct glossary *before,
+                       const struct glossary *after, size_t bytes, struct srv_error *error)
+{
+    const size_t most = (size_t)glossaries->settings->max_glossary_bytes;
+    const size_t own =
+        memory_of_owner(glossaries, after->owner) - memory_of(before) + memory_of(after);
+
+    if (!glossaries->keyring || keyring_count(glossaries->keyring) == 0 || own <= most - bytes)
+        return 0;
+    return error_reply(error, 456, "glossary_share_exceeded",
+                       "Your glossaries would take %zu bytes of memory: expected at most %zu, so "
+                       "that as much is left for others",
+                       own, (most - (bytes - own)) / 2);
+}
+
+/* What takes the place of something as large always has room. */
+static int check_bytes(const struct glossaries *glossaries, const struct glossary *before,
+                       const struct glossary *after, struct srv_error *error)
+{
+    const size_t most = (size_t)glossaries->settings->max_glossary_bytes;
+    const size_t bytes = glossaries->bytes - memory_of(before) + memory_of(after);
+
+    if (memory_of(after) <= memory_of(before))
+        return 0;
+    if (bytes > most)
+        return error_reply(error, 413, "glossary_too_large",
+                           "The glossaries of this server would take more than %zu bytes of memory",
+                           most);
+    return check_share(glossaries, before, after, bytes, error);
+}
+
 static int check_room(const struct glossaries *glossaries, const struct glossary *before,
                       const struct glossary *after, struct srv_error *error)
 {
     const size_t most = (size_t)glossaries->settings->max_glossaries;
-    const size_t most_bytes = (size_t)glossaries->settings->max_glossary_bytes;
-    size_t n = 0;
 
     if (!after)
         return 0;
-    for (size_t i = 0; i < glossaries->n_items; i++)
-        n += glossaries->items[i]->owner == after->owner;
-    if (!before && n >= most)
+    if (!before && count_of(glossaries, after->owner) >= most)
         return error_reply(error, most > 0 ? 456 : 403,
                            most > 0 ? "too_many_glossaries" : "glossaries_disabled",
                            most > 0 ? "Too many glossaries: expected at most %zu"
                                     : "Glossaries are disabled on this server.",
                            most);
-    if (glossaries->bytes + memory_of(after) > memory_of(before) + most_bytes)
-        return error_reply(error, 413, "glossary_too_large",
-                           "The glossaries of this server would take more than %zu bytes of memory",
-                           most_bytes);
-    return 0;
+    return check_bytes(glossaries, before, after, error);
 }
 
 /* Store's thread. Neither glossary changes, and neither is freed before on_written(). */
@@ -265,7 +337,7 @@ static void undo(struct glossary_change *change)
         if (glossaries_append(change->glossaries, change->before))
             change->before = NULL;
     } else if (glossaries_swap(change->glossaries, change->after, change->before)) {
-        glossary_free(change->after);
+        glossary_drop(change->after);
         change->before = NULL;
     }
 }
@@ -333,7 +405,7 @@ static void on_written(struct store_task *task)
                     task->err.text);
     }
     change->done(change->user, task->rc != 0 ? &error : NULL);
-    glossary_free(change->before);
+    glossary_drop(change->before);
     free(change);
 }
 
@@ -359,7 +431,7 @@ int glossaries_change(struct glossaries *glossaries, struct glossary *before,
         rc = error_from_engine(error, ACRE_ENOMEM, NULL);
     if (rc != 0) {
         free(change);
-        glossary_free(after);
+        glossary_drop(after);
         return rc;
     }
     *change = (struct glossary_change){.task = {.run = write_change, .done = on_written},

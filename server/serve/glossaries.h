@@ -3,9 +3,9 @@
  * A glossary is never changed: another one takes its place, in memory at once and then in the
  * store, if there is one; where the store fails, that is undone. So whoever has a glossary on the
  * loop thread, to which all of this belongs, has it until the handler returns, and whoever holds
- * its dictionaries has those. Each belongs to the key that made it (0: to nobody), and only that
- * one finds it. Bounded: glossaries of a key, memory of all together, and changes that the store
- * has not written.
+ * it or its dictionaries longer has those, and may read them in any thread. Each belongs to the key
+ * that made it (0: to nobody), and only that one finds it. Bounded: glossaries of a key, memory of
+ * all together and, where there are keys, of each; and changes that the store has not written.
  */
 #ifndef SERVER_SERVE_GLOSSARIES_H
 #define SERVER_SERVE_GLOSSARIES_H
@@ -36,7 +36,10 @@ struct glossary {
     char *name;                  /* owned */
     struct glossary_part *parts; /* owned; no pair twice */
     size_t n_parts;
+    size_t n_references;
 };
+
+struct keyring;
 
 /* What is known of the store: its count of changes, and the largest number of a glossary. */
 struct glossaries_seen {
@@ -44,9 +47,10 @@ struct glossaries_seen {
 };
 
 struct glossaries {
-    const struct settings *settings; /* borrowed, as is the store, which may be NULL */
+    const struct settings *settings; /* borrowed, as are the others, which may be NULL */
     struct store *store;
-    struct glossary **items; /* owned, in the order they came */
+    const struct keyring *keyring; /* owners besides nobody */
+    struct glossary **items;       /* owned, in the order they came */
     size_t n_items, capacity;
     size_t bytes;                  /* of their dictionaries */
     struct glossary_change *first; /* that the store has not written yet */
@@ -57,7 +61,7 @@ struct glossaries {
 
 /* Reads what the store has, and before the loop runs. */
 int glossaries_open(struct glossaries *glossaries, const struct settings *settings,
-                    struct store *store, struct acre_err *err);
+                    struct store *store, const struct keyring *keyring, struct acre_err *err);
 void glossaries_close(struct glossaries *glossaries);
 
 /* Whose the glossaries are that a key makes; NULL: there is none. */
@@ -67,6 +71,11 @@ int64_t glossary_owner(const struct key *key);
 /* NULL if the owner has none of that id. */
 struct glossary *glossaries_find(const struct glossaries *glossaries, const char *id,
                                  int64_t owner);
+
+/* All of an owner, each of them held, in an array; false: no memory. */
+bool glossaries_list(const struct glossaries *glossaries, int64_t owner, struct glossary ***list,
+                     size_t *n);
+void glossaries_drop_list(struct glossary **list, size_t n);
 
 /* The dictionary of a pair, whose codes may have a region; or NULL. */
 struct glossary_part *glossary_find_part(const struct glossary *glossary, const char *source,
@@ -82,7 +91,11 @@ struct glossary *glossary_without(const struct glossary *glossary,
 /* A new one without dictionaries; NULL: no memory. */
 struct glossary *glossary_new(const char *name, int64_t owner);
 bool glossary_add(struct glossary *glossary, const struct glossary_part *part);
-void glossary_free(struct glossary *glossary); /* NULL is allowed */
+
+/* References are counted on the loop: a new one has one, and the last to be dropped frees it. NULL
+ * may be dropped. */
+void glossary_hold(struct glossary *glossary);
+void glossary_drop(struct glossary *glossary);
 
 /* Puts `after` in the place of `before`: a new one where that is NULL, none where `after` is. Takes
  * `after`, and `before` out of the list. `done` is called once it is kept, maybe before this

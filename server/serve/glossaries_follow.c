@@ -31,7 +31,7 @@ struct follower {
 static void drop_fresh(struct follower *follower)
 {
     while (follower->n_fresh > 0)
-        glossary_free(follower->fresh[--follower->n_fresh]);
+        glossary_drop(follower->fresh[--follower->n_fresh]);
     follower->bytes = 0;
 }
 
@@ -87,10 +87,10 @@ static bool put(struct glossaries *glossaries, struct glossary *g)
 
     if (is_known || glossaries_are_changing(glossaries, g->id) ||
         !glossaries_swap(glossaries, before, g)) {
-        glossary_free(g);
+        glossary_drop(g);
         return is_known;
     }
-    glossary_free(before);
+    glossary_drop(before);
     return true;
 }
 
@@ -126,7 +126,7 @@ static bool drop_gone(const struct follower *follower)
         if (glossaries_are_changing(glossaries, g->id))
             is_done = false;
         else if (glossaries_swap(glossaries, g, NULL))
-            glossary_free(g);
+            glossary_drop(g);
     }
     return is_done;
 }

@@ -115,7 +115,7 @@ static int read_glossary(sqlite3 *db, sqlite3_stmt *row, struct glossary **out,
     if (rc == 0)
         *out = g;
     else
-        glossary_free(g);
+        glossary_drop(g);
     return rc;
 }
 
@@ -175,7 +175,7 @@ static int take(void *user, struct glossary *g, struct acre_err *err)
         glossaries->seen.newest = g->number;
         return 0;
     }
-    glossary_free(g);
+    glossary_drop(g);
     return error_set(err, ACRE_ENOMEM, "out of memory");
 }
 

@@ -5,14 +5,15 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/json.h" /* json_list_append() */
+#include "common/json.h"
 
 void models_fini(struct models *models)
 {
     free(models->items);
     free(models->states);
     pairs_fini(&models->pairs);
-    free(models->languages);
+    free(models->languages.text);
+    free(models->glossary_pairs.text);
     *models = (struct models){.items = NULL};
 }
 
@@ -40,6 +41,14 @@ static bool is_language(const struct models *models, const char *name)
     return false;
 }
 
+bool models_translate(const struct acre_model *model, const char *source, const char *target)
+{
+    const struct acre_language *from = acre_model_source(model, source);
+    const struct acre_language *to = acre_model_target(model, target);
+
+    return from && to && pairs_allow(acre_model_info(model), from->tag, to->tag);
+}
+
 /* The level that is wanted goes before few languages. */
 static bool is_better(const struct acre_model *model, const struct acre_model *other,
                       const char *level)
@@ -65,8 +74,7 @@ enum models_match models_find_pair(const struct models *models, const char *sour
     if (!is_language(models, target))
         return MODELS_NO_TARGET;
     for (size_t i = 0; i < models->n_items; i++)
-        if (acre_model_source(models->items[i], source) &&
-            acre_model_target(models->items[i], target) &&
+        if (models_translate(models->items[i], source, target) &&
             is_better(models->items[i], *model, wanted))
             *model = models->items[i];
     if (!*model)
@@ -138,4 +146,29 @@ json_t *models_describe(const struct acre_model_info *info)
                      "attention_heads", info->attention_heads, "vocab_size", info->vocab_size,
                      "max_area_width", info->max_area_width, "max_source_tokens",
                      info->max_source_tokens, "decoding", describe_decoding(&info->decoding));
+}
+
+static void keep(struct models_text *kept, json_t *list)
+{
+    kept->text = list ? json_dumps(list, JSON_FLAGS) : NULL;
+    if (kept->text) {
+        kept->bytes = strlen(kept->text) + 1;
+        kept->text[kept->bytes - 1] = '\n';
+    }
+    json_decref(list);
+}
+
+char *models_copy_text(const struct models *models, struct models_text *kept,
+                       json_t *(*make)(const struct models *models), size_t *bytes)
+{
+    char *copy = NULL;
+
+    if (!kept->text)
+        keep(kept, make(models));
+    if (kept->text)
+        copy = malloc(kept->bytes);
+    if (copy)
+        memcpy(copy, kept->text, kept->bytes);
+    *bytes = kept->bytes;
+    return copy;
 }

@@ -16,13 +16,18 @@
 #include "acre.h"
 #include "serve/pairs.h"
 
+/* A reply that is the same for everybody, kept once somebody has asked. */
+struct models_text {
+    char *text; /* owned; NULL: not made yet */
+    size_t bytes;
+};
+
 struct models {
     struct acre_model **items; /* owned array, sorted by name */
     uint64_t *states;          /* owned array: of the files each was loaded from */
     size_t n_items;
     struct pairs pairs;
-    char *languages; /* owned: the reply to GET /languages, once somebody has asked */
-    size_t languages_bytes;
+    struct models_text languages, glossary_pairs;
 };
 
 /* Loads `folder` if it is a model directory, else every model directory in it. With `skips_bad`
@@ -37,6 +42,9 @@ bool models_have(const struct models *models, const struct acre_model *model);
 
 /* NULL if there is none. */
 struct acre_model *models_find_name(const struct models *models, const char *name);
+
+/* Whether a model translates from one language to another, whatever they are called. */
+bool models_translate(const struct acre_model *model, const char *source, const char *target);
 
 enum models_match {
     MODELS_FOUND,
@@ -55,6 +63,11 @@ enum models_match models_find_pair(const struct models *models, const char *sour
 /* Lists for error texts: "en-de-token, en-fr-token" and "en, sv". */
 void models_list_names(const struct models *models, char *text, size_t text_bytes);
 void models_list_sources(const struct models *models, char *text, size_t text_bytes);
+
+/* A copy of `kept`, one of those of `models`; `make` makes it, where it is not there yet: of models
+ * of many languages it is large. NULL without memory. The caller owns it. */
+char *models_copy_text(const struct models *models, struct models_text *kept,
+                       json_t *(*make)(const struct models *models), size_t *bytes);
 
 /* What GET /models tells about one model. NULL without memory. The caller owns it. */
 json_t *models_describe(const struct acre_model_info *info);

@@ -20,7 +20,11 @@ static void add_all(const char **tags, size_t *n_tags, const struct acre_languag
             tags[(*n_tags)++] = languages[i].tag;
 }
 
-/* Multilingual models do not translate a language to itself. */
+bool pairs_allow(const struct acre_model_info *info, const char *source, const char *target)
+{
+    return info->n_targets == 1 || strcasecmp(source, target) != 0;
+}
+
 static void add_pairs(struct pairs *pairs, const struct acre_model_info *info)
 {
     for (size_t s = 0; s < info->n_sources; s++) {
@@ -29,7 +33,7 @@ static void add_pairs(struct pairs *pairs, const struct acre_model_info *info)
             pairs->are_pairs + find(pairs->sources, pairs->n_sources, source) * pairs->n_targets;
 
         for (size_t t = 0; t < info->n_targets; t++)
-            if (info->n_targets == 1 || strcasecmp(source, info->targets[t].tag) != 0)
+            if (pairs_allow(info, source, info->targets[t].tag))
                 row[find(pairs->targets, pairs->n_targets, info->targets[t].tag)] = true;
     }
 }
@@ -67,6 +71,21 @@ void pairs_fini(struct pairs *pairs)
     free(pairs->targets);
     free(pairs->are_pairs);
     *pairs = (struct pairs){.n_sources = 0};
+}
+
+void pairs_standard(const struct pairs *pairs, const char **source, const char **target)
+{
+    size_t s = find(pairs->sources, pairs->n_sources, "en"), t = 0;
+
+    s = s < pairs->n_sources ? s : 0;
+    *source = *target = "";
+    if (pairs->n_sources == 0)
+        return;
+    *source = pairs->sources[s];
+    while (t < pairs->n_targets && !pairs_have(pairs, s, t))
+        t++;
+    if (t < pairs->n_targets)
+        *target = pairs->targets[t];
 }
 
 bool pairs_have_source(const struct pairs *pairs, const char *tag)

@@ -27,6 +27,13 @@ static inline bool pairs_have(const struct pairs *pairs, size_t source, size_t t
     return pairs->are_pairs[source * pairs->n_targets + target];
 }
 
+/* Models of many languages do not translate one to itself. By tags of the model. */
+bool pairs_allow(const struct acre_model_info *info, const char *source, const char *target);
+
+/* The pair that is chosen where nobody says one: from English, or the first source, to the first
+ * target there is. "" without models. */
+void pairs_standard(const struct pairs *pairs, const char **source, const char **target);
+
 /* Whether there is such a source, or target. */
 bool pairs_have_source(const struct pairs *pairs, const char *tag);
 bool pairs_have_target(const struct pairs *pairs, const char *tag);

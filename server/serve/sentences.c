@@ -56,6 +56,8 @@ static enum sentences_next take_plain(struct sentences *s, struct srv_sentence *
         .part = from->part,
         .source = from->source,
     };
+    if (from->part.is_apart) /* where the text has nothing */
+        out->before = (struct srv_text){" ", 1};
     out->target = (struct acre_range){s->target_end + out->before.bytes, bytes};
     if (is_last(from))
         out->after = (struct srv_text){s->text.data + end, s->text.bytes - end};
@@ -83,7 +85,8 @@ int sentences_render(struct sentences *s, struct acre_err *err)
                                                              .target = {0, strlen(from->text)},
                                                              .text = from->text,
                                                              .alignments = from->alignments,
-                                                             .n_alignments = from->part.n_tokens});
+                                                             .n_alignments = from->part.n_tokens,
+                                                             .is_apart = from->part.is_apart});
     if (is_last(from))
         render_rest(s->render);
     if (render_take(s->render, &s->part, err) != 0)

@@ -14,22 +14,32 @@
 #include "serve/settings.h"
 #include "serve/stats.h"
 #include "serve/translate.h"
+#include "serve/turns.h"
 #include "store/store.h"
+
+enum { SERVER_HEAVY_CALLS = 8 };
 
 struct server {
     const struct settings *settings;
     uv_loop_t *loop;
     size_t n_working; /* calls that a thread of the pool reads the body of, or writes the reply; or
                          for which other replicas are asked */
-    struct call *heavy, *heavy_waiting; /* of those that take turns: at work, and the next */
-    size_t n_heavy;                     /* calls that will or do, or wait for a translation */
+    struct turns heavy;                         /* of calls whose replies take long */
+    uint64_t heavy_callers[SERVER_HEAVY_CALLS]; /* of those that wait for a turn, or before */
+    size_t n_heavy;
+    struct {
+        uv_idle_t idle; /* runs while calls wait */
+        struct call *first, **end;
+        uint64_t spent_ns; /* of a turn's share */
+    } streams;             /* that have more to write than a turn of the loop has time for */
     struct acre_engine *engine;
     struct models models;
     struct translator *translator;
     struct store *store; /* NULL: none is configured */
     struct limits limits;
     struct glossaries glossaries;
-    struct glossary_call *reading; /* calls whose entries are to be read, one at a time */
+    struct turns glossary_bodies, glossary_work; /* of calls whose fields are to be read, and of
+                                                    those that read entries or write a reply */
     struct http *http;
     struct files *files;        /* that were translated */
     struct pages *pages;        /* what they show that settings and models decide */

@@ -5,12 +5,11 @@
 #include "serve/settings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/path.h"
 #include "http/networks.h"
 #include "serve/shared.h"
 #include "http/listener.h" /* listener_valid(): what an address looks like */
@@ -103,11 +102,13 @@ const struct option settings_table[] = {
     INT(max_glossaries, 0, 1000000, "1000",
         "most glossaries, of each key if there are keys; 0 = none"),
     INT(max_glossary_bytes, 0, 1e12, "268435456",
-        "memory that glossaries may take together; beyond it 413"),
+        "memory that glossaries may take together; beyond it 413. Where there are keys, those of "
+        "one may take no more than they leave free; beyond it 456"),
     FIXED_INT(
         max_queued_tokens, 0, 1e12, "0",
         "source tokens that may wait for a worker; beyond it 429. 0 = 100,000 per worker thread"),
-    INT(cache_bytes, 0, 1e12, "0",
+    FIXED_INT(
+        cache_bytes, 0, 1e12, "0",
         "memory for translations of sentences, which are given again where a sentence comes again; "
         "0 = none"),
     INT(max_connections, 1, 100000, "1000",
@@ -205,29 +206,29 @@ int settings_assign(struct settings *settings, const char *assignment, struct ac
 
 static int check_access_log(const char *path, struct acre_err *err)
 {
-    const int fd =
-        path[0] && strcmp(path, "-") != 0
-            ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640)
-            : STDOUT_FILENO;
+    const int wrong = path[0] && strcmp(path, "-") != 0 ? path_writable(path) : 0;
 
-    if (fd < 0)
-        return error_set(err, ACRE_EIO,
-                         "access_log: expected a file that can be written, found %s: %s", path,
-                         strerror(errno));
-    if (fd != STDOUT_FILENO)
-        close(fd);
-    return 0;
+    return wrong == 0 ? 0
+                      : error_set(err, ACRE_EIO,
+                                  "access_log: expected a file that can be written, found %s: %s",
+                                  path, strerror(wrong));
+}
+
+static int check_keys(const struct settings *settings, struct acre_err *err)
+{
+    return settings->keys_required && !settings->store[0]
+               ? error_set(err, ACRE_EOPTION,
+                           "keys_required: expected false where there is no store, found true")
+               : 0;
 }
 
 int settings_check(const struct settings *settings, struct acre_err *err)
 {
-    if (settings->keys_required && !settings->store[0])
-        return error_set(err, ACRE_EOPTION,
-                         "keys_required: expected false where there is no store, found true");
-    return check_access_log(settings->access_log, err);
+    return check_keys(settings, err) != 0 ? err->code : check_access_log(settings->access_log, err);
 }
 
-void settings_keep_fixed(struct settings *fresh, const struct settings *running)
+int settings_keep_fixed(struct settings *fresh, const struct settings *running,
+                        struct acre_err *err)
 {
     for (const struct option *o = settings_table; o->key; o++) {
         if (!o->is_fixed || options_same(o, fresh, running))
@@ -235,6 +236,7 @@ void settings_keep_fixed(struct settings *fresh, const struct settings *running)
         log_warning("reload: %s: a change takes a restart", o->key);
         options_copy(o, fresh, running);
     }
+    return check_keys(fresh, err); /* a store that was asked for is not there yet */
 }
 
 void settings_renew(struct settings *settings, const struct settings *fresh)

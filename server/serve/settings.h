@@ -61,8 +61,10 @@ int settings_assign(struct settings *settings, const char *assignment, struct ac
 /* What no single value shows. */
 int settings_check(const struct settings *settings, struct acre_err *err);
 
-/* What a running server cannot change stays as it is, with a line in the log. */
-void settings_keep_fixed(struct settings *fresh, const struct settings *running);
+/* What a running server cannot change stays as it is, with a line in the log. Refuses what no
+ * longer goes together then. */
+int settings_keep_fixed(struct settings *fresh, const struct settings *running,
+                        struct acre_err *err);
 
 /* Takes over what differs, and does not touch what threads of the pool may be reading. */
 void settings_renew(struct settings *settings, const struct settings *fresh);

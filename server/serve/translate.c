@@ -189,17 +189,18 @@ static int copy_texts(struct translate *translate, const struct srv_translate *r
     return 0;
 }
 
-/* The names that the request borrows, in one piece: pointers, then texts. */
+/* The names that the request borrows, in one piece: where they are, then texts. */
 static int copy_markup(struct translate *translate, const struct srv_translate *request)
 {
-    size_t bytes = request->n_ignored * sizeof(char *);
-    char **names, *at;
+    size_t bytes = request->n_ignored * sizeof(struct prose_name);
+    struct prose_name *names;
+    char *at;
 
     translate->format = request->format;
     translate->markup.is_xml = request->format == SRV_XML;
     translate->markup.with_attributes = request->with_attributes;
     for (size_t i = 0; i < request->n_ignored; i++)
-        bytes += strlen(request->ignored[i]) + 1;
+        bytes += request->ignored[i].bytes;
     if (bytes == 0)
         return 0;
     names = malloc(bytes);
@@ -207,10 +208,12 @@ static int copy_markup(struct translate *translate, const struct srv_translate *
         return ACRE_ENOMEM;
     at = (char *)(names + request->n_ignored);
     for (size_t i = 0; i < request->n_ignored; i++) {
-        names[i] = strcpy(at, request->ignored[i]);
-        at += strlen(at) + 1;
+        const struct srv_text *name = &request->ignored[i];
+
+        names[i] = (struct prose_name){memcpy(at, name->data, name->bytes), name->bytes};
+        at += name->bytes;
     }
-    translate->markup.ignored = (const char *const *)names;
+    translate->markup.ignored = names;
     translate->markup.n_ignored = request->n_ignored;
     return 0;
 }

@@ -36,8 +36,8 @@ struct srv_translate {
     size_t n_texts;
     struct decoding_wish decoding;
     enum srv_format format;
-    bool with_attributes;       /* of HTML: alt, title and placeholder are translated, too */
-    const char *const *ignored; /* [n_ignored]: elements of markup that are kept as they are */
+    bool with_attributes;           /* of HTML: alt, title and placeholder are translated, too */
+    const struct srv_text *ignored; /* [n_ignored]: elements of markup, kept as they are */
     size_t n_ignored;
     struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* what terms are called; the first one
                                                             * that has a term counts */

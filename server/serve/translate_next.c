@@ -13,7 +13,8 @@ static void render_next_in_pool(uv_work_t *work)
         sentences_render(&translate->items[translate->n_streamed].sentences, &translate->err);
 }
 
-/* The last job may have ended meanwhile, and with it another item may be rendered. */
+/* The last job may have ended meanwhile, and with it another item may be rendered. Of an owner who
+ * left meanwhile the jobs are still there. */
 static void on_next_rendered(uv_work_t *work, int status)
 {
     struct translate *translate = work->data;
@@ -21,6 +22,8 @@ static void on_next_rendered(uv_work_t *work, int status)
     (void)status;
     translate->is_submitting = false;
     translate->translator->n_submitting--;
+    if (translate->is_closed)
+        submit_cancel(translate);
     if (translate->is_closed || (!translate->is_told && translate_is_idle(translate)))
         translate_settle(translate);
     else

@@ -12,9 +12,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/log.h"
+#include "common/path.h"
 #include "common/thread.h"
 #include "store/migrations.h"
 
@@ -181,11 +184,28 @@ void store_stop(struct store *store)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+/* Those who own a folder decide what is in it, so this gives them nothing. */
+static void give_to_owner_of_folder(int fd, const char *path)
+{
+    char *folder = path_folder(path);
+    struct stat owned;
+
+    if (folder && stat(folder, &owned) == 0 && owned.st_uid != 0 &&
+        fchown(fd, owned.st_uid, owned.st_gid) != 0)
+        log_warning("%s: stays root's: %s", path, strerror(errno));
+    free(folder);
+}
+
 /* SQLite would make it for everybody to read; its companions have the rights that it has. */
 static int make_file(const char *path, struct acre_err *err)
 {
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    const int flags = O_CREAT | O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, flags | O_EXCL, 0600);
 
+    if (fd >= 0 && geteuid() == 0)
+        give_to_owner_of_folder(fd, path);
+    if (fd < 0 && errno == EEXIST)
+        fd = open(path, flags, 0600);
     if (fd < 0)
         return error_set(err, ACRE_EIO, "expected a file that can be written, found: %s",
                          strerror(errno));
@@ -274,6 +294,34 @@ int store_open(const char *path, struct store **out, struct acre_err *err)
         return 0;
     }
     store_close(store);
+    return error_prefix(err, "%s: ", path);
+}
+
+/* Nothing is written; but who may not write leaves the two files of a WAL behind. */
+static int check_file(const char *path, struct acre_err *err)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    sqlite3 *db = NULL;
+    int rc = sqlite3_open_v2(path, &db, flags, NULL);
+
+    if (rc != SQLITE_OK) {
+        rc = db ? store_refuse(db, err) : error_set(err, ACRE_ENOMEM, "out of memory");
+    } else {
+        sqlite3_busy_timeout(db, BUSY_MS);
+        rc = migrations_check(db, err) != 0 ? err->code : check_pages(db, err);
+    }
+    sqlite3_close(db);
+    return rc;
+}
+
+int store_check(const char *path, struct acre_err *err)
+{
+    const int wrong = path_writable(path);
+
+    if (wrong != 0)
+        error_set(err, ACRE_EIO, "expected a file that can be written, found: %s", strerror(wrong));
+    else if (access(path, F_OK) != 0 || check_file(path, err) == 0)
+        return 0;
     return error_prefix(err, "%s: ", path);
 }
 

@@ -17,8 +17,12 @@ struct store;
 struct store_task;
 
 /* Opens the file, which is made if there is none, for its owner alone, and brings it to this
- * version. Errors name the file: another version's, damaged, no store. Waits for the disk. */
+ * version. Root makes it for whom its folder belongs to: a server that is not root is to open it.
+ * Errors name the file: another version's, damaged, no store. Waits for the disk. */
 int store_open(const char *path, struct store **store, struct acre_err *err);
+
+/* Whether store_open() would do it. Makes and changes no file. Waits for the disk. */
+int store_check(const char *path, struct acre_err *err);
 
 /* For whoever has no loop, or not yet: until store_start(). */
 sqlite3 *store_db(struct store *store);

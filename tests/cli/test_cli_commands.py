@@ -286,6 +286,13 @@ def test_bench_reads_stdin_and_prints_a_table(acre, token_model):
     assert {line.split()[0] for line in done.stdout.splitlines()} >= BENCH_KEYS
 
 
+def test_bench_says_which_line_is_wrong(acre, char_model, tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text("a b\n\nab\n")
+    failed(acre("bench", "--model", char_model, "--tokens", "--input", path), 1,
+           f"acre: {path}: line 3: ", '"ab"')
+
+
 def test_bench_without_text(acre, token_model):
     failed(acre("bench", "--model", token_model, text="\n\n"), 1,
            "expected at least one line of text, found none")

@@ -4,6 +4,8 @@ import json
 import re
 import shutil
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,25 @@ def test_checking_does_not_need_the_port(acre):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert acre("serve", "--check-config", "--listen", address).returncode == 0
+
+
+def test_checking_makes_and_changes_no_file(acre, tmp_path):
+    store, log = tmp_path / "acre.db", tmp_path / "access.log"
+    check = ("serve", "--check-config", "--set", f"store={store}", "--set", f"access_log={log}")
+    assert acre(*check).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+    failed(acre(*check, "--set", f"store={tmp_path}/no/acre.db"), 1,
+           "expected a file that can be written, found: No such file or directory")
+    acre("keys", "add", "web", "--store", store)
+    for mode in ("WAL", "DELETE"):  # the latter a server would change
+        with closing(sqlite3.connect(store)) as db:
+            db.execute(f"PRAGMA journal_mode = {mode}")
+        before = store.read_bytes()
+        assert acre(*check).returncode == 0
+        assert [file.name for file in tmp_path.iterdir()] == [store.name]
+        assert store.read_bytes() == before
+    store.write_text("no store")
+    failed(acre(*check), 1, f"store: {store}: ")
 
 
 # ---- Starting -----------------------------------------------------------------------------------

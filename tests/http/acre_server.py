@@ -19,9 +19,9 @@ SENTENCE = "Hello world, how are you today my friend?"
 
 
 class Server:
-    """Starts at once; `overrides` are keys of the configuration."""
+    """Starts at once, with `env` in its environment; `overrides` are keys of the configuration."""
 
-    def __init__(self, models, **overrides):
+    def __init__(self, models, env=None, **overrides):
         listen, config = overrides.pop("listen", "127.0.0.1:0"), overrides.pop("config", None)
         command = [ACRE, "serve", "--models", str(models)]
         if listen:
@@ -30,7 +30,8 @@ class Server:
             command += ["--config", str(config)]
         for key, value in overrides.items():
             command += ["--set", f"{key}={value}"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
+                                        env=os.environ | (env or {}))
         self.log = []
         self.port = None
         for line in self.process.stderr:

@@ -136,6 +136,14 @@ def test_client_translates_markup(client):
         client.translate_text(xml, tag_handling="xml", **ENGLISH).text
 
 
+def test_many_long_names_are_ignored(server):
+    names = [f"{'n' * 61}{i:03}" for i in range(100)]
+    xml = f"<{names[99]}>my train</{names[99]}> is here."
+    reply = server.post("/v2/translate", json={"text": [xml], "tag_handling": "xml", **ENGLISH,
+                                               "ignore_tags": names})
+    assert f"<{names[99]}>my train</{names[99]}>" in reply.json()["translations"][0]["text"]
+
+
 def test_weblate_and_node_send_markup(server):
     xml = "Where is <Keep>my train</Keep>?"
     node = server.post("/v2/translate", data={"text": xml, "tag_handling": "xml", **ENGLISH,
@@ -245,6 +253,29 @@ def test_get(server, expected):
     assert reply.json()["translations"][0]["text"] == expected
 
 
+def test_a_body_where_there_is_none_by_the_method_hides_no_query(server, expected):
+    """As clients send that put a JSON body on everything."""
+    for path, params in (("/v2/languages", {"type": "target"}),
+                         ("/v3/languages", {"resource": "translate_text"}),
+                         ("/v2/translate", {"text": SENTENCE, **ENGLISH})):
+        replies = [server.get(path, params=params, **kwargs) for kwargs in ({}, {"json": {}})]
+        assert [reply.status_code for reply in replies] == [200, 200]
+        assert replies[0].text == replies[1].text
+    reply = server.get("/v2/translate", json={"text": [SENTENCE], **ENGLISH})
+    assert reply.json()["translations"][0]["text"] == expected
+
+
+def test_line_ends_are_kept_and_counted_however_they_are_sent(server):
+    text = "Hello.\r\nHow are you?"
+    fields = {"text": text, **ENGLISH}
+    replies = [server.post("/v2/translate", **kwargs) for kwargs in (
+        {"json": {**fields, "text": [text]}}, {"data": fields},
+        {"files": {key: (None, value) for key, value in fields.items()}})]
+    assert [reply.text for reply in replies] == [replies[0].text] * 3
+    translation = replies[0].json()["translations"][0]
+    assert translation["billed_characters"] == len(text) and "\r\n" in translation["text"]
+
+
 def test_as_many_texts_in_a_form_as_in_json(server):
     texts = ["!" * (i % 50) + "?" for i in range(300)]  # which stay as they are
     form = [("text", text) for text in texts] + list(ENGLISH.items())
@@ -280,6 +311,10 @@ def test_billed_characters_may_be_left_out(server):
      "Value for 'ignore_tags' not supported"),
     ({"text": ["a"], **ENGLISH, "tag_handling": "xml", "ignore_tags": ["a"] * 101},
      "Value for 'ignore_tags' not supported"),
+    ({"text": ["a"], **ENGLISH, "tag_handling": "xml", "ignore_tags": ["a", "b" * 65]},
+     "Value for 'ignore_tags' not supported: expected names of at most 64 bytes"),
+    ({"text": ["a"], **ENGLISH, "tag_handling": "xml", "ignore_tags": "a," + "b" * 65},
+     "Value for 'ignore_tags' not supported: expected names of at most 64 bytes"),
     ({"text": ["a"], **ENGLISH, "target_lang": 5}, "Value for 'target_lang' not supported"),
 ])
 def test_errors_are_strings_under_message(server, body, message):

@@ -218,6 +218,15 @@ def test_the_key_in_every_form(server, expected):
     assert found.headers["Content-Disposition"].startswith('attachment; filename="a_DE.txt"')
 
 
+def test_a_result_is_given_whatever_the_client_has(server, expected):
+    """304 is for GET and HEAD; this one is given once, so that nothing would be left of it."""
+    handle = upload(server).json()
+    assert eventually(lambda: ask(server, handle).json()["status"] == "done", 30)
+    found = ask(server, handle, "/result", json={"document_key": handle["document_key"]},
+                headers={"If-None-Match": "*"})
+    assert found.status_code == 200 and found.content.decode() == expected
+
+
 def test_a_name_may_be_a_field(server, expected):
     for kwargs in ({"files": {"file": ("", SENTENCE)}, "data": {**ENGLISH, "filename": "b.txt"}},
                    {"data": {**ENGLISH, "filename": "b.txt", "file": SENTENCE}}):

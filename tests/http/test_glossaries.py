@@ -186,6 +186,11 @@ def test_names_and_dictionaries_change(client):
     ({"name": "a", "dictionaries": []}, "Parameter 'dictionaries' not specified"),
     ({"name": "a", "dictionaries": "x"}, "Value for 'dictionaries' not supported"),
     ({"name": "a", "dictionaries": [5]}, "Value for 'dictionaries' not supported"),
+    ({"name": "a", "dictionaries": [{}] * 65},
+     "Value for 'dictionaries' not supported: expected at most 64, found 65"),
+    ({"name": "a", "dictionaries": [{"source_lang": ["en"]}]},
+     "Value for 'source_lang' not supported: expected a string, found an array"),
+    ({"name": ["a"]}, "Value for 'name' not supported: expected a string, found an array"),
     ({"name": "a", "dictionaries": [{}]}, "Parameter 'source_lang' not specified"),
     ({"name": "a", "dictionaries": 2 * [{"source_lang": "en", "target_lang": "de",
                                          "entries": "a\tb", "entries_format": "tsv"}]},
@@ -211,6 +216,9 @@ def test_refused_changes(server, client):
     assert wrong.status_code == 405
     for reply in (wrong, requests.options(url)):
         assert reply.headers["Allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"
+    assert server.get(f"/v3/glossaries/{made}0").status_code == 404
+    assert requests.delete(url + "0").status_code == 404
+    assert requests.delete(url + "0/dictionaries?source_lang=en&target_lang=de").status_code == 404
     assert server.get(f"/v3/glossaries/{made}").json()["dictionaries"][0]["entry_count"] == 1
 
 

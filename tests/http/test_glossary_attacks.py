@@ -111,6 +111,43 @@ def test_ten_megabytes(large):
     assert watch.slowest < 5 * PATIENCE
 
 
+# each is a tree of many times its bytes
+TREES = {"no dictionaries": b'{"name":"n","dictionaries":[%s]}' % (b"[]," * 80000 + b"{}"),
+         "no text": b'{"name":[%s]}' % (b"[]," * 80000 + b"{}"),
+         "unknown": b'{"name":"n","dictionaries":[{"a":[%s]}]}' % (b"[]," * 80000 + b"{}"),
+         "no entries": b'{"name":"n","dictionaries":[{"entries":[%s]}]}' % (b"[]," * 80000 + b"{}")}
+
+
+def most_memory(server):
+    """That it ever had."""
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) * 1024
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_what_waits_takes_no_more_than_it_counts(serve, tree):
+    """Those before it are read, for long enough that all are waiting."""
+    server = serve(max_body_bytes=4 * MIB)
+    slow = {"name": "n", "entries": HUNDRED_THOUSAND, "entries_format": "tsv",
+            "source_lang": "en", "target_lang": "en"}
+    bodies = [("/v2/glossaries", json.dumps(slow).encode())] * 4
+    bodies += [("/v3/glossaries", TREES[tree])] * 30
+
+    def send(path, body):
+        reply = server.post(path, data=body, headers={"Content-Type": "application/json"})
+        assert reply.status_code == 400, reply.text
+    server.post("/v2/glossaries", json=slow)
+    before = most_memory(server)
+    threads = []
+    for path, body in bodies:
+        threads.append(threading.Thread(target=send, args=(path, body)))
+        threads[-1].start()
+        time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    assert most_memory(server) - before < 150 * MIB * PATIENCE  # a sanitizer keeps what is freed
+
+
 def test_a_body_beyond_the_limit(server):
     assert make(server, "a\t" + "b" * MIB).status_code == 413
 

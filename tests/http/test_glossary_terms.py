@@ -136,6 +136,20 @@ def test_terms_are_whole_words_as_they_are_written(say):
     assert "WORD" in say("I wrote this in Word yesterday.", glossary)
 
 
+@pytest.mark.parametrize("text, term, other", [
+    ("ฉันไปตลาดวันนี้", "ตลาด", "ว"),
+    ("ខ្ញុំទៅផ្សារថ្ងៃនេះ", "ផ្សារ", "ផ"),
+    ("ຂ້ອຍໄປຕະຫຼາດ", "ຕະຫຼາດ", "ຂ"),
+    ("ကျွန်တော်ဈေးသွားတယ်", "ဈေး", "ဈ"),
+    ("ကျွန်တော်ဈေးသွားတယ်", "သွား", "ဈေ"),
+    ("我在火车站等你", "火车站", "车票"),
+])
+def test_terms_where_words_have_no_blanks_between_them(say, text, term, other):
+    """And no letter without its signs."""
+    assert "(1)" in say(text, {term: "(1)"})
+    assert "(1)" not in say(text, {other: "(1)"})
+
+
 def test_a_capital_where_a_sentence_begins(say):
     assert say("Apple, apple", {"apple": "boskop"}) == "Boskop, boskop"
     assert say("Apple", {"apple": "iBoskop"}) == "iBoskop"

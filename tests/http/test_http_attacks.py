@@ -246,9 +246,10 @@ def document_once(server):
     (blanks, 4 * REPLY_BYTES), (stream_of_a_comment, 6 * REPLY_BYTES),
     (document_once, 6 * REPLY_BYTES)])
 def test_slow_readers_hold_no_replies(serve, make_request, most):
-    """Beyond what all bodies may take, who has not read his for a second leaves."""
+    """Beyond what all bodies may take, who has not read his for a second leaves. Here malloc
+    gives back at once what is freed; by itself it keeps the room of up to nine replies."""
     server = serve(max_text_chars=9 << 20, max_body_bytes=10 << 20, max_bodies_bytes=16 << 20,
-                   max_files_bytes=10 << 20)
+                   max_files_bytes=10 << 20, env={"MALLOC_MMAP_THRESHOLD_": "131072"})
     assert ask(server.port, make_request(server))[0] == 200
     before, slow = resident_bytes(server), []
     try:
@@ -418,6 +419,30 @@ def test_bodies_have_a_limit_together(serve):
         assert any(is_refused(connection) for connection in slow)
     finally:
         close_all(slow)
+
+
+def metric(server, name):
+    return sum(float(value) for value in re.findall(rf"^{name}\S* (\S+)$",
+                                                    server.get("/metrics").text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("fields, counted", [
+    ({"q": TEXTS * 8, "pad": "x" * 900_000}, (1, 300_000)),
+    ({"q": [" " * 900_000, *TEXTS * 8]}, (900_000, 1_500_000)),
+], ids=["no field", "text"])
+def test_bodies_count_as_what_is_kept_of_them(serve, fields, counted):
+    """While they are translated: texts do, and what nobody reads leaves its room to others."""
+    server = serve(threads=1, batch_size=1, max_bodies_bytes=1_500_000, max_text_chars=1_000_000,
+                   max_texts=1000, max_queued_tokens=10**9)
+    pair = {"source": "en", "target": "de"}
+    busy = open_many(server, 1, post({**fields, **pair, "beam_size": 8}))
+    try:
+        assert eventually(lambda: metric(server, "acre_queued_sentences") > 0)
+        assert counted[0] <= metric(server, "acre_http_body_bytes") <= counted[1]
+        status = ask(server.port, post({"q": "Hi." + " " * 900_000, **pair}))[0]
+        assert status == (200 if counted[1] < 600_000 else 503)
+    finally:
+        close_all(busy)
 
 
 def is_refused(connection):

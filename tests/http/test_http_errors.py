@@ -161,6 +161,20 @@ def test_broken_json(server, body, text):
     check(reply, 400, text if text.startswith("Invalid") else UNREADABLE + text, "invalid_json")
 
 
+def test_integers_of_any_size(server):
+    """Nobody reads the first; the second is too many, not too long."""
+    reply = server.post(json={**GOOD, "id": 2**64 - 1})
+    assert (reply.status_code, reply.text) == (200, server.post(json=GOOD).text)
+    body = json.dumps({**GOOD, "alternatives": 10**30}).encode()
+    reply = server.post(data=body, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 400
+    assert reply.json()["error"].startswith("Invalid request: alternatives parameter must be <= ")
+    for number in (b"1e400", b"-1e400", b"1" * 400):
+        reply = server.post(data=b'{"q": "a", "id": %s}' % number,
+                            headers={"Content-Type": "application/json"})
+        assert reply.status_code == 400 and "overflow" in reply.json()["error"]
+
+
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])
 def test_json_without_its_content_type_is_a_form_without_q(server, content_type):
     headers = {"Content-Type": content_type} if content_type else {}

@@ -41,6 +41,20 @@ def streamed(server, q, **fields):
                    for name in ("before", "translatedText", "after"))
 
 
+def test_sentences_of_chinese_are_set_apart(server):
+    """It has nothing between sentences, and most languages a space; outside the tags there."""
+    fields = {"target": "fr", "beam_size": 1}
+    for text, between in (("今天很冷。我在家。", " "), ("<b>今天很冷。</b><i>我在家。</i>", "</b> <i>"),
+                          ("今天很冷。<br>我在家。", "<br>")):
+        parts = [translate(server, part, **fields) for part in ("今天很冷。", "我在家。")]
+        found = translate(server, f"<p>{text}</p>", **fields)
+        before, after = text.split("今天")[0], text.split("家。")[1]
+        assert found == f"<p>{before}{between.join(parts)}{after}</p>"
+        assert streamed(server, f"<p>{text}</p>", **fields) == found
+    values = translate(server, "<img alt='今天很冷。我在家。'>", translate_attributes=True, **fields)
+    assert html.unescape(values) == f"<img alt='{' '.join(parts)}'>"
+
+
 def inner_texts(text):
     """[(tag, text in it)], sorted."""
     return sorted(re.findall(r"<(\w+)[^>]*>(.*?)</\1>", text))

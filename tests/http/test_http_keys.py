@@ -14,9 +14,10 @@ import deepl
 import libretranslatepy
 import pytest
 import requests
-from acre_server import ACRE, PATIENCE, SENTENCE, Server, eventually
+from acre_server import ACRE, PATIENCE, ROOT, SENTENCE, Server, eventually
 from deepl import http_client
 
+LOOK = {"text": "hello", "source": "en", "target": "de"}
 HELLO = {"q": "hello", "source": "en", "target": "de"}
 DEEPL = {"text": ["hello"], "source_lang": "EN", "target_lang": "DE"}
 
@@ -82,6 +83,8 @@ def test_keys_are_taken_wherever_clients_put_them(serve, store):
         server.post(json={**HELLO, "api_key": key}, headers={"Authorization": "Bearer x.y.z"}),
         server.post("/detect", json={"q": SENTENCE, "api_key": key}),
         server.post("/", data={**HELLO, "api_key": key}),
+        server.get("/attention", params={**LOOK, "api_key": key}),
+        server.post("/attention", json={**LOOK, "api_key": key}),
         server.post("/v2/translate", json=DEEPL,
                     headers={"Authorization": f"DeepL-Auth-Key {key}"}),
         server.post("/v2/translate", json={**DEEPL, "auth_key": key}),
@@ -220,6 +223,38 @@ def test_characters_are_those_of_the_texts_that_were_translated(serve, store):
     assert used(server, key) == 30
     assert server.post("/detect", json={"q": SENTENCE, "api_key": key}).status_code == 200
     assert used(server, key) == 30
+
+
+def cut_by_deadline(start, key, text):
+    """The first that is not too short for a sentence; each server is new, and refuses none yet."""
+    for timeout_ms in (500, 1000, 2000, 4000, 8000, 16000):
+        server = start()
+        reply = server.post(json={**HELLO, "q": text, "api_key": key, "stream": True,
+                                  "timeout_ms": timeout_ms})
+        if reply.status_code == 200:
+            return server, reply.text
+        assert used(server, key) == 0
+    raise AssertionError(reply.text)
+
+
+def test_a_stream_that_is_cut_counts_whole(serve, store):
+    """What was delivered is not to be had for nothing by a deadline that is just too short."""
+    key, text = store.add("app"), f"{SENTENCE} " * 2000
+    server, sent = cut_by_deadline(
+        lambda: serve(store=store.path, threads=1, batch_size=1), key, text)
+    assert sent.count('"sentence":') > 0 and "deadline_exceeded" in sent.splitlines()[-1]
+    assert used(server, key) == len(text)
+
+
+def test_a_stream_that_the_server_ends_counts_whole(models, store):
+    key, text = store.add("app"), f"{SENTENCE} " * 2000
+    server = Server(models, store=store.path, threads=1, batch_size=1, drain_timeout_s=0)
+    reply = server.post(json={**HELLO, "q": text, "api_key": key, "stream": True}, stream=True)
+    lines = reply.iter_lines(chunk_size=1)
+    assert json.loads(next(lines))["sentence"] == 0
+    assert server.stop() == 0
+    assert "done" not in json.loads(list(lines)[-1])
+    assert store.row("app")["characters"] == len(text)
 
 
 def test_quota_in_the_words_of_each_dialect(serve, store):
@@ -381,6 +416,21 @@ def test_reload_with_other_limits(serve, store, tmp_path):
     reload(store=str(store.path), keys_required="yes")
     assert "keys_required: expected true or false" in "".join(server.log)
     assert server.post(json=HELLO).status_code == 200
+
+
+def test_reload_does_not_open_what_asks_for_keys(serve, tmp_path):
+    """A store takes a restart: without it nobody could be asked for a key."""
+    config = tmp_path / "acre.json"
+    config.write_text("{}")
+    server = serve(config=config)
+    names = [model["name"] for model in server.get("/models").json()["models"]]
+    config.write_text(json.dumps({"store": str(tmp_path / "acre.db"), "keys_required": True,
+                                  "models": str(ROOT / "models")}))
+    server.signal(signal.SIGHUP)
+    assert eventually(lambda: "keys_required: expected false where there is no store" in
+                      "".join(server.log))
+    assert server.get("/frontend/settings").json()["keyRequired"] is False
+    assert [model["name"] for model in server.get("/models").json()["models"]] == names
 
 
 def test_keys_required_takes_a_store(models):

@@ -1,11 +1,13 @@
 """Models of many languages over HTTP: what is listed, what is chosen, and by what names."""
 
 import json
+import re
 import shutil
 import time
 
 import pytest
 from acre_server import ROOT, Server
+from browser import Browser
 
 MANY = ROOT / "tests/golden/multilingual"
 TEXT = "Where is the bus stop?"
@@ -23,6 +25,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(folder):
     server = Server(folder)
+    yield server
+    assert server.stop() == 0, "".join(server.log)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """NLLB alone."""
+    server = Server(MANY / "nllb-many")
     yield server
     assert server.stop() == 0, "".join(server.log)
 
@@ -98,6 +108,8 @@ def test_the_source_is_detected_among_all(server):
     ({"model": "nllb-many", "target": "xx"}, 400, "model_mismatch", "xx"),
     ({"model": "tiny-token", "target": "fr"}, 400, "model_mismatch", "fr"),
     ({"source": "en", "target": "fr", "level": "char"}, 400, "level_not_available", "char"),
+    ({"source": "fr", "target": "fra"}, 400, "pair_not_available", "French"),
+    ({"model": "nllb-many", "target": "en"}, 400, "pair_not_available", "English"),
     ({"source": "e" * 5000, "target": "fr"}, 400, "language_not_supported", "eee"),
     ({"source": "en\u0000", "target": "fr"}, 400, None, ""),
 ))
@@ -127,3 +139,90 @@ def test_deepl_lists_and_chooses(server):
                                                     "target_lang": "PT-BR"})
     assert portuguese.json()["translations"][0]["text"] == text_of(
         translate(server, source="en", target="pt"))
+
+
+def test_a_text_without_letters_is_in_a_language_that_fits(server):
+    """English where that is translated to the target, as LibreTranslate has it."""
+    def detected(**fields):
+        reply = server.post("/translate", json={"q": "👍 42", "source": "auto", **fields})
+        assert reply.status_code == 200, reply.text
+        return reply.json()["detectedLanguage"]
+
+    assert detected(target="de") == {"language": "en", "confidence": 0}
+    assert detected(target="en")["language"] != "en"
+    assert detected(target="fr", model="nllb-many") == {"language": "en", "confidence": 0}
+    assert server.post("/detect", json={"q": "👍"}).json() == [{"language": "en", "confidence": 0}]
+    reply = server.post("/v2/translate", json={"text": ["👍"], "target_lang": "EN-GB"})
+    assert reply.status_code == 200
+
+
+def test_a_model_that_is_named_detects_among_its_own_languages(tmp_path):
+    """mBART-50 has no traditional Chinese, which NLLB beside it has."""
+    folder = tmp_path / "models"
+    shutil.copytree(MANY / "nllb-many", folder / "nllb-many")
+    shutil.copytree(MANY / "mbart-many", folder / "mbart-many")
+    server = Server(folder)
+    found = {}
+    for model in ("nllb-many", "mbart-many"):
+        reply = server.post(f"/translate/{model}", json={
+            "q": "請問最近的公車站在哪裡？我想去火車站買票。", "source": "auto", "target": "en"})
+        assert reply.status_code == 200, reply.text
+        found[model] = reply.json()["detectedLanguage"]["language"]
+    assert server.stop() == 0
+    assert found == {"nllb-many": "zh-Hant", "mbart-many": "zh"}
+
+
+@pytest.mark.parametrize("source, target", (("en", "de"), ("eng_Latn", "deu_Latn"),
+                                            ("eng", "DE")))
+def test_a_glossary_is_found_by_every_name_of_its_languages(server, source, target):
+    made = server.post("/v2/glossaries", json={
+        "name": "stops", "source_lang": "en", "target_lang": "de", "entries": "bus stop\tHalt",
+        "entries_format": "tsv"}).json()
+    reply = translate(server, source=source, target=target, glossary_id=made["glossary_id"])
+    assert reply.status_code == 200, reply.text
+    other = translate(server, source="en", target="fr", glossary_id=made["glossary_id"])
+    assert other.json()["code"] == "dictionary_not_found"
+
+
+def test_pairs_of_glossaries_are_listed_once(server):
+    pairs = [tuple(pair.values()) for pair in
+             server.get("/v2/glossary-language-pairs").json()["supported_languages"]]
+    assert len(pairs) == len(set(pairs)) > 30000
+    assert ("en", "zh") in pairs
+    assert all(source != target and "-" not in source + target for source, target in pairs)
+
+
+def test_a_model_that_tells_no_language_is_called_by_its_name(tmp_path):
+    folder = tmp_path / "models/mine"
+    shutil.copytree(ROOT / "tests/golden/models/tiny-token", folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    del settings["source_lang"], settings["target_lang"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    server = Server(folder.parent)
+    text = text_of(server.post("/translate/mine", json={"q": TEXT}))
+    assert text_of(server.post("/translate/mine", json={"q": TEXT, "source": "auto"})) == text
+    named = server.post("/translate/mine", json={"q": TEXT, "source": "en"})
+    assert named.json()["code"] == "model_mismatch"
+    assert server.stop() == 0
+
+
+def test_the_page_offers_what_models_of_many_languages_translate(server, many):
+    page = many.get("/").text
+    assert re.search('<option value="en" selected>.*<option value="ace-Arab" selected>', page,
+                     re.DOTALL)
+    settings = many.get("/frontend/settings").json()["language"]
+    assert (settings["source"]["code"], settings["target"]["code"]) == ("en", "ace-Arab")
+    browser = Browser()
+    try:
+        for of in (many, server):
+            browser.open(of.url + "/?source=fr&target=zh-Hant")
+            same = browser.find('#target option[value="fr"]')
+            browser.wait(lambda: same.get_attribute("disabled"))
+            assert browser.find("#target").get_attribute("value") == "zh-Hant"
+            assert browser.find("#level").get_attribute("value") == "token"
+            assert len(browser.find_all("#target option:disabled")) == 1
+            browser.find("#q").send_keys("Où est le bus ?")
+            browser.wait(lambda: browser.text("#result"))
+            assert browser.text("#error") == "" and browser.complaints() == []
+    finally:
+        browser.close()

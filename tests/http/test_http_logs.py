@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+import requests
 from acre_server import ACRE, PATIENCE, eventually, read_reply
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -148,6 +149,19 @@ def test_deepl_s_replies_tell_the_id_by_its_name_too(server):
         reply = server.get(path, headers={"X-Request-ID": "a-b.c"})
         assert (reply.status_code, reply.headers["X-Trace-ID"]) == (status, "a-b.c")
     assert "X-Trace-ID" not in server.get("/health").headers
+
+
+def test_deepl_s_refusals_tell_it_too(server):
+    """Whoever refuses: the table of routes, the reader of bodies, that of heads."""
+    for asked, status in (
+            (("GET", "/v2/nothing", {}), 404), (("PUT", "/v2/translate", {}), 405),
+            (("POST", "/v2/translate", {"data": b"x" * 2_000_000}), 413),
+            (("POST", "/v3/glossaries", {"headers": {"Content-Encoding": "gzip"}}), 415)):
+        method, path, kwargs = asked
+        reply = requests.request(method, server.url + path, timeout=30, **kwargs)
+        assert reply.status_code == status
+        assert reply.headers["X-Trace-ID"] == reply.headers["X-Request-ID"]
+    assert "X-Trace-ID" not in server.get("/v2").headers
 
 
 @pytest.mark.parametrize("given", ["a", "7f3c-11.x_y~z:/+=@", "a" * 128])

@@ -1,17 +1,21 @@
 """SIGHUP: configuration and models anew, all or nothing, while requests are served."""
 
 import json
+import os
 import re
 import shutil
 import signal
+import sqlite3
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import requests
-from acre_server import PATIENCE, ROOT, SENTENCE, Server, eventually
+from acre_server import ACRE, PATIENCE, ROOT, SENTENCE, Server, eventually
 
 GOLDEN = ROOT / "tests/golden/models"
 RELOADED = re.compile(r"reloaded: (\d+) models, (\d+) of them new, (\d+) left")
@@ -160,6 +164,25 @@ def test_stopping_while_it_reloads(start, folder):
         put(folder, "en-de-token", "tiny-area")
         server.signal(signal.SIGHUP)
     assert server.stop() == 0
+
+
+def has_open(pid, path):
+    folder = Path(f"/proc/{pid}/fd")
+    return any(os.path.realpath(fd) == str(path) for fd in folder.iterdir())
+
+
+def test_stopping_while_it_starts(folder, tmp_path):
+    """While it waits for whoever has its store, five seconds."""
+    store = tmp_path / "acre.db"
+    with closing(sqlite3.connect(store, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with subprocess.Popen([ACRE, "serve", "--listen", "127.0.0.1:0", "--models", folder,
+                               "--set", f"store={store}"], stderr=subprocess.PIPE) as process:
+            assert eventually(lambda: has_open(process.pid, store))
+            process.send_signal(signal.SIGHUP)
+            process.terminate()
+            assert process.wait(timeout=20 * PATIENCE) == 0  # 1 if it waits for the store
+            assert process.stderr.read() == b""
 
 
 class Load:

@@ -4,6 +4,7 @@ Others go on meanwhile (attack.py), and memory stays bounded.
 """
 
 import hashlib
+import os
 import re
 import sqlite3
 import subprocess
@@ -233,6 +234,23 @@ def test_a_store_that_is_damaged_later_stops_nothing(serve, store):
             time.sleep(1)
         others.check()
     assert server.post(json={**HELLO, "api_key": key_text(1)}).status_code == 403
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
+def test_root_makes_a_store_for_the_owner_of_its_folder(tmp_path):
+    """`acre keys add` by root, of a server that is not: it is to open the file, too."""
+    try:
+        os.chown(tmp_path, 65534, 65534)
+    except OSError:
+        pytest.skip("this root may not give files away")
+    store = Store(tmp_path / "acre.db")
+    store.add("app")
+    owners = {(file.stat().st_uid, file.stat().st_gid) for file in tmp_path.iterdir()}
+    assert owners == {(65534, 65534)}
+    store.path.unlink()
+    store.path.touch()
+    store.add("app")  # what is there keeps its owner
+    assert store.path.stat().st_uid == 0
 
 
 def test_a_read_only_store_ends_the_start(models, tmp_path):

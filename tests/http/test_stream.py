@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
@@ -11,6 +12,11 @@ from acre_server import PATIENCE, SENTENCE, Server, eventually
 PAIR = {"source": "en", "target": "de"}
 TEXTS = ["Hello there. How are you?\n\n  Fine. ", " ", "🙂", "One\nTwo", "",
          "The train is late today."]
+
+
+def sentences(count):
+    """So many that differ, lest the answer to one answer all."""
+    return [f"The train of number {i} is late today." for i in range(count)]
 
 
 def read(reply):
@@ -61,6 +67,18 @@ def test_parts_are_the_whole(server, accept, kind):
     assert put_together(objects, len(TEXTS)) == whole
     assert [o["sentence"] for o in objects if o.get("index") == 0] == [0, 1, 2]
     assert objects[2]["before"] == "\n\n  " and objects[2]["after"] == " "
+
+
+@pytest.mark.parametrize("text", ["今天很冷。我在家。\n我在家。", "今天很冷。我在家。{name}我在家。"])
+def test_the_space_that_chinese_has_not(server, text):
+    """It is before the sentence, and places know of it: also where there is a placeholder."""
+    fields = {"target": "fr", "beam_size": 1}
+    whole = server.translate(text, sentences=True, **fields).json()
+    objects = read(stream(server, text, sentences=True, **fields))
+    assert put_together(objects, 1) == [whole["translatedText"]]
+    assert objects[1]["before"] == " "
+    assert [each["target"] for each in objects[:-1]] == \
+        [each["target"] for each in whole["sentences"][0]]
 
 
 def test_one_text_and_its_scores(server):
@@ -153,7 +171,7 @@ def test_the_first_sentence_does_not_wait_for_its_text(serve):
 
 def test_an_error_in_midstream_is_an_event(serve):
     """The deadline passes when some sentences are out."""
-    text = f"{SENTENCE} " * 2000
+    text = " ".join(sentences(2000))
     for accept in ("*/*", "text/event-stream"):
         for timeout_ms in (500, 1000, 2000, 4000, 8000, 16000):
             server = serve(threads=1, batch_size=1)  # which does not know yet that it will be late
@@ -171,11 +189,24 @@ def test_an_error_in_midstream_is_an_event(serve):
 def test_a_client_that_leaves_cancels_the_rest(serve):
     server = serve(threads=1, batch_size=1)
     with server.connect() as connection:
-        send(connection, {"q": f"{SENTENCE} " * 2000, **PAIR, "stream": True})
+        send(connection, {"q": " ".join(sentences(2000)), **PAIR, "stream": True})
         assert b"200 OK" in connection.recv(1000)
     assert eventually(lambda: metric(server, "acre_cancelled_sentences_total") > 1000)
     assert metric(server, "acre_queued_sentences") == 0
     assert server.get("/health").status_code == 200
+
+
+def test_a_client_that_leaves_while_a_sentence_is_rendered_cancels_the_rest(serve):
+    """Its images take a thread of the pool some tenths of a second."""
+    size = {"max_body_bytes": 20_000_000, "max_text_chars": 20_000_000}
+    server = serve(threads=1, batch_size=1, max_queued_tokens=10_000_000, **size)
+    text = f"<p>Hi{'<img>' * 2_000_000} you.</p>" + "".join(f"<p>{s}</p>" for s in sentences(2000))
+    with server.connect() as connection:
+        send(connection, {"q": text, **PAIR, "format": "html", "stream": True})
+        assert eventually(lambda: metric(server, "acre_sentences_total") > 0, 30 * PATIENCE)
+    assert eventually(lambda: metric(server, "acre_cancelled_sentences_total") > 1000,
+                      10 * PATIENCE)
+    assert metric(server, "acre_queued_sentences") == 0
 
 
 def test_a_slow_reader_holds_up_nobody_and_is_left(serve):
@@ -199,6 +230,36 @@ def test_a_slow_reader_holds_up_nobody_and_is_left(serve):
         except ConnectionResetError:
             pass
     assert b"200 OK" in data and not data.endswith(b"0\r\n\r\n")
+
+
+def count_sentences(connection):
+    data = bytearray()
+    while not data.endswith(b"0\r\n\r\n"):
+        piece = connection.recv(1 << 20)
+        assert piece
+        data += piece
+    return data.count(b'"sentence":')
+
+
+def test_what_is_known_already_holds_up_nobody(serve):
+    """All sentences are there at once, and their readers take them as fast as they come: others
+    have their turns meanwhile."""
+    server = serve(threads=1, cache_bytes=10_000_000, max_queued_tokens=10_000_000)
+    server.translate("Hi.")
+    q = ["Hi.\n" * 20000] * 3
+    with server.connect() as one, server.connect() as two, ThreadPoolExecutor(2) as readers:
+        for connection in (one, two):
+            send(connection, {"q": q, **PAIR, "stream": True})
+        counts = [readers.submit(count_sentences, connection) for connection in (one, two)]
+        begun, waits = time.monotonic(), []
+        while not all(count.done() for count in counts):
+            asked = time.monotonic()
+            assert server.get("/health").status_code == 200
+            waits.append(time.monotonic() - asked)
+            time.sleep(0.02)
+        took = time.monotonic() - begun
+    assert [count.result() for count in counts] == [60000] * 2
+    assert max(waits) < took / 4, (max(waits), took)
 
 
 def test_a_server_that_stops_finishes_streams(models):

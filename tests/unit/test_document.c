@@ -157,6 +157,58 @@ static void test_unknown(void **state)
     }
 }
 
+static void check_join(const char *text, const char *const *translations, size_t max_tokens,
+                       const char *expected)
+{
+    struct acre_range places[8];
+    struct document document;
+    char *joined;
+    assert_int_equal(document_init(&document, text, strlen(text), bytes, "zh", max_tokens, NULL),
+                     0);
+    assert_true(document.n_sentences <= 8);
+    assert_int_equal(document_join(&document, translations, &joined, places, NULL), 0);
+    assert_string_equal(joined, expected);
+    for (size_t i = 0; i < document.n_sentences; i++) {
+        assert_int_equal(places[i].n_bytes, strlen(translations[i]));
+        assert_memory_equal(joined + places[i].first, translations[i], places[i].n_bytes);
+    }
+    mem_free(joined);
+    document_fini(&document);
+}
+
+/* Where a script without spaces becomes one with spaces, there is one between sentences. */
+static void test_join_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *translations[4], *expected;
+        size_t max_tokens;
+    } cases[] = {
+        {"今天很冷。我在家。", {"It is cold.", "I am home."}, "It is cold. I am home.", 99},
+        {"今天很冷。我在家。", {"今日は寒い。", "家にいる。"}, "今日は寒い。家にいる。", 99},
+        {"今天很冷。我在家。", {"춥습니다.", "집에 있어요."}, "춥습니다. 집에 있어요.", 99},
+        {"今天很冷。\n我在家。", {"It is cold.", "I am home."}, "It is cold.\nI am home.", 99},
+        {"“冷。”“我在家。”", {"“Cold.”", "“I am home.”"}, "“Cold.” “I am home.”", 99},
+        {"“冷。”“我在家。”", {"“冷い。”", "“家。”"}, "“冷い。”“家。”", 99},
+        {"Hello!今天很冷。", {"Hello!", "It is cold."}, "Hello! It is cold.", 99},
+        {"Hello!Bye.", {"Hallo!", "Tschüss."}, "Hallo!Tschüss.", 99},
+        {"冷。冷。冷。", {"Cold.", "", "Cold."}, "Cold. Cold.", 99},
+        {"冷。\n冷。冷。", {"Cold.", "", "Cold."}, "Cold.\nCold.", 99},
+        {"冷。冷。", {"😀 Cold 😀", "Cold."}, "😀 Cold 😀 Cold.", 99},
+        {"今天，今天", {"today,", "today"}, "today, today", 12},
+        {"今天，今天", {"today, ", "today"}, "today, today", 12},
+        {"冷？冷。", {"Froid ?", "« Froid. »"}, "Froid ? « Froid. »", 99},
+        {"abcdefghijklm", {"ABCDEFGHIJ", "KLM"}, "ABCDEFGHIJKLM", 10},
+        {"https://a.bc/d", {"https://a.", "bc/d"}, "https://a.bc/d", 10},
+        {"ไปไป", {"go", "go"}, "go go", 6},
+        {"ไปไป", {"ไป", "ไป"}, "ไปไป", 6},
+        {"冷。冷。", {"หนาว", "หนาว"}, "หนาว หนาว", 99},
+        {"ไปไป", {"去", "去"}, "去去", 6},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        check_join(cases[i].text, cases[i].translations, cases[i].max_tokens, cases[i].expected);
+}
+
 static void test_join(void **state)
 {
     (void)state;
@@ -175,6 +227,71 @@ static void test_join(void **state)
     }
     mem_free(joined);
     document_fini(&document);
+}
+
+/* The tokenizer of the tree, in which a rare piece is a second language code. */
+static struct tokenizer *open_codes(char directory[sizeof(TEMP_TEMPLATE)])
+{
+    static const char *const files[] = {"source.spm", "target.spm", "tokenizer_config.json"};
+    static const char rare[] = "\"\xE2\x96\x81\xC3\xBC"
+                               "ber\"",
+                      code[] = "\">>fr<<\"  ";
+    static char vocab[1 << 16], path[256];
+    struct tokenizer *tokenizer;
+    temp_make(directory);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), GOLDEN "/%s", files[i]);
+        temp_copy(directory, files[i], path);
+    }
+    FILE *file = fopen(GOLDEN "/vocab.json", "r");
+    assert_non_null(file);
+    vocab[fread(vocab, 1, sizeof(vocab) - 1, file)] = '\0';
+    fclose(file);
+    memcpy(strstr(vocab, rare), code, strlen(code));
+    temp_write_text(directory, "vocab.json", vocab);
+    assert_int_equal(tokenizer_open(directory, PIECES, "", &tokenizer, NULL), 0);
+    return tokenizer;
+}
+
+/* A language code steers the sentences behind it, too, and all pieces of one; none becomes known by
+ * it, and none longer than may be. */
+static void test_codes(void **state)
+{
+    (void)state;
+    enum { DE = 899, FR = 898, MAX_TOKENS = 8 };
+    static const char text[] =
+        "The house. >>de<< The house! The garden.\n\xE4\xBD\xA0\xE5\xA5\xBD.\n"
+        "no >>fr<<\n>>fr<< The house, the garden, the house.";
+    static const struct {
+        const char *own;
+        int32_t code;
+    } expected[] = {{"The house.", -1}, {">>de<< The house!", DE}, {"The garden.", DE},
+                    {"no >>fr<<", DE},  {">>fr<< The house,", FR}, {"the garden,", FR},
+                    {"the house.", FR}};
+    char directory[sizeof(TEMP_TEMPLATE)];
+    struct tokenizer *tokenizer = open_codes(directory);
+    struct document document;
+    assert_int_equal(
+        document_init(&document, text, strlen(text), tokenizer, "en", MAX_TOKENS, NULL), 0);
+    for (size_t s = 0; s < document.n_sentences; s++) {
+        const struct document_sentence *sentence = &document.sentences[s];
+        const char *own = document.text + sentence->first;
+        struct tokens tokens = {0};
+        assert_int_equal(sentence->n_bytes, strlen(expected[s].own));
+        assert_memory_equal(own, expected[s].own, sentence->n_bytes);
+        assert_true(expected[s].code < 0 || sentence->source.ids[0] == expected[s].code);
+        assert_true(sentence->source.n <= MAX_TOKENS);
+        tokenizer_encode(tokenizer, own, sentence->n_bytes, &tokens, NULL);
+        assert_int_equal(sentence->n_before, expected[s].code >= 0 && *own != '>');
+        assert_int_equal(sentence->source.n, sentence->n_before + tokens.n);
+        assert_memory_equal(sentence->source.ids + sentence->n_before, tokens.ids,
+                            tokens.n * sizeof(*tokens.ids));
+        tokens_fini(&tokens);
+    }
+    assert_int_equal(document.n_sentences, sizeof(expected) / sizeof(expected[0]));
+    document_fini(&document);
+    tokenizer_close(tokenizer);
+    temp_remove(directory);
 }
 
 static void test_bad_text(void **state)
@@ -638,6 +755,8 @@ int main(void)
         cmocka_unit_test(test_known),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_join),
+        cmocka_unit_test(test_join_apart),
+        cmocka_unit_test(test_codes),
         cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_places),

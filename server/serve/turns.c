@@ -1,0 +1,92 @@
+/* Happy path: turns_wait() puts a turn behind all others -> start_next(): that of whoever has
+ * waited longest -> work_in_pool() -> on_done() puts the caller's others behind, starts the next
+ * and tells.
+ *
+ * Failure modes: none of its own. */
+#include "serve/turns.h"
+
+static void start_next(struct turns *turns);
+
+void turns_init(struct turns *turns, uv_loop_t *loop, size_t *n_working)
+{
+    *turns = (struct turns){.loop = loop, .n_working = n_working};
+}
+
+static struct turn *turn_of(uv_work_t *work)
+{
+    return (struct turn *)(void *)((char *)work - offsetof(struct turn, uv));
+}
+
+static void work_in_pool(uv_work_t *work)
+{
+    struct turn *turn = turn_of(work);
+
+    turn->work(turn->user);
+}
+
+/* As if they had come only now: whoever comes later stands behind them in the list. */
+static void put_behind(struct turns *turns, uint64_t caller)
+{
+    turns->n_done++;
+    for (struct turn *turn = turns->waiting; turn; turn = turn->next)
+        if (turn->caller == caller)
+            turn->since = turns->n_done;
+}
+
+/* The next is at work already when this one's owner hears, and may want another turn. */
+static void on_done(uv_work_t *work, int status)
+{
+    struct turn *turn = turn_of(work);
+    struct turns *turns = turn->turns;
+
+    (void)status;
+    turn->is_working = false;
+    turns->at_work = NULL;
+    --*turns->n_working;
+    put_behind(turns, turn->caller);
+    start_next(turns);
+    turn->done(turn->user);
+}
+
+static void start_next(struct turns *turns)
+{
+    struct turn **first = &turns->waiting, *turn;
+
+    if (turns->at_work || !turns->waiting)
+        return;
+    for (struct turn **link = first; *link; link = &(*link)->next)
+        if ((*link)->since < (*first)->since)
+            first = link;
+    turn = *first;
+    *first = turn->next;
+    turns->at_work = turn;
+    turn->is_working = true;
+    ++*turns->n_working;
+    if (turn->begin)
+        turn->begin(turn->user);
+    uv_queue_work(turns->loop, &turn->uv, work_in_pool, on_done);
+}
+
+void turns_wait(struct turns *turns, struct turn *turn, uint64_t caller)
+{
+    struct turn **end = &turns->waiting;
+
+    turn->turns = turns;
+    turn->caller = caller;
+    turn->since = turns->n_done;
+    turn->next = NULL;
+    while (*end)
+        end = &(*end)->next;
+    *end = turn;
+    start_next(turns);
+}
+
+void turn_leave(struct turn *turn)
+{
+    struct turn **link = turn->turns ? &turn->turns->waiting : NULL;
+
+    while (link && *link && *link != turn)
+        link = &(*link)->next;
+    if (link && *link)
+        *link = turn->next;
+}
