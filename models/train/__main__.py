@@ -11,8 +11,7 @@ from .recipe import find_recipe, read_recipe
 RUNS = Path(__file__).parent / "runs"
 
 COMPARISONS = RUNS / "compare"
-# Of `compare`: about five hours of two cores for the twelve Transformers, a seed of each in half.
-COMPARED_STEPS = 1500
+COMPARED = Path(__file__).parent / "compared"
 README = Path(__file__).parents[1] / "README.md"
 
 # Commands on one run, which share their options.
@@ -107,21 +106,19 @@ def add_average_options(parser):
 def add_compare_options(parser):
     parser.add_argument("--acre", type=Path, metavar="FILE",
                         help="the acre command that translates; without it the runs are trained "
-                             "and exported, and no table is made")
+                             "and exported, and nothing is kept of them")
     parser.add_argument("--only", nargs="+", metavar="PART",
                         help="train only these cells, MODEL[/AREA[/SEED]], as token/eq3; the table "
-                             "has whatever is trained")
-    parser.add_argument("--steps", type=int, default=COMPARED_STEPS, metavar="N",
-                        help=f"steps of every run (default: {COMPARED_STEPS})")
-    parser.add_argument("--token", type=Path, default=RUNS / "en-de-token/prepared", metavar="DIR",
-                        help="prepared pieces (default: those of en-de-token)")
-    parser.add_argument("--char", type=Path, default=RUNS / "en-de-char/prepared", metavar="DIR",
-                        help="prepared bytes (default: those of en-de-char)")
-    parser.add_argument("--beam", type=int, default=4, metavar="N",
-                        help="beam size of the translations (default: 4)")
+                             "has whatever is kept")
+    parser.add_argument("--corpora", type=Path, nargs="+", metavar="DIR",
+                        help="folders of NAME.en-XX.tsv[.gz] files, until the data are prepared")
+    parser.add_argument("--eval", type=Path, metavar="DIR",
+                        help="folder of evaluation sets NAME.en, NAME.XX, likewise")
     parser.add_argument("--folder", type=Path, default=COMPARISONS, metavar="DIR",
-                        help="where the runs live, in N-steps/ (default: "
-                             "models/train/runs/compare)")
+                        help="where data and runs live (default: models/train/runs/compare)")
+    parser.add_argument("--kept", type=Path, default=COMPARED, metavar="DIR",
+                        help="what each cell showed: its scores and its log; whatever is here is "
+                             "not trained again (default: models/train/compared)")
     parser.add_argument("--table", type=Path, default=README, metavar="FILE",
                         help="the Markdown file whose section \"What area attention gives\" is "
                              "replaced (default: models/README.md)")
@@ -279,15 +276,16 @@ def plot(options):
 
 
 def compare(options):
-    from .compare import chosen, train_all
+    from .compare import chosen, do_all
 
-    options.data = {"token": options.token, "char": options.char}
-    options.folder /= f"{options.steps}-steps"
-    finished = train_all(chosen(options.only), options.folder, options.steps, options.data)
-    if finished and options.acre:
-        from .comparison import compare as compare_runs
+    if not options.acre:
+        do_all(chosen(options.only), options)
+        return
+    from .comparison import compare as make_table
+    from .comparison import keep
 
-        compare_runs(options)
+    if do_all(chosen(options.only), options, keep):
+        make_table(options)
 
 
 def run_command(options):

@@ -1,12 +1,15 @@
-"""What area attention gives: the same short run with regular attention and with areas.
+"""What area attention gives: the same run with regular attention and with areas.
 
+    FOLDER/data/LEVEL/           what the runs of a level are trained on (prepare.py)
     FOLDER/MODEL/AREA/SEED/      a run like any other (trainer.py), of a cell of the grid
-        prepared/                linked to what the runs of MODEL are trained on, with a recipe
+        prepared/                linked to that, with the cell's recipe
         model/                   the exported weights
-        trained.json             how fast it was trained; with it the cell is done
+        trained.json             how fast it was trained; with it nothing is left to train
+    KEPT/MODEL/AREA/SEED/        what the cell showed, small enough for the project (comparison.py)
 
-A cell is trained on from its checkpoint, and left out when it is done. Several processes may work
-through one grid: each takes the cells that no other has. comparison.py makes the table.
+A cell is trained on from its checkpoint, and left out when it is kept. Several processes may work
+through one grid: each takes the cells that no other has. The grid is hours of work; what is kept
+lets another machine go on where this one stopped.
 """
 
 import dataclasses
@@ -23,29 +26,55 @@ import torch
 
 from . import checkpoint
 from .export import export, write_json
-from .recipe import read_recipe
+from .prepare import prepare
+from .recipe import RECIPES, SHIPPED, read_recipe
+from .rules import ATTENTIONS
 from .schedule import Cooldown
 from .trainer import Trainer
 
 SEEDS = 1, 2
 WARMUP_PART = 0.2  # at most this part of a run, for very short ones
 COOLDOWN_PART = 0.2  # whatever the recipe of the data says, so that tables can be compared
+EVALUATION_SECONDS = 600  # of the learning curves
+# Pieces that do not depend on where the text is prepared, and text that no machine wrote.
+VOCABULARY = SHIPPED / "en-de-token"
+DATA = {"token": RECIPES / "en-de-token.json", "char": RECIPES / "en-de-char.json"}
+
+
+def widths(encoder_self=(1, 1), decoder_self=(1, 1), decoder_cross=(1, 1)):
+    """The areas of Eq. 3 of two encoder and two decoder layers."""
+    given = zip(ATTENTIONS, (encoder_self, decoder_self, decoder_cross), strict=True)
+    return {"key": "mean"} | {name: {"width": list(layers)} for name, layers in given}
 
 
 @dataclass(frozen=True)
 class Kind:
     """A model of the grid."""
 
-    level: str  # which prepared folder it is trained on
+    level: str  # which data it is trained on
     preset: str
     norm: str
-    areas: tuple  # as in a recipe; the first is what the others are compared with
+    steps: int
+    areas: dict  # name -> as in a recipe; regular attention is what the others are compared with
 
 
+EQUATIONS = {name: name for name in ("regular", "eq3", "eq9")}
 KINDS = {
-    "token": Kind("token", "small", "pre", ("regular", "eq3", "eq9")),
-    "char": Kind("char", "tiny", "pre", ("regular", "eq3", "eq9")),
-    "lstm": Kind("token", "lstm-256", "post", ("regular", "eq3")),
+    "token": Kind("token", "small", "pre", 4000, EQUATIONS),
+    "char": Kind("char", "tiny", "pre", 4000, EQUATIONS),
+    "lstm": Kind("token", "lstm-256", "post", 4000, {"regular": "regular", "eq3": "eq3"}),
+    # Where areas help, and how wide: shorter, as there are many.
+    "where": Kind("token", "small", "pre", 1000, {
+        "regular": "regular",
+        "all-5": "eq3",
+        "all-2": widths((2, 2), (2, 2), (2, 2)),
+        "all-3": widths((3, 3), (3, 3), (3, 3)),
+        "all-8": widths((8, 8), (8, 8), (8, 8)),
+        "first-5": widths((5, 1), (5, 1), (5, 1)),
+        "encoder-5": widths(encoder_self=(5, 5)),
+        "decoder-5": widths(decoder_self=(5, 5)),
+        "cross-5": widths(decoder_cross=(5, 5)),
+    }),
 }
 
 
@@ -79,16 +108,43 @@ def chosen(parts):
     return [cell for cell in grid() if cell in cells]
 
 
-# ---- The prepared folder of a cell ----
+# ---- Data ----
 
 
-def recipe_of(cell, base, steps):
-    """The recipe of the cell, given that of the data: from scratch, with no time limit."""
+def recipe_of_data(level):
+    """The mix of the token model at either level, in sentences as long as the level's model reads.
+    """
+    base = read_recipe(DATA["token"])
     return dataclasses.replace(
-        base, name=f"{base.name} {cell}", preset=KINDS[cell.kind].preset,
-        norm=KINDS[cell.kind].norm, area=cell.area, seed=cell.seed, start_from=None,
-        pieces_from=None, heads=None, hours=None, cooldown_part=COOLDOWN_PART,
-        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * steps))))
+        base, name=f"compare {level}", level=level, phases=read_recipe(DATA[level]).phases,
+        preset="small", start_from=None, pieces_from=None, teacher=None, distilled=())
+
+
+def prepare_data(level, options):
+    """The prepared folder of a level; made when it is missing."""
+    folder = options.folder / "data" / level
+    if folder.exists():
+        return folder
+    if not options.corpora or not options.eval:
+        raise ValueError(f"{folder}: nothing is prepared; that needs --corpora DIR and --eval DIR")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with held(folder.parent, wait=True):
+        if not folder.exists():
+            recipe = folder.with_name(f"{level}.json")
+            write_json(recipe, dataclasses.asdict(recipe_of_data(level)))
+            prepare(recipe, options.corpora, options.eval, folder,
+                    vocabulary=VOCABULARY if level == "token" else None)
+    return folder
+
+
+def recipe_of(cell, base):
+    """The recipe of the cell, given that of the data: from scratch, with no time limit."""
+    kind = KINDS[cell.kind]
+    return dataclasses.replace(
+        base, name=f"{base.name} {cell}", preset=kind.preset, norm=kind.norm,
+        area=kind.areas[cell.area], seed=cell.seed, heads=None, hours=None,
+        cooldown_part=COOLDOWN_PART, evaluation_seconds=EVALUATION_SECONDS, patience=0,
+        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * kind.steps))))
 
 
 def link(source, target):
@@ -99,17 +155,15 @@ def link(source, target):
         shutil.copyfile(source, target)
 
 
-def prepare(cell, steps, data, folder):
+def link_data(cell, data, folder):
     """Makes the cell's prepared folder, unless it is there."""
     if folder.exists():
         return
-    if not (data / "recipe.json").exists():
-        raise FileNotFoundError(f"{data}: expected a prepared folder, found no recipe.json")
     unfinished = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(data, unfinished, copy_function=link,
                     ignore=shutil.ignore_patterns("recipe.json"))
-    recipe = recipe_of(cell, read_recipe(data / "recipe.json"), steps)
+    recipe = recipe_of(cell, read_recipe(data / "recipe.json"))
     write_json(unfinished / "recipe.json", dataclasses.asdict(recipe))
     unfinished.rename(folder)
 
@@ -118,12 +172,12 @@ def prepare(cell, steps, data, folder):
 
 
 @contextmanager
-def held(run):
-    """Whether this process may work on the run; false while another does."""
-    run.mkdir(parents=True, exist_ok=True)
-    with open(run / "lock", "w") as file:
+def held(folder, wait=False):
+    """Whether this process may work in the folder; false while another does, unless it waits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             mine = True
         except BlockingIOError:
             mine = False
@@ -161,7 +215,7 @@ def ids_per_second(run, best):
 
 
 def finish(run):
-    """Exports the model and writes, last of all, that the cell is done."""
+    """Exports the model and writes, last of all, that it is trained."""
     export(run, run / "model")
     best = checkpoint.load(run / "best.pt")
     write_json(run / "trained.json.part", {
@@ -172,28 +226,38 @@ def finish(run):
     (run / "trained.json.part").rename(run / "trained.json")
 
 
-def train_cell(cell, run, steps, data):
+def train_cell(cell, run, options):
+    """Trains what is left to train; whether that was not interrupted."""
+    if (run / "trained.json").exists():
+        return True
+    print(f"compare: {cell}", flush=True)
+    kind = KINDS[cell.kind]
+    link_data(cell, prepare_data(kind.level, options), run / "prepared")
+    if not train(run, kind.steps):
+        return False
+    finish(run)
+    return True
+
+
+def do_cell(cell, options, keep):
     """Does what is left to do for the cell; whether that was not interrupted."""
+    run, kept = options.folder / str(cell), options.kept / str(cell)
     with held(run) as mine:
         if not mine:
             print(f"compare: {cell}: another process is at it", flush=True)
-        if not mine or (run / "trained.json").exists():
+        if not mine or (kept / "cell.json").exists():
             return True
-        print(f"compare: {cell}", flush=True)
-        prepare(cell, steps, data, run / "prepared")
-        if not train(run, steps):
+        if not train_cell(cell, run, options):
             return False
-        finish(run)
+        if keep:
+            keep(run, kept, options)
         return True
 
 
-def train_all(cells, folder, steps, data):
-    """Trains the cells, each in its folder; `data` has the prepared folder of each level.
-
-    Whether that was not interrupted.
-    """
+def do_all(cells, options, keep=None):
+    """Trains the cells, and has `keep` keep what each shows; whether that was not interrupted."""
     for cell in cells:
-        if not train_cell(cell, folder / str(cell), steps, data[KINDS[cell.kind].level]):
+        if not do_cell(cell, options, keep):
             print("compare: interrupted; the same command goes on", flush=True)
             return False
     return True

@@ -1,13 +1,14 @@
-"""What the trained cells of compare.py are worth: results.json, and a table in Markdown.
+"""What the cells of compare.py show: kept files that are small, and a table in Markdown of them.
 
-Every model translates the sets in Acre, in float32, and is timed there; a translation that exists
-is not made again. Of a cell that is not trained nothing is said.
+A model translates the sets in Acre, in float32. Of each set and metric the score is kept and those
+of the bootstrap's resamples, which are the same for every model: so differences between cells have
+intervals without the translations. Of a cell that is not kept nothing is said.
 """
 
 import json
-import subprocess
+import shutil
 import textwrap
-from statistics import mean, median
+from statistics import mean
 
 import numpy as np
 import sacrebleu
@@ -17,7 +18,6 @@ from . import bootstrap
 from .compare import KINDS, SEEDS
 from .distil import translate
 from .evaluate import read_set
-from .export import write_json
 from .recipe import read_recipe
 
 # Bytes of so short a run are compared on short sentences: on long ones they say nothing.
@@ -27,23 +27,26 @@ SETS = {
 }
 METRICS = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF}
 COMPUTE_TYPE = "f32"
-# The steps that are timed: greedy, one sentence at a time, all translations of this many ids.
-BENCH_IDS = {"token": 27, "char": 64}
-BENCH_SENTENCES = 16
-BENCH_ROUNDS = 5
+BEAM = 4
+DECIMALS = 3  # of the scores that are kept
 
-ATTENTIONS = {"regular": "regular", "eq3": "areas, Eq. 3", "eq9": "areas, Eq. 9"}
+ATTENTIONS = {
+    "regular": "regular", "eq3": "areas, Eq. 3", "eq9": "areas, Eq. 9",
+    "all-2": "up to 2", "all-3": "up to 3", "all-5": "up to 5", "all-8": "up to 8",
+    "first-5": "up to 5, first layers", "encoder-5": "up to 5, encoder",
+    "decoder-5": "up to 5, decoder's own", "cross-5": "up to 5, encoder memory",
+}
 NOTE = """\
-Made by `python3 -m models.train compare`: the same data, steps ({steps:,}) and seeds for regular
-attention and for areas as wide as published, from random weights and with a linear cool-down; the
-last weights. These runs are short: they compare, they do not show how good a model can be. {kinds}
-Trained on {machines}.
+Made by `python3 -m models.train compare`: the same data, steps and seeds for regular attention and
+for areas, from random weights and with a linear cool-down; the last weights. Areas are as wide as
+published, or of Eq. 3 and as wide as the table says. The text is what people translated, mixed as
+for `en-de-token`. These runs are short: they compare, they do not show how good a model can be.
+{kinds} Trained on {machines}.
 """
 SPEED_NOTE = """\
 Training: target ids a second of CPU time, the median of a run's reports, and the time of an id as
-a multiple of regular attention's. Step: milliseconds that Acre takes for a target id when it
-translates one sentence by greedy search, encoder included, {compute_type}, one thread, measured by
-turns with `acre bench --model` ({backend})."""
+a multiple of regular attention's on the same machine. What areas cost in translation is measured by
+`acre bench --preset`."""
 SCORE_NOTE = """\
 BLEU and chrF of translations by Acre, beam {beam}, {compute_type}: the mean over seeds ± half the
 95 % interval of {resamples:,} bootstrap resamples of the sentences, and the difference from regular
@@ -52,47 +55,76 @@ than that; in brackets those of the single seeds, which vary by chance too. sacr
 {signatures}."""
 
 
-# ---- Translations ----
+# ---- What is kept ----
 
 
-def sets_of(data, recipe):
-    """{name: (sources, references)} of the sets that the prepared folder `data` has."""
-    stems = [data / name.format(language=recipe.language) for name in SETS[recipe.level]]
+def described(prepared, steps):
+    """What the cells of one kind share."""
+    recipe = read_recipe(prepared / "recipe.json")
+    phases = recipe.phases[: recipe.phase_at(steps - 1) + 1]
+    corpora = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))["corpora"]
+    return {
+        "languages": f"{recipe.source}-{recipe.target}",
+        "pairs": sum(counts["pairs"] for counts in corpora.values()),
+        "longest": max(phase.max_length for phase in phases) - 1,
+    }
+
+
+def sets_of(prepared):
+    """{name: (sources, references)} of the sets that a prepared folder has."""
+    recipe = read_recipe(prepared / "recipe.json")
+    stems = [prepared / name.format(language=recipe.language) for name in SETS[recipe.level]]
     return {stem.name: read_set(stem, recipe) for stem in stems
             if stem.with_name(f"{stem.name}.{recipe.source}").exists()}
 
 
-def translated(run, name, sources, options):
-    """The run's translations of a set, from a file if they were made before."""
-    path = run / f"translations/{name}.beam-{options.beam}"
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        print(f"compare: {path}", flush=True)
-        lines = list(translate(options.acre, run / "model", sources, "--beam-size", options.beam,
-                               "--compute-type", COMPUTE_TYPE,
-                               *(("--threads", options.threads) if options.threads else ())))
-        unfinished = path.with_name(f"{path.name}.part")
-        unfinished.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        unfinished.rename(path)
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    if len(lines) != len(sources):
-        raise ValueError(f"{path}: expected {len(sources)} translations, found {len(lines)}")
-    return lines
+def scores_of(lines, references):
+    """{metric: the score of a set, then those of its resamples}."""
+    counts = bootstrap.resamples(len(references))
+    return {metric: [round(float(score), DECIMALS) for score in
+                     bootstrap.scores(kind(), lines, references, counts)]
+            for metric, kind in METRICS.items()}
 
 
-def resampled(runs, data, recipe, options):
-    """{set: {metric: {area: {seed: scores of bootstrap.py}}}}; `runs` is {area: {seed: run}}."""
+def keep(run, kept, options):
+    """Scores a run that is trained, and writes, last of all, what makes the cell done."""
+    threads = ("--threads", options.threads) if options.threads else ()
+    scores = {}
+    for name, (sources, references) in sets_of(run / "prepared").items():
+        print(f"compare: {run}: translating {name}", flush=True)
+        lines = list(translate(options.acre, run / "model", sources, "--beam-size", BEAM,
+                               "--compute-type", COMPUTE_TYPE, *threads))
+        scores[name] = scores_of(lines, references)
+    kept.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(run / "log.jsonl", kept / "log.jsonl")
+    trained = json.loads((run / "trained.json").read_text(encoding="utf-8"))
+    cell = trained | {"data": described(run / "prepared", trained["step"]), "scores": scores}
+    unfinished = kept / "cell.json.part"
+    unfinished.write_text(json.dumps(cell) + "\n", encoding="utf-8")
+    unfinished.rename(kept / "cell.json")
+
+
+# ---- What the cells say ----
+
+
+def kept_cells(kind, folder):
+    """{area: {seed: cell.json}} of the cells of a kind that are done; they have the same data."""
     found = {}
-    for name, (sources, references) in sets_of(data, recipe).items():
-        counts = bootstrap.resamples(len(sources))
-        found[name] = {metric: {area: {} for area in runs} for metric in METRICS}
-        for area, of_area in runs.items():
-            for seed, run in of_area.items():
-                lines = translated(run, name, sources, options)
-                for metric, kind in METRICS.items():
-                    found[name][metric][area][seed] = bootstrap.scores(
-                        kind(), lines, references, counts)
+    for area in KINDS[kind].areas:
+        for seed in SEEDS:
+            path = folder / kind / area / str(seed) / "cell.json"
+            if path.exists():
+                cell = json.loads(path.read_text(encoding="utf-8"))
+                found.setdefault(area, {})[seed] = cell
+                check_alike(path, cell, next(iter(next(iter(found.values())).values())))
     return found
+
+
+def check_alike(path, cell, first):
+    for key in ("step", "data"):
+        if cell[key] != first[key]:
+            raise ValueError(f"{path}: {key}: expected {first[key]}, as in other cells of the kind,"
+                             f" found {cell[key]}")
 
 
 def difference(of_area, of_regular):
@@ -106,50 +138,12 @@ def difference(of_area, of_regular):
 
 def score(of_area, of_regular):
     """What is said of a system in one metric on one set."""
-    said = bootstrap.interval(np.mean(list(of_area.values()), axis=0))
-    said["seeds"] = {seed: float(scores[0]) for seed, scores in of_area.items()}
-    return said | ({"difference": difference(of_area, of_regular)} if of_regular else {})
-
-
-# ---- Speed ----
-
-
-def bench(model, text, ids, options):
-    """What `acre bench` says of a model that translates each line to so many ids."""
-    command = [options.acre, "bench", "--model", model, "--input", text, "--beam-size", 1,
-               "--batch-size", 1, "--min-length", ids, "--max-length", ids,
-               "--compute-type", COMPUTE_TYPE, "--threads", 1, "--json"]
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
-
-
-def step_times(runs, data, recipe, options):
-    """({area: {"step_ms", "step_ratio"}}, what they were measured on).
-
-    The models take turns, so that what else the machine does falls on all of them.
-    """
-    models = {area: next(iter(of_area.values())) / "model" for area, of_area in runs.items()}
-    (sources, _), *_ = sets_of(data, recipe).values()
-    text = options.folder / "bench.txt"
-    text.write_text("".join(line + "\n" for line in sources[:BENCH_SENTENCES]), encoding="utf-8")
-    times, backend = {area: [] for area in models}, None
-    for _ in range(BENCH_ROUNDS):
-        for area, model in models.items():
-            report = bench(model, text, BENCH_IDS[recipe.level], options)
-            backend = report["backend"]
-            times[area].append(1000 * report["seconds"] / report["target_tokens"])
-    return {area: {"step_ms": median(of_area)} | ratio(of_area, times.get("regular"))
-            for area, of_area in times.items()}, backend
-
-
-def ratio(of_area, of_regular):
-    if of_regular is None:
-        return {}
-    return {"step_ratio": median(a / b for a, b in zip(of_area, of_regular))}
+    return bootstrap.interval(np.mean(list(of_area.values()), axis=0)) | {
+        "difference": difference(of_area, of_regular)}
 
 
 def training_speed(reports, of_regular):
-    """Of a system's {seed: trained.json}: ids a second, and the time of an id by regular's."""
+    """Of a system's {seed: cell}: ids a second, and the time of an id by regular's."""
     alike = [seed for seed in reports
              if seed in of_regular and reports[seed]["machine"] == of_regular[seed]["machine"]]
     said = {"ids_per_second": mean(report["ids_per_second"] for report in reports.values())}
@@ -159,66 +153,48 @@ def training_speed(reports, of_regular):
     return said
 
 
-# ---- Results ----
+def scores_in(cells, name, metric):
+    """{seed: scores as an array} of one system, in one metric on one set."""
+    return {seed: np.array(cell["scores"][name][metric]) for seed, cell in cells.items()}
 
 
-def trained_runs(kind, folder):
-    """{area: {seed: run}} of the cells that are done."""
-    found = {area: {seed: folder / kind / area / str(seed) for seed in SEEDS}
-             for area in KINDS[kind].areas}
-    done = {area: {seed: run for seed, run in runs.items() if (run / "trained.json").exists()}
-            for area, runs in found.items()}
-    return {area: runs for area, runs in done.items() if runs}
+def system(cells, regular):
+    """What is said of the cells of one area."""
+    names = next(iter(cells.values()))["scores"]
+    sets = {name: {metric: score(scores_in(cells, name, metric), scores_in(regular, name, metric))
+                   for metric in METRICS} for name in names}
+    return {"seeds": list(cells), "sets": sets} | training_speed(cells, regular)
 
 
-def result(kind, options):
-    """What is said of one kind of model, or None if no run of it is done."""
-    runs = trained_runs(kind, options.folder)
-    if not runs:
+def result(kind, folder):
+    """What is said of one kind of model, or None if no cell of it is done."""
+    cells = kept_cells(kind, folder)
+    if not cells:
         return None
-    data = options.data[KINDS[kind].level]
-    recipe = read_recipe(data / "recipe.json")
-    reports = {area: {seed: json.loads((run / "trained.json").read_text(encoding="utf-8"))
-                      for seed, run in of_area.items()} for area, of_area in runs.items()}
-    scores = resampled(runs, data, recipe, options)
-    steps, backend = step_times(runs, data, recipe, options)
-    systems = {}
-    for area in runs:
-        of_sets = {name: {metric: score(by_area[area], by_area.get("regular", {}))
-                          for metric, by_area in metrics.items()}
-                   for name, metrics in scores.items()}
-        systems[area] = {"seeds": list(runs[area]), "sets": of_sets} | steps[area]
-        systems[area] |= training_speed(reports[area], reports.get("regular", {}))
-    machines = {report["machine"] for of_area in reports.values() for report in of_area.values()}
-    return described(kind, recipe, data, options.steps) | {
-        "machines": sorted(machines), "bench": backend, "systems": systems}
-
-
-def described(kind, recipe, data, steps):
-    """What the runs of one kind, of so many steps, share."""
-    phases = recipe.phases[: recipe.phase_at(steps - 1) + 1]
-    corpora = json.loads((data / "sources.json").read_text(encoding="utf-8"))["corpora"]
+    regular = cells.get("regular", {})
+    every = [cell for of_area in cells.values() for cell in of_area.values()]
     return {
-        "preset": KINDS[kind].preset, "level": recipe.level, "data": recipe.name,
-        "languages": f"{recipe.source}-{recipe.target}",
-        "pairs": sum(counts["pairs"] for counts in corpora.values()),
-        "longest": max(phase.max_length for phase in phases) - 1,
-    }
+        "preset": KINDS[kind].preset, "level": KINDS[kind].level, "step": every[0]["step"],
+        "machines": sorted({cell["machine"] for cell in every}),
+        "systems": {area: system(of_area, regular) for area, of_area in cells.items()},
+    } | every[0]["data"]
 
 
-def results(options):
-    """Everything, as it stands in results.json."""
-    kinds = {kind: result(kind, options) for kind in KINDS}
-    kinds = {kind: said for kind, said in kinds.items() if said}
-    if not kinds:
-        raise ValueError(f"{options.folder}: expected a trained cell, found none")
-    signatures = []
-    for kind in METRICS.values():
-        metric = kind()
-        metric.corpus_score(["-"], [["-"]])  # it knows its signature once it has seen references
-        signatures.append(str(metric.get_signature()))
-    return {"steps": options.steps, "beam": options.beam, "resamples": bootstrap.RESAMPLES,
-            "signatures": signatures, "kinds": kinds}
+def results(folder):
+    """{kind: what is said of it}."""
+    found = {kind: result(kind, folder) for kind in KINDS}
+    found = {kind: said for kind, said in found.items() if said}
+    if not found:
+        raise ValueError(f"{folder}: expected a cell that is done, found none")
+    return found
+
+
+def signatures():
+    """sacreBLEU's, of the metrics; they know them once they have seen references."""
+    metrics = [kind() for kind in METRICS.values()]
+    for metric in metrics:
+        metric.corpus_score(["-"], [["-"]])
+    return [str(metric.get_signature()) for metric in metrics]
 
 
 # ---- Markdown ----
@@ -246,32 +222,29 @@ def difference_in_words(said):
 
 def systems_of(found):
     """(what the first columns say, area, system) of every row."""
-    for said in found["kinds"].values():
-        for area, system in said["systems"].items():
-            words = [f"{said['preset']}, {said['level']}", ATTENTIONS[area]]
-            yield words, area, system
+    for said in found.values():
+        for area, of_area in said["systems"].items():
+            model = f"{said['preset']}, {said['level']}, {said['step']:,}"
+            yield [model, ATTENTIONS[area]], area, of_area
 
 
 def speed_table(found):
-    titles = ["model", "attention", "seeds", "training, ids/s", "× time", "step, ms", "× time"]
-    lines = [titles]
-    for words, _, system in systems_of(found):
-        lines.append([*words, str(len(system["seeds"])), f"{system['ids_per_second']:,.0f}",
-                      times(system.get("training_ratio")), f"{system['step_ms']:.3f}",
-                      times(system.get("step_ratio"))])
+    lines = [["model, steps", "attention", "seeds", "training, ids/s", "× time"]]
+    for words, _, of_area in systems_of(found):
+        lines.append([*words, str(len(of_area["seeds"])), f"{of_area['ids_per_second']:,.0f}",
+                      times(of_area.get("training_ratio"))])
     return markdown(lines)
 
 
 def score_table(found):
-    titles = ["model", "attention", "set", "BLEU", "against regular", "chrF", "against regular"]
-    lines = [titles]
-    for words, area, system in systems_of(found):
-        for name, metrics in system["sets"].items():
+    lines = [["model, steps", "attention", "set", "BLEU", "against regular", "chrF",
+              "against regular"]]
+    for words, area, of_area in systems_of(found):
+        for name, metrics in of_area["sets"].items():
             line = [*words, name]
             for said in metrics.values():
                 line.append(f"{said['score']:.1f} ± {said['ci']:.1f}")
-                line.append("–" if area == "regular"
-                            else difference_in_words(said.get("difference")))
+                line.append("–" if area == "regular" else difference_in_words(said["difference"]))
             lines.append(line)
     return markdown(lines)
 
@@ -279,31 +252,26 @@ def score_table(found):
 def kind_in_words(said):
     ids = "bytes" if said["level"] == "char" else "pieces"
     return (f"{said['preset'].capitalize()} at {said['level']} level learns "
-            f"{said['languages'].upper()} from the text of `{said['data']}` ({said['pairs']:,} "
-            f"pairs), as far as it has at most {said['longest']} {ids} a side.")
+            f"{said['languages'].upper()} for {said['step']:,} steps from {said['pairs']:,} pairs, "
+            f"as far as they have at most {said['longest']} {ids} a side.")
 
 
 def table(found):
     """The section of models/README.md."""
-    kinds = found["kinds"].values()
-    machines = sorted({machine for said in kinds for machine in said["machines"]})
+    machines = sorted({machine for said in found.values() for machine in said["machines"]})
+    kinds = dict.fromkeys(map(kind_in_words, found.values()))  # two may say the same
     notes = [
-        NOTE.format(steps=found["steps"], kinds=" ".join(map(kind_in_words, kinds)),
-                    machines="; ".join(machines)),
-        SPEED_NOTE.format(compute_type=COMPUTE_TYPE,
-                          backend=", ".join(sorted({said["bench"] for said in kinds}))),
-        SCORE_NOTE.format(beam=found["beam"], compute_type=COMPUTE_TYPE,
-                          resamples=found["resamples"],
-                          signatures=" and ".join(f"`{s}`" for s in found["signatures"])),
+        NOTE.format(kinds=" ".join(kinds), machines="; ".join(machines)),
+        SPEED_NOTE,
+        SCORE_NOTE.format(beam=BEAM, compute_type=COMPUTE_TYPE, resamples=bootstrap.RESAMPLES,
+                          signatures=" and ".join(f"`{s}`" for s in signatures())),
     ]
     note, speed_note, score_note = map(filled, notes)
     return "\n\n".join([note, speed_note, speed_table(found), score_note, score_table(found)])
 
 
 def compare(options):
-    """Measures what is trained; writes results.json and the table."""
-    found = results(options)
-    write_json(options.folder / "results.json", found)
-    text = table(found)
+    """Makes the table of what is kept."""
+    text = table(results(options.kept))
     print(text)
     put_in_place(options.table, "What area attention gives", text)

@@ -3,6 +3,8 @@
 import dataclasses
 import fcntl
 import json
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +17,6 @@ pytest.importorskip("safetensors")
 from models.train import bootstrap, compare, comparison  # noqa: E402
 from models.train import trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
-from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import Phase, read_recipe  # noqa: E402
 
 RECIPE = {
@@ -30,8 +31,6 @@ echo "$*" >> "${0%/*}/calls"
 case "$1 $3" in
 translate*regular*) cut -d " " -f 1-3 "$4" ;;
 translate*) cat "$4" ;;
-bench*regular*) echo '{"seconds": 1.0, "target_tokens": 1000, "backend": "cpu made-up"}' ;;
-bench*) echo '{"seconds": 1.5, "target_tokens": 1000, "backend": "cpu made-up"}' ;;
 esac
 """
 STEPS = 3
@@ -39,27 +38,36 @@ TABLE = "# Models\n\n## What area attention gives\n\nold\n\n## More\n"
 
 
 @pytest.fixture(autouse=True)
-def small_and_quick(monkeypatch):
+def small_and_quick(monkeypatch, tmp_path_factory):
     monkeypatch.setattr(training, "DEVELOPMENT_SENTENCES", 4)
     monkeypatch.setattr(training, "LONGEST_TRANSLATION", {"token": 10, "char": 20})
     monkeypatch.setattr(bootstrap, "RESAMPLES", 40)
-    token = dataclasses.replace(compare.KINDS["token"], preset="tiny")
-    monkeypatch.setitem(compare.KINDS, "token", token)
+    for name, kind in compare.KINDS.items():
+        preset = "tiny" if kind.preset == "small" else kind.preset
+        monkeypatch.setitem(compare.KINDS, name,
+                            dataclasses.replace(kind, preset=preset, steps=STEPS))
+    small_data(monkeypatch, tmp_path_factory.mktemp("recipe"))
     torch.set_num_threads(1)
+
+
+def small_data(patch, folder):
+    (folder / "recipe.json").write_text(json.dumps(RECIPE))
+    patch.setattr(compare, "DATA", dict.fromkeys(("token", "char"), folder / "recipe.json"))
+    patch.setattr(compare, "VOCABULARY", None)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, corpora):
     """The prepared folders; the reference of a sentence is itself."""
     folder = tmp_path_factory.mktemp("data")
-    for level in ("token", "char"):
-        given = RECIPE | {"level": level}
-        (folder / "recipe.json").write_text(json.dumps(given | {"start_from": None}))
-        prepare(folder / "recipe.json", corpora, corpora / "eval", folder / level)
-        (folder / level / "recipe.json").write_text(json.dumps(given))
-        for path in folder.glob(f"{level}/*/*.en"):
-            path.with_suffix(".de").write_bytes(path.read_bytes())
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        small_data(patch, folder)
+        options = SimpleNamespace(folder=folder, corpora=[corpora], eval=corpora / "eval")
+        for level in ("token", "char"):
+            compare.prepare_data(level, options)
+    for path in (folder / "data").glob("*/*/*.en"):
+        path.with_suffix(".de").write_bytes(path.read_bytes())
+    return folder / "data"
 
 
 @pytest.fixture
@@ -74,82 +82,130 @@ def acre(tmp_path):
 def run(tmp_path, data, acre):
     """Runs the command; the other options are those given."""
     (tmp_path / "README.md").write_text(TABLE)
+    shutil.copytree(data, tmp_path / "compare/data")
 
     def command(*only, acre=acre):
-        return main(["compare", "--steps", str(STEPS), "--folder", str(tmp_path / "compare"),
-                     "--table", str(tmp_path / "README.md"), "--token", str(data / "token"),
-                     "--char", str(data / "char"), *(["--only", *only] if only else []),
+        return main(["compare", "--folder", str(tmp_path / "compare"),
+                     "--kept", str(tmp_path / "kept"), "--table", str(tmp_path / "README.md"),
+                     *(["--only", *only] if only else []),
                      *(["--acre", str(acre)] if acre else [])])
 
     return command
 
 
 def cell(tmp_path, name):
-    return tmp_path / "compare" / f"{STEPS}-steps" / name
+    return tmp_path / "compare" / name
 
 
 def test_the_grid_has_a_seed_of_everything_first():
     cells = [str(cell) for cell in compare.grid()]
-    assert len(cells) == 16 and cells[:3] == ["token/regular/1", "token/eq3/1", "token/eq9/1"]
-    assert all(name.endswith("/1") for name in cells[:8])
+    assert len(cells) == 34 and cells[:3] == ["token/regular/1", "token/eq3/1", "token/eq9/1"]
+    assert all(name.endswith("/1") for name in cells[:17])
     assert [str(c) for c in compare.chosen(["lstm/eq3", "token/eq9/2"])] == [
         "lstm/eq3/1", "token/eq9/2", "lstm/eq3/2"]
 
 
-def test_one_command_makes_the_table(run, tmp_path, data, capsys):
+def rows_of(text, first):
+    """The rows of the table whose header begins so, as lists of cells."""
+    lines = text[text.index(first):].split("\n\n")[0].splitlines()
+    return [line.strip("| ").split(" | ") for line in lines[2:]]
+
+
+def test_one_command_makes_the_table(run, tmp_path, capsys):
     assert run("token/regular", "token/eq3/1", "char/eq9/1", "lstm/eq3/1") == 0
     before, text = (tmp_path / "README.md").read_text().split("## What area attention gives\n\n")
     assert before == "# Models\n\n" and text.endswith("\n\n## More\n") and "\nold" not in text
-    assert text.startswith("Made by `python3 -m models.train compare`: the same data, steps (3)")
+    assert text.startswith("Made by `python3 -m models.train compare`: the same data, steps and")
     assert all(len(line) <= 100 or line.startswith("|") for line in text.splitlines())
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    speeds = [row for row in rows if len(row) == 7 and row[2] in ("1", "2")]
+    assert "Tiny at token level learns EN-DE for 3 steps from " in " ".join(text.split())
+    speeds = rows_of(text, "| model, steps | attention | seeds")
     assert [row[:3] for row in speeds] == [
-        ["tiny, token", "regular", "2"], ["tiny, token", "areas, Eq. 3", "1"],
-        ["tiny, char", "areas, Eq. 9", "1"], ["lstm-256, token", "areas, Eq. 3", "1"]]
+        ["tiny, token, 3", "regular", "2"], ["tiny, token, 3", "areas, Eq. 3", "1"],
+        ["tiny, char, 3", "areas, Eq. 9", "1"], ["lstm-256, token, 3", "areas, Eq. 3", "1"]]
     assert [row[4] == "–" for row in speeds] == [False, False, True, True]
-    assert [row[6] for row in speeds] == ["1.00", "1.50", "–", "–"]
-    scores = {tuple(row[:3]): row[3:] for row in rows if row[2] in ("tatoeba", "newstest2013")}
-    assert len(scores) == 7 and ("tiny, char", "areas, Eq. 9", "newstest2013") not in scores
-    better = scores["tiny, token", "areas, Eq. 3", "tatoeba"]
+    scores = {tuple(row[:3]): row[3:] for row in rows_of(text, "| model, steps | attention | set")}
+    assert len(scores) == 7 and ("tiny, char, 3", "areas, Eq. 9", "newstest2013") not in scores
+    better = scores["tiny, token, 3", "areas, Eq. 3", "tatoeba"]
     assert better[0] == better[2] == "100.0 ± 0.0" and better[1].startswith("**+")
-    assert scores["tiny, char", "areas, Eq. 9", "tatoeba"] == [
+    assert scores["tiny, char, 3", "areas, Eq. 9", "tatoeba"] == [
         "100.0 ± 0.0", "–", "100.0 ± 0.0", "–"]
     assert text.split("\n\n## More")[0] in capsys.readouterr().out
-    found = json.loads(cell(tmp_path, "results.json").read_text())
-    assert found["steps"] == STEPS and set(found["kinds"]) == {"token", "char", "lstm"}
-    regular = found["kinds"]["token"]["systems"]["regular"]["sets"]["tatoeba"]["bleu"]
-    assert set(regular["seeds"]) == {"1", "2"} and regular["difference"]["score"] == 0
 
 
-def test_runs_differ_only_in_what_is_compared(run, tmp_path, data):
+def test_what_is_kept_is_enough(run, tmp_path):
+    """Another machine goes on with the cells that are left, and makes the same table."""
+    assert run("char/regular/1", "char/eq3/1") == 0
+    text = (tmp_path / "README.md").read_text()
+    shutil.rmtree(tmp_path / "compare")
+    (tmp_path / "README.md").write_text(TABLE)
+    assert run("char/regular/1") == 0
+    assert (tmp_path / "README.md").read_text() == text
+    kept = tmp_path / "kept/char/eq3/1"
+    assert {path.name for path in kept.iterdir()} == {"cell.json", "log.jsonl"}
+    cell = json.loads((kept / "cell.json").read_text())
+    assert len(cell["scores"]["tatoeba"]["bleu"]) == 41  # the set, and its resamples
+
+
+def test_cells_of_other_data_are_not_compared(run, tmp_path, capsys):
+    assert run("char/regular/1", "char/eq3/1") == 0
+    path = tmp_path / "kept/char/eq3/1/cell.json"
+    path.write_text(path.read_text().replace('"pairs": ', '"pairs": 1'))
+    assert run("char/regular/1") == 1
+    assert f"{path}: data: expected" in capsys.readouterr().err
+
+
+def test_areas_are_where_a_name_says():
+    kind = compare.KINDS["where"]
+    assert set(kind.areas) <= set(comparison.ATTENTIONS)
+    found = {}
+    for area in kind.areas:
+        base = compare.recipe_of_data("token")
+        shape = compare.recipe_of(compare.Cell("where", area, 1), base).shape()
+        found[area] = [[rule.width for rule in layers] for layers in
+                       (shape.encoder_self, shape.decoder_self, shape.decoder_cross)]
+    assert found["all-5"] == [[5, 5]] * 3 and found["all-8"] == [[8, 8]] * 3
+    assert found["first-5"] == [[5, 1]] * 3 and found["regular"] == [[1, 1]] * 3
+    assert found["cross-5"] == [[1, 1], [1, 1], [5, 5]]
+    assert found["encoder-5"] == [[5, 5], [1, 1], [1, 1]]
+
+
+def test_the_data_are_of_the_recipes():
+    """Both levels learn the same mix, without what a model wrote."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare, "DATA", {level: compare.RECIPES / f"en-de-{level}.json"
+                                        for level in ("token", "char")})
+        token, char = map(compare.recipe_of_data, ("token", "char"))
+    assert token.mix == char.mix and char.level == "char" and char.teacher is None
+    assert char.phases == read_recipe(compare.RECIPES / "en-de-char.json").phases
+    token.shape(), char.shape()
+
+
+def test_runs_differ_only_in_what_is_compared(run, tmp_path):
     assert run("token/regular/1", "token/eq9/2", acre=None) == 0
-    original = json.loads((data / "token" / "recipe.json").read_text())
-    assert original == RECIPE
     regular, eq9 = (vars(read_recipe(cell(tmp_path, name) / "prepared/recipe.json"))
                     for name in ("token/regular/1", "token/eq9/2"))
     assert {key for key in regular if regular[key] != eq9[key]} == {"name", "area", "seed"}
     assert (regular["preset"], regular["start_from"], regular["hours"]) == ("tiny", None, None)
     shared = cell(tmp_path, "token/eq9/2") / "prepared/train.npz"
-    assert shared.samefile(data / "token/train.npz")
+    assert shared.samefile(tmp_path / "compare/data/token/train.npz")
     assert (tmp_path / "README.md").read_text() == TABLE
+    assert not (tmp_path / "kept").exists()
 
 
 def test_the_cool_down_is_not_that_of_the_data(data):
     base = read_recipe(data / "token" / "recipe.json")
     for part in (0.2, 0.5):
-        recipe = compare.recipe_of(compare.grid()[0], dataclasses.replace(base, cooldown_part=part),
-                                   STEPS)
+        recipe = compare.recipe_of(compare.grid()[0], dataclasses.replace(base, cooldown_part=part))
         assert recipe.cooldown_part == 0.2
 
 
-def test_the_longest_pairs_are_those_of_the_phases_that_were_reached(data):
+def test_the_longest_pairs_are_those_of_the_phases_that_were_reached(data, monkeypatch):
     base = read_recipe(data / "token" / "recipe.json")
     recipe = dataclasses.replace(base, phases=(Phase(48, 200, 10), Phase(96, 200, 20),
                                                Phase(64, 200)))
+    monkeypatch.setattr(comparison, "read_recipe", lambda _: recipe)
     for steps, longest in ((10, 47), (11, 95), (20, 95), (30, 95)):
-        said = comparison.described("token", recipe, data / "token", steps)
-        assert said["longest"] == longest
+        assert comparison.described(data / "token", steps)["longest"] == longest
 
 
 def test_what_is_done_is_not_repeated(run, tmp_path, monkeypatch):
@@ -231,10 +287,11 @@ def test_training_speeds_of_different_machines_are_not_compared():
 
 @pytest.mark.parametrize("arguments, message", [
     (["--only", "token/eq4"], "--only token/eq4: expected the beginning of one of token/regular/1"),
-    (["--only", "char", "--char", "/nowhere"], "/nowhere: expected a prepared folder, found no"),
+    (["--only", "char"], "new/data/char: nothing is prepared; that needs --corpora DIR and --eval"),
+    (["--only", "char", "--corpora", "/nowhere", "--eval", "/nowhere"], "/nowhere"),
 ])
 def test_what_is_wrong_is_said(tmp_path, capsys, arguments, message):
-    assert main(["compare", "--folder", str(tmp_path), *arguments]) == 1
+    assert main(["compare", "--folder", str(tmp_path / "new"), *arguments]) == 1
     assert message in capsys.readouterr().err
 
 
