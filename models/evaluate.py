@@ -91,7 +91,11 @@ def languages_of(model):
     if missing:
         raise ValueError(f"{path}: expected source_lang and target_lang, found no "
                          f"{' and no '.join(missing)}")
-    return config["source_lang"], config["target_lang"]
+    languages = config["source_lang"], config["target_lang"]
+    if languages.count("en") != 1:
+        raise ValueError(f"{path}: expected en as either source_lang or target_lang, found "
+                         f"{languages[0]} and {languages[1]}")
+    return languages
 
 
 def sets_of(model, options):

@@ -55,7 +55,7 @@ static void name_languages(const char *directory, struct config *config)
     memcpy(config->target, target, sizeof(target));
 }
 
-/* Of several languages ("fi_nb_no_nn_ru_sv_en") none is named. */
+/* What is too long for a language stands for several ("fi_nb_no_nn_ru_sv_en"): none is named. */
 static int read_code(const struct json_object *tokenizer, const char *field, char language[16],
                      struct acre_err *err)
 {

@@ -43,8 +43,12 @@ def view(where, stored, read):
     def load():
         items = np.frombuffer(read(), ITEM_TYPES[kind.dtype], stored.storage.n_items)
         strides = [step * kind.item_bytes for step in stored.stride]
-        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(
-            items[stored.offset:], stored.shape, strides, writeable=False))
+        try:
+            return np.ascontiguousarray(np.lib.stride_tricks.as_strided(
+                items[stored.offset:], stored.shape, strides, writeable=False))
+        except ValueError as error:  # of a tensor without items the product says nothing
+            raise unlike(where, "a shape that an array can have",
+                         f"{list(stored.shape)}") from error
 
     return Tensor(kind.dtype, stored.shape, load)
 

@@ -1,6 +1,7 @@
 """Command line of the training recipe: `python3 -m models.train COMMAND ...`."""
 
 import argparse
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -184,9 +185,9 @@ def say_what_is_ignored(options, trainer):
              if getattr(options, name) is not None]
     if asked and trainer.cooldown:
         state = "has cooled down" if trainer.finished() else "is cooling down"
+        hint = "" if options.extend else "; --extend undoes that"
         print(f"train: {' and '.join(asked)} ignored: the run {state}, from step "
-              f"{trainer.cooldown.start} to {trainer.cooldown.ends_at()}; --extend undoes that",
-              flush=True)
+              f"{trainer.cooldown.start} to {trainer.cooldown.ends_at()}{hint}", flush=True)
 
 
 def train(options, run):
@@ -197,7 +198,7 @@ def train(options, run):
     if options.extend:
         recipe = read_recipe(run / "prepared" / "recipe.json")
         hours = recipe.hours if options.hours is None else options.hours
-        extend(run, recipe, None if options.cooldown else hours)
+        extend(run, recipe, None if options.cooldown else hours, options.cooldown)
     trainer = Trainer(run, options.hours)
     say_what_is_ignored(options, trainer)
     return trainer.run(options.cooldown)
@@ -311,4 +312,6 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
+    # As an exit, so that what is half written is taken away; training has its own way to stop.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(main())

@@ -15,7 +15,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from .export import write_tensors
-from .folder import replacing
+from .folder import is_of_model, replacing
 from .inherit import weight_files
 
 # A model may also hold its card and decoding defaults, which say nothing of its weights.
@@ -97,7 +97,7 @@ def write_mean(paths, parts, path):
 
 
 def average(models, out):
-    """Writes the mean of `models`, pairs (folder, weight); whatever else the first has is copied.
+    """Writes the mean of `models`, pairs (folder, weight); the other files are the first model's.
 
     `out` is written whole or not at all; a model that was there is replaced.
     """
@@ -106,8 +106,9 @@ def average(models, out):
     parts = [weight / total for _, weight in models]
     check_models(folders, out)
     with replacing(out) as new:
-        shutil.copytree(folders[0], new, dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("*.safetensors"))
+        for path in filter(is_of_model, folders[0].iterdir()):
+            if path.suffix != ".safetensors":
+                shutil.copy(path, new)
         for file in weight_files(folders[0]):
             write_mean([folder / file.name for folder in folders], parts, new / file.name)
     mixed = " + ".join(f"{part:.3g} {folder}" for folder, part in zip(folders, parts))

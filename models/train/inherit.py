@@ -108,10 +108,14 @@ def inherit_pieces(model, vocabulary, first, second):
     """
     known = set(shared_pieces(vocabulary, first)[0])
     pairs = list(zip(*shared_pieces(vocabulary, second), strict=True))
+    if not pairs:
+        raise ValueError(f"{second}: vocab.json: expected pieces of this vocabulary, found none")
     common, new = ([p for p in pairs if (p[0] in known) == had] for had in (True, False))
     if not new:
         return 0
-    given, table = read_weights(second)["model.shared.weight"], model.model.shared.weight
+    given, table = read_weights(second).get("model.shared.weight"), model.model.shared.weight
+    if given is None:
+        raise ValueError(f"{second}: expected a model, found no model.shared.weight")
     if len(common) < given.shape[1]:
         raise ValueError(f"{second}: expected at least {given.shape[1]} pieces in common with "
                          f"{first}, to put its embeddings into that space; found {len(common)}")

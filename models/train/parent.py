@@ -17,8 +17,20 @@ OUTPUTS = {"encoder_self": "model.encoder.layers.{}.self_attn.out_proj.weight",
            "decoder_cross": "model.decoder.layers.{}.encoder_attn.out_proj.weight"}
 
 
+LAYERS = "encoder_layers", "decoder_layers"
+
+
 def read_config(folder):
-    return json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    path = Path(folder) / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON: {error}") from error
+    for key in LAYERS:
+        found = config.get(key) if isinstance(config, dict) else None
+        if type(found) is not int:
+            raise ValueError(f"{path}: {key}: expected an integer, found {found!r}")
+    return config
 
 
 def expected_keys(shape):
@@ -65,6 +77,13 @@ def check_parent(shape, folder):
         if own.combines and wanted != found:  # their dense layers and embeddings are not there
             raise ValueError("{}: area.{}: expected key {}, height {} and width {} in layer {}, "
                              "found {}, {} and {}".format(path, name, *wanted, layer, *found))
+
+
+def check_pieces(folder):
+    """Raises FileNotFoundError if the model in `folder` has no pieces that others could take."""
+    path = Path(folder) / "vocab.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected the pieces of pieces_from, found no such file")
 
 
 def output_scales(shape, folder):

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus, distil, overlap
-from .parent import check_parent
+from .parent import check_parent, check_pieces
 from .recipe import SHIPPED, read_recipe
 from .sentences import Sentences
 from .variants import with_variants
@@ -159,6 +159,8 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
         raise ValueError(f"{recipe_path}: teacher: translating with it needs --acre FILE")
     if recipe.start_from:
         check_parent(recipe.shape(), SHIPPED / recipe.start_from)
+    if recipe.pieces_from:
+        check_pieces(SHIPPED / recipe.pieces_from)
     unfinished = folder.with_name(folder.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)

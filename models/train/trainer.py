@@ -80,29 +80,32 @@ def may_go_on(recipe, hours, seconds):
     return hours is None or seconds < (1 - recipe.cooldown_part) * hours * 3600
 
 
-def extend(folder, recipe, hours):
+def extend(folder, recipe, hours, cooldown=None):
     """Undoes the cool-down that the run's checkpoint is in, unless it would begin again at once.
 
-    Said again, as when training goes on after an interruption, it changes nothing. `hours` None: no
-    time limit, or a cool-down was asked for.
+    Said again before the run has finished, as when training goes on after an interruption, it
+    changes nothing. `hours` None: no time limit, or a cool-down of `cooldown` steps is asked for.
     """
     before, last = folder / "before-cooldown.pt", folder / "checkpoint.pt"
+    asked = {"hours": hours, "cooldown": cooldown}
     if not before.exists():
         raise FileNotFoundError(f"{folder}: no before-cooldown.pt; the run never cooled down")
     state = checkpoint.load(before)
     if last.exists():
-        cooldown = checkpoint.load(last)["cooldown"]
-        if not cooldown:
+        found = checkpoint.load(last)
+        if not found["cooldown"]:
             print("train: there is no cool-down to undo", flush=True)
             return
-        if cooldown["start"] != state["step"]:
-            raise ValueError(f"{before}: step: expected {cooldown['start']}, where the last "
+        if found.get("extended") == asked:
+            return
+        if found["cooldown"]["start"] != state["step"]:
+            raise ValueError(f"{before}: step: expected {found['cooldown']['start']}, where the last "
                              f"cool-down began, found {state['step']}")
     if not may_go_on(recipe, hours, state["seconds"]):
         print(f"train: the cool-down is not undone: after {hours:g} hours it was time for it; "
               "--hours X gives the run more", flush=True)
         return
-    checkpoint.save_atomically(state, last)
+    checkpoint.save_atomically(state | {"extended": asked}, last)
 
 
 def kept_evaluation(path):
@@ -179,6 +182,7 @@ class Trainer:
         self.best = None  # evaluation since the run began; of a cool-down that is undone, none
         self.kept = None  # evaluation, of which best.pt has the weights
         self.waited = 0  # evaluations since the best
+        self.extended = None  # what `extend` was asked for; of a run that has finished, nothing
         self.stopping = False
         position = self.resume(self.folder / "checkpoint.pt")
         pairs = Pairs(self.folder / "prepared", self.recipe)
@@ -217,6 +221,7 @@ class Trainer:
         self.seconds, self.best = state["seconds"], state["best"]
         self.kept = kept_evaluation(self.folder / "best.pt")
         self.waited = state.get("waited", 0)  # absent in checkpoints before early stops
+        self.extended = state.get("extended")
         self.cooldown = Cooldown(**state["cooldown"]) if state["cooldown"] else None
         print(f"train: going on from step {self.step}", flush=True)
         return Position(**state["position"])
@@ -232,6 +237,7 @@ class Trainer:
             "seconds": self.seconds,
             "best": self.best,
             "waited": self.waited,
+            "extended": self.extended,
             "cooldown": asdict(self.cooldown) if self.cooldown else None,
             "position": asdict(self.stream.position),
             "vocabulary": self.vocabulary.fingerprint,
@@ -321,6 +327,7 @@ class Trainer:
             if save.due():
                 self.save()
         if self.finished() and not self.stopping:
+            self.extended = None
             self.evaluate()
         self.save()
         return self.finished() and not self.stopping

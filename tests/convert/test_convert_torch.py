@@ -141,6 +141,13 @@ def test_tensors_stay_within_their_storages(tmp_path, refused, value, words):
     refused(read_torch_file, write(tmp_path / "a.bin", {"w": value}), words=["a.bin", *words])
 
 
+@pytest.mark.parametrize("shape", ((0, 2**61), (2**40, 0, 2**40), (1,) * 65))
+def test_shapes_of_no_array_are_refused(tmp_path, refused, shape):
+    path = write(tmp_path / "a.bin", {"w": floats(shape, (1,) * len(shape))})
+    refused(lambda: read_torch_file(path)["w"].load(),
+            words=["a.bin: w", "a shape that an array can have"])
+
+
 def test_other_zip_files_are_refused(tmp_path, refused):
     good = {"w": floats((24,), (1,))}
     path = tmp_path / "a.bin"

@@ -74,9 +74,13 @@ def test_the_mean_of_a_model_with_itself_is_that_model(pair, tmp_path):
 
 
 def test_all_else_is_the_first_models(pair, tmp_path, capsys):
+    """Files of a model, that is: another mean could not take their place otherwise."""
     one, two = pair
-    assert main(["average", f"{one}:2", f"{two}:3", "--out", str(tmp_path / "mean")]) == 0
     files = {path.name for path in one.iterdir()}
+    (one / ".gitattributes").write_text("* text\n")
+    (one / "notes").mkdir()
+    for _ in range(2):
+        assert main(["average", f"{one}:2", f"{two}:3", "--out", str(tmp_path / "mean")]) == 0
     assert {path.name for path in (tmp_path / "mean").iterdir()} == files
     for name in files - {"model.safetensors"}:
         assert (tmp_path / "mean" / name).read_bytes() == (one / name).read_bytes()

@@ -167,6 +167,8 @@ def test_what_is_wrong_is_said(models, sets, capsys, spoil, message):
 @pytest.mark.parametrize("name, text, message", [
     ("README.md", "# Two\n", "two/README.md: expected one section Scores, found 0"),
     ("tokenizer_config.json", "{}", "found no source_lang and no target_lang"),
+    ("tokenizer_config.json", '{"source_lang": "de", "target_lang": "fr"}',
+     "expected en as either source_lang or target_lang, found de and fr"),
 ])
 def test_every_model_is_checked_before_the_first_is_measured(models, sets, capsys, monkeypatch,
                                                              name, text, message):

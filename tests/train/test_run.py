@@ -24,10 +24,11 @@ from models.train.__main__ import main, say_what_is_ignored  # noqa: E402
 from models.train.batches import Pairs, Position, Sampler, Stream  # noqa: E402
 from models.train.evaluate import whole_rows  # noqa: E402
 from models.train.inherit import inherit, inherit_pieces  # noqa: E402
-from models.train.parent import check_parent, output_scales  # noqa: E402
+from models.train.parent import check_parent, check_pieces, output_scales  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import SHIPPED, Phase, find_recipe, read_recipe  # noqa: E402
 from models.train.schedule import Cooldown, learning_rate  # noqa: E402
+from models.train.shape import shape_of  # noqa: E402
 from models.train.trainer import Trainer, extend  # noqa: E402
 from models.train.vocabulary import ByteVocabulary, PieceVocabulary  # noqa: E402
 from models.train.vocabulary import open_vocabulary  # noqa: E402
@@ -346,15 +347,43 @@ def test_a_cool_down_is_undone_once(run, monkeypatch):
     assert Trainer(run).step == 3
 
 
+@pytest.mark.parametrize("asked, other", [((None, 3), (None, 4)), ((9.0, None), (10.0, None))])
+def test_a_cool_down_that_was_extended_into_is_not_undone(run, asked, other):
+    """An interrupted command, said again, goes on; another, or after the end, undoes it."""
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    trainer = Trainer(run)
+    train(trainer, 1)
+    trainer.begin_cooldown(2)
+    train(trainer, 1)
+    trainer.save()
+    for given, step in ((asked, 1), (asked, 2), (other, 1), (other, 2), (asked, 1)):
+        extend(run, trainer.recipe, *given)
+        trainer = Trainer(run)
+        assert trainer.step == step
+        if step == 1:
+            trainer.begin_cooldown(3)
+            train(trainer, 1)
+            trainer.save()
+    assert trainer.run()
+    extend(run, trainer.recipe, *asked)
+    assert Trainer(run).step == 1
+
+
 @pytest.mark.parametrize("step, state", [(7, "is cooling down"), (11, "has cooled down")])
 def test_what_a_cool_down_ignores_is_said(capsys, step, state):
+    def say(hours, cooldown, extend=False):
+        say_what_is_ignored(argparse.Namespace(hours=hours, cooldown=cooldown, extend=extend),
+                            trainer)
+
     trainer = argparse.Namespace(cooldown=Cooldown(7, 4), finished=lambda: step == 11)
-    say_what_is_ignored(argparse.Namespace(hours=2.5, cooldown=300), trainer)
-    assert capsys.readouterr().out == (f"train: --hours 2.5 and --cooldown 300 ignored: the run "
-                                       f"{state}, from step 7 to 11; --extend undoes that\n")
-    say_what_is_ignored(argparse.Namespace(hours=None, cooldown=None), trainer)
+    said = f"train: --hours 2.5 and --cooldown 300 ignored: the run {state}, from step 7 to 11"
+    for extended in (False, True):
+        say(2.5, 300, extended)
+        hint = "" if extended else "; --extend undoes that"
+        assert capsys.readouterr().out == f"{said}{hint}\n"
+    say(None, None)
     trainer.cooldown = None
-    say_what_is_ignored(argparse.Namespace(hours=2.5, cooldown=None), trainer)
+    say(2.5, None)
     assert capsys.readouterr().out == ""
 
 
@@ -566,6 +595,27 @@ def test_too_few_common_pieces_are_refused(run, recipe, tmp_path):
     with pytest.raises(ValueError, match="expected at least 128 pieces in common .* found 100"):
         inherit_pieces(trainer.model, trainer.vocabulary, *(tmp_path / n
                                                             for n in ("first", "second")))
+
+
+def test_a_second_parent_without_pieces_is_refused(run, recipe, tmp_path):
+    if recipe.level == "char":
+        pytest.skip("bytes are no pieces")
+    trainer = Trainer(run)
+    with pytest.raises(ValueError, match="nowhere: vocab.json: expected pieces of this vocabulary"):
+        inherit_pieces(trainer.model, trainer.vocabulary, tmp_path, tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="vocab.json: expected the pieces of pieces_from"):
+        check_pieces(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("text, message", [
+    ("{", "config.json: expected JSON"),
+    ("[]", "config.json: encoder_layers: expected an integer, found None"),
+    ('{"encoder_layers": 2, "decoder_layers": "2"}', "decoder_layers: expected an integer, found '2"),
+])
+def test_what_is_no_parent_is_named(tmp_path, text, message):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        check_parent(shape_of("tiny"), tmp_path)
 
 
 def test_a_parent_of_another_level_gives_its_layers(run, recipe, tmp_path):
