@@ -261,19 +261,16 @@ static bool is_same_language(const char *a, const char *b)
     return n == language_bytes(b) && strncasecmp(a, b, n) == 0;
 }
 
-/* A dictionary is for a language of all regions and scripts, which is listed once: by the tag that
- * has none of them, or else by the first. */
-static bool stands_for_language(const char *const *tags, size_t n, size_t i)
+/* The first tag of each one's language, whatever the region and script. The caller owns the array;
+ * NULL without memory. */
+static size_t *find_languages(const char *const *tags, size_t n)
 {
-    const bool is_language_alone = !tags[i][language_bytes(tags[i])];
+    size_t *languages = calloc(n + 1, sizeof(*languages));
 
-    for (size_t k = 0; k < n && !is_language_alone; k++) {
-        const bool goes_before = k < i || !tags[k][language_bytes(tags[k])];
-
-        if (goes_before && is_same_language(tags[k], tags[i]))
-            return false;
-    }
-    return true;
+    for (size_t i = 0; languages && i < n; i++)
+        while (!is_same_language(tags[languages[i]], tags[i]))
+            languages[i]++;
+    return languages;
 }
 
 static json_t *glossary_pair(const char *source, const char *target)
@@ -282,19 +279,38 @@ static json_t *glossary_pair(const char *source, const char *target)
                      target, language_bytes(target));
 }
 
-/* Those that models translate, each once. A glossary may have others. */
+/* Appends what a source, whose language is `source`, is translated to. `are_listed` has a row for
+ * each language. */
+static json_t *append_pairs(json_t *list, const struct pairs *pairs, size_t i, size_t source,
+                            const size_t *targets, bool *are_listed)
+{
+    for (size_t k = 0; k < pairs->n_targets; k++) {
+        bool *is_listed = &are_listed[source * pairs->n_targets + targets[k]];
+
+        if (*is_listed || !pairs_have(pairs, i, k) ||
+            is_same_language(pairs->sources[i], pairs->targets[k]))
+            continue;
+        *is_listed = true;
+        list = json_list_append(list, glossary_pair(pairs->sources[i], pairs->targets[k]));
+    }
+    return list;
+}
+
+/* Those that models translate, each once: a dictionary is for a language of all regions and
+ * scripts. A glossary may have others. */
 static json_t *list_glossary_pairs(const struct models *models)
 {
     const struct pairs *pairs = &models->pairs;
-    json_t *list = json_array();
+    size_t *sources = find_languages(pairs->sources, pairs->n_sources);
+    size_t *targets = find_languages(pairs->targets, pairs->n_targets);
+    bool *are_listed = calloc(pairs->n_sources * pairs->n_targets + 1, sizeof(*are_listed));
+    json_t *list = sources && targets && are_listed ? json_array() : NULL;
 
-    for (size_t i = 0; i < pairs->n_sources; i++)
-        for (size_t k = 0; k < pairs->n_targets; k++)
-            if (pairs_have(pairs, i, k) &&
-                !is_same_language(pairs->sources[i], pairs->targets[k]) &&
-                stands_for_language(pairs->sources, pairs->n_sources, i) &&
-                stands_for_language(pairs->targets, pairs->n_targets, k))
-                list = json_list_append(list, glossary_pair(pairs->sources[i], pairs->targets[k]));
+    for (size_t i = 0; list && i < pairs->n_sources; i++)
+        list = append_pairs(list, pairs, i, sources[i], targets, are_listed);
+    free(sources);
+    free(targets);
+    free(are_listed);
     return json_pack("{s:o}", "supported_languages", list);
 }
 

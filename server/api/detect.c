@@ -41,31 +41,48 @@ static const char *candidate(const struct call *call, const struct acre_model *m
     return model ? acre_model_info(model)->sources[i].tag : call->server->models.pairs.sources[i];
 }
 
-/* Whether the call's target, if it says one, can be translated from `source`. */
-static bool fits(const struct call *call, const struct acre_model *model, const char *source)
+/* The tag of the language that `model` is to translate to: of the call, or of the model that the
+ * call names (`named`). "" is any, NULL that the model has it not. */
+static const char *find_target(const struct call *call, const struct acre_model *named,
+                               const struct acre_model *model)
 {
-    const char *target = call->request.target;
-    struct acre_model *found;
+    const struct acre_language *language;
 
-    if (!target)
-        return true;
-    if (model)
-        return models_translate(model, source, target);
-    return models_find_pair(&call->server->models, source, target, NULL, &found) == MODELS_FOUND;
+    if (!call->request.target)
+        return named ? acre_model_info(named)->target : "";
+    language = acre_model_target(model, call->request.target);
+    return language ? language->tag : NULL;
 }
 
-static const char *find_standard(const struct call *call, const struct acre_model *model)
+static void look_for_standard(const struct acre_model *model, const char *target,
+                              const char **standard)
 {
+    const struct acre_model_info *info = acre_model_info(model);
+
+    for (size_t i = 0; i < info->n_sources; i++) {
+        const char *source = info->sources[i].tag;
+
+        if ((!*standard || strcasecmp(source, "en") == 0) &&
+            (!target[0] || pairs_allow(info, source, target)))
+            *standard = source;
+    }
+}
+
+/* A model is asked once for a language by its name, which takes time, and not for each pair. */
+static const char *find_standard(const struct call *call, const struct acre_model *named)
+{
+    const struct models *models = &call->server->models;
     const char *standard = NULL;
 
-    for (size_t i = 0; i < n_candidates(call, model); i++) {
-        const char *source = candidate(call, model, i);
+    for (size_t i = 0; i < models->n_items; i++) {
+        const struct acre_model *model = models->items[i];
+        const char *target = named && named != model ? NULL : find_target(call, named, model);
 
-        if ((!standard || strcasecmp(source, "en") == 0) && fits(call, model, source))
-            standard = source;
+        if (target)
+            look_for_standard(model, target, &standard);
     }
-    if (!standard && n_candidates(call, model) > 0)
-        standard = candidate(call, model, 0); /* what cannot be had is said by others */
+    if (!standard && n_candidates(call, named) > 0)
+        standard = candidate(call, named, 0); /* what cannot be had is said by others */
     return standard;
 }
 
@@ -101,17 +118,18 @@ int detect_texts(const struct call *call, const struct acre_model *model,
     return status;
 }
 
-static int refuse(const struct models *models, const struct detection *detection,
-                  struct srv_error *error)
+static int refuse(const struct models *models, const struct acre_model *model,
+                  const struct detection *detection, struct srv_error *error)
 {
     char sources[128];
 
-    models_list_sources(models, sources, sizeof(sources));
+    models_list_sources(models, model, sources, sizeof(sources));
     if (detection->other[0])
         return error_reply(error, 400, "language_not_supported",
-                           "auto: expected a language that this server translates from (%s), "
+                           "auto: expected a language that this %s translates from (%s), "
                            "found %s (%s)",
-                           sources, languages_name(detection->other), detection->other);
+                           model ? "model" : "server", sources, languages_name(detection->other),
+                           detection->other);
     return error_reply(error, 400, "language_not_detected",
                        "auto: the language cannot be told from this text; give the source language "
                        "(%s)",
@@ -133,7 +151,7 @@ int detect_source(struct call *call, const struct acre_model *model, struct srv_
     if (detect_texts(call, model, &detection, error) != 0)
         return -1;
     if (detection.n == 0)
-        return refuse(&call->server->models, &detection, error);
+        return refuse(&call->server->models, model, &detection, error);
     take(call, detection.items[0].code, detection.items[0].confidence);
     return 0;
 }

@@ -221,8 +221,8 @@ static int check_store(const char *path, struct acre_err *err)
     return !path[0] || store_check(path, err) == 0 ? 0 : error_prefix(err, "store: ");
 }
 
-/* All that starting needs but the port, which a running server may hold. Makes and changes no file.
- */
+/* All that starting needs but the port, which a running server may hold. Makes and changes no file,
+ * but that of a store which a crash left half written: see store_check(). */
 static int check_config(const struct settings *settings)
 {
     struct server server = {.settings = settings};

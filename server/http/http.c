@@ -25,7 +25,8 @@ enum {
     COMPLAIN_MS = 10000,
     TRIM_BYTES = 256 << 10,
     TRIMS = 10,
-    HEAP_SPARE_BYTES = 1 << 20
+    HEAP_SPARE_BYTES = 1 << 20,
+    MAPPED_BYTES = 128 << 10
 };
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
@@ -197,11 +198,13 @@ static void trim(struct http *http)
 
 /* malloc_trim() leaves the free end of each thread's heap, which goes back when something is freed
  * beside it. For that no bin may hold small pieces apart (M_MXFAST), and how much may stay must not
- * grow with what was freed before, as it does up to 64 MiB a heap if nobody sets it. */
+ * grow with what was freed before, as it does up to 64 MiB a heap if nobody sets it. Nor may the
+ * size from which what is large is mapped by itself, and goes back by itself. */
 static void bound_heaps(void)
 {
     mallopt(M_MXFAST, 0);
     mallopt(M_TRIM_THRESHOLD, HEAP_SPARE_BYTES);
+    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
 static void sweep(uv_timer_t *timer)

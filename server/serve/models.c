@@ -102,11 +102,14 @@ void models_list_names(const struct models *models, char *text, size_t text_byte
         append(text, text_bytes, acre_model_info(models->items[i])->name);
 }
 
-void models_list_sources(const struct models *models, char *text, size_t text_bytes)
+void models_list_sources(const struct models *models, const struct acre_model *model, char *text,
+                         size_t text_bytes)
 {
+    const struct acre_model_info *info = model ? acre_model_info(model) : NULL;
+
     text[0] = '\0';
-    for (size_t i = 0; i < models->pairs.n_sources; i++)
-        append(text, text_bytes, models->pairs.sources[i]);
+    for (size_t i = 0; i < (info ? info->n_sources : models->pairs.n_sources); i++)
+        append(text, text_bytes, info ? info->sources[i].tag : models->pairs.sources[i]);
 }
 
 static json_t *describe_decoding(const struct acre_decoding *decoding)

@@ -60,9 +60,11 @@ enum models_match models_find_pair(const struct models *models, const char *sour
                                    const char *target, const char *level,
                                    struct acre_model **model);
 
-/* Lists for error texts: "en-de-token, en-fr-token" and "en, sv". */
+/* Lists for error texts: "en-de-token, en-fr-token", and "en, sv" of one model or, with NULL, of
+ * all. */
 void models_list_names(const struct models *models, char *text, size_t text_bytes);
-void models_list_sources(const struct models *models, char *text, size_t text_bytes);
+void models_list_sources(const struct models *models, const struct acre_model *model, char *text,
+                         size_t text_bytes);
 
 /* A copy of `kept`, one of those of `models`; `make` makes it, where it is not there yet: of models
  * of many languages it is large. NULL without memory. The caller owns it. */

@@ -297,7 +297,8 @@ int store_open(const char *path, struct store **out, struct acre_err *err)
     return error_prefix(err, "%s: ", path);
 }
 
-/* Nothing is written; but who may not write leaves the two files of a WAL behind. */
+/* Nothing is written, but for what a crash left, which SQLite brings into the file as it opens it;
+ * and who may not write leaves the two files of a WAL behind. */
 static int check_file(const char *path, struct acre_err *err)
 {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;

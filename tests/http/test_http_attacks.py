@@ -246,10 +246,9 @@ def document_once(server):
     (blanks, 4 * REPLY_BYTES), (stream_of_a_comment, 6 * REPLY_BYTES),
     (document_once, 6 * REPLY_BYTES)])
 def test_slow_readers_hold_no_replies(serve, make_request, most):
-    """Beyond what all bodies may take, who has not read his for a second leaves. Here malloc
-    gives back at once what is freed; by itself it keeps the room of up to nine replies."""
+    """Beyond what all bodies may take, who has not read his for a second leaves."""
     server = serve(max_text_chars=9 << 20, max_body_bytes=10 << 20, max_bodies_bytes=16 << 20,
-                   max_files_bytes=10 << 20, env={"MALLOC_MMAP_THRESHOLD_": "131072"})
+                   max_files_bytes=10 << 20)
     assert ask(server.port, make_request(server))[0] == 200
     before, slow = resident_bytes(server), []
     try:

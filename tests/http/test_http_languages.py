@@ -1,9 +1,11 @@
 """Models of many languages over HTTP: what is listed, what is chosen, and by what names."""
 
 import json
+import os
 import re
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 from acre_server import ROOT, Server
@@ -156,8 +158,39 @@ def test_a_text_without_letters_is_in_a_language_that_fits(server):
     assert reply.status_code == 200
 
 
+def cpu_seconds(server):
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_languages_are_not_looked_up_for_each_pair(many):
+    """What is refused costs the loop little, in a server of many languages too."""
+    seconds = {}
+    for source in ("en", "auto"):
+        before = cpu_seconds(many)
+        for _ in range(300):
+            assert many.post("/translate", json={"q": "1", "source": source,
+                                                 "target": "qq"}).status_code == 400
+        seconds[source] = cpu_seconds(many) - before
+    assert seconds["auto"] < 3 * seconds["en"] + 0.1
+
+
+def test_a_text_without_letters_goes_into_the_language_of_the_model(tmp_path):
+    """Which the request need not say, and which is not the one it is taken to be in."""
+    folder = tmp_path / "into-english"
+    shutil.copytree(MANY / "nllb-many", folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tgt_lang": "eng_Latn"}))
+    server = Server(folder)
+    for target in ({}, {"target": "en"}):
+        reply = server.post("/translate/into-english", json={"q": "👍", "source": "auto", **target})
+        assert reply.status_code == 200, reply.text
+        assert reply.json()["detectedLanguage"]["language"] != "en"
+    assert server.stop() == 0, "".join(server.log)
+
+
 def test_a_model_that_is_named_detects_among_its_own_languages(tmp_path):
-    """mBART-50 has no traditional Chinese, which NLLB beside it has."""
+    """mBART-50 has no traditional Chinese, which NLLB beside it has, and no Welsh."""
     folder = tmp_path / "models"
     shutil.copytree(MANY / "nllb-many", folder / "nllb-many")
     shutil.copytree(MANY / "mbart-many", folder / "mbart-many")
@@ -168,6 +201,12 @@ def test_a_model_that_is_named_detects_among_its_own_languages(tmp_path):
             "q": "請問最近的公車站在哪裡？我想去火車站買票。", "source": "auto", "target": "en"})
         assert reply.status_code == 200, reply.text
         found[model] = reply.json()["detectedLanguage"]["language"]
+    reply = server.post("/translate/mbart-many", json={
+        "q": "Mae'r trên nesaf yn gadael am hanner awr wedi pedwar o'r orsaf newydd.",
+        "source": "auto", "target": "en"})
+    assert reply.status_code == 400
+    assert "expected a language that this model translates from" in reply.json()["message"]
+    assert "cy" not in reply.json()["message"].split("found")[0]
     assert server.stop() == 0
     assert found == {"nllb-many": "zh-Hant", "mbart-many": "zh"}
 
@@ -190,6 +229,20 @@ def test_pairs_of_glossaries_are_listed_once(server):
     assert len(pairs) == len(set(pairs)) > 30000
     assert ("en", "zh") in pairs
     assert all(source != target and "-" not in source + target for source, target in pairs)
+
+
+def test_pairs_of_glossaries_are_those_of_any_region(tmp_path):
+    """One model has Brazilian Portuguese, another the European."""
+    for source, target in (("en", "pt-BR"), ("fr", "pt-PT"), ("en", "pt-PT")):
+        folder = tmp_path / f"{source}-{target}"
+        shutil.copytree(ROOT / "tests/golden/models/tiny-token", folder)
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) |
+                                   {"source_lang": source, "target_lang": target}))
+    server = Server(tmp_path)
+    pairs = server.get("/v2/glossary-language-pairs").json()["supported_languages"]
+    assert server.stop() == 0, "".join(server.log)
+    assert sorted(tuple(pair.values()) for pair in pairs) == [("en", "pt"), ("fr", "pt")]
 
 
 def test_a_model_that_tells_no_language_is_called_by_its_name(tmp_path):
