@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import corpus
 from .batches import BACK
-from .distil import translate
+from .distil import lines_done, translate
 
 
 def languages_of(model):
@@ -26,17 +26,6 @@ def plain_text(paths):
     """The distinct lines of text files, in the order of their hashes."""
     lines = {corpus.tidy(line) for path in paths for line in corpus.read_lines(path)} - {""}
     return sorted(lines, key=corpus.stable_hash)
-
-
-def lines_done(path):
-    """How many pairs a corpus has; one that was cut off is taken away."""
-    if not path.exists():
-        return 0
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    with open(path, "r+b") as file:
-        file.truncate(whole)
-    return data.count(b"\n")
 
 
 def back_translate(acre, model, path, out, most=None, options=()):

@@ -197,14 +197,22 @@ def train(run, steps):
     return True
 
 
+def processor():
+    """The CPU in words. One name may stand for several generations: family and model tell."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    pairs = [line.split(":", 1) for line in lines if ":" in line]
+    said = {key.strip(): value.strip() for key, value in reversed(pairs)}  # of the first core
+    if not {"model name", "cpu family", "model"} <= said.keys():
+        return said.get("model name", "a CPU")
+    return f"{said['model name']} (family {said['cpu family']}, model {said['model']})"
+
+
 def machine(threads):
     """What a run was trained on, in words."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else 'a CPU'}, {threads} {'thread' if threads == 1 else 'threads'}"
+    return f"{processor()}, {threads} {'thread' if threads == 1 else 'threads'}"
 
 
 def ids_per_second(run, best):

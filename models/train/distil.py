@@ -6,6 +6,7 @@ sentences may come from any language pair, since the translations are made here.
 can be taught by itself, with text that nobody translated into its language (He et al., ICLR 2020).
 """
 
+import hashlib
 import subprocess
 import tempfile
 from collections import Counter
@@ -61,16 +62,58 @@ def translate(acre, model, sentences, *options):
             raise subprocess.CalledProcessError(process.returncode, command)
 
 
-def distilled_corpora(recipe, folder, acre, longest, dropped):
-    """{corpus name + SUFFIX: pairs} by the recipe's teacher; `dropped` counts faults by reason."""
+def lines_done(path):
+    """How many lines a file has; one that was cut off is taken away."""
+    if not path.exists():
+        return 0
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    with open(path, "r+b") as file:
+        file.truncate(whole)
+    return data.count(b"\n")
+
+
+def columns(path):
+    return [line.rstrip("\n").split("\t") for line in corpus.read_lines(path)]
+
+
+def kept_translations(path, sentences, acre, model):
+    """What `model` writes for each sentence. It stands in the file `path` beside the sentence:
+    whoever was interrupted goes on there."""
+    if lines_done(path):
+        done = [english for english, _ in columns(path)]
+        if done != sentences[: len(done)]:
+            path.unlink()  # of another text
+    left = sentences[lines_done(path) :]
+    with open(path, "a", encoding="utf-8") as file:
+        for english, target in zip(left, translate(acre, model, left), strict=True):
+            file.write(f"{english}\t{corpus.tidy(target)}\n")
+    return [target for _, target in columns(path)]
+
+
+def fingerprint(model):
+    """Of a model's weights: what another one wrote is not gone on with."""
+    digest = hashlib.blake2b(digest_size=4)
+    for path in sorted(model.glob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def distilled_corpora(recipe, folder, acre, longest, dropped, kept):
+    """{corpus name + SUFFIX: pairs} by the recipe's teacher; `dropped` counts faults by reason.
+
+    What the teacher wrote stays in the folder `kept`.
+    """
     by_origin, teacher = {}, SHIPPED / recipe.teacher
+    kept.mkdir(parents=True, exist_ok=True)
+    weights = fingerprint(teacher)
     for origin, sentences in english_sentences(recipe, folder, longest).items():
         print(f"distil: {len(sentences)} sentences of {origin} with {recipe.teacher}", flush=True)
         name = origin + SUFFIX
         recipe.group_of(name)  # a corpus that the mix forgets is an error before the work
         by_origin[name] = []
-        for english, target in zip(sentences, translate(acre, teacher, sentences), strict=True):
-            target = corpus.tidy(target)
+        path = kept / f"{name}.{weights}.tsv"
+        for english, target in zip(sentences, kept_translations(path, sentences, acre, teacher)):
             reason = corpus.fault(english, target)
             if reason:
                 dropped[f"distilled: {reason}"] += 1

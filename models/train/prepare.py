@@ -151,8 +151,8 @@ def copy_evaluation_sets(eval_folder, language, folder):
 def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=None):
     """Makes the `prepared` folder; it appears under its name only when it is complete.
 
-    `acre` is the command that runs the recipe's teacher, if it has one. `vocabulary` is a folder
-    that has one to use again.
+    `acre` is the command that runs the recipe's teacher, if it has one; what that wrote stays
+    beside the folder, in `distilled`. `vocabulary` is a folder that has one to use again.
     """
     recipe = read_recipe(recipe_path)
     if recipe.teacher and not acre:
@@ -169,7 +169,8 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
     by_origin = read_corpora(recipe, corpora, dropped)
     hold_out(recipe, by_origin, eval_folder, unfinished / "heldout")
     if recipe.teacher:
-        by_origin |= distil.distilled_corpora(recipe, corpora, acre, longest, dropped)
+        by_origin |= distil.distilled_corpora(recipe, corpora, acre, longest, dropped,
+                                              folder.with_name("distilled"))
     evaluated = overlap.Evaluated((eval_folder, unfinished / "heldout"), recipe)
     sizes = {origin: len(pairs) for origin, pairs in by_origin.items()}
     by_origin, repeats = overlap.without_repeats(by_origin, evaluated)

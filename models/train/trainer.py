@@ -99,8 +99,8 @@ def extend(folder, recipe, hours, cooldown=None):
         if found.get("extended") == asked:
             return
         if found["cooldown"]["start"] != state["step"]:
-            raise ValueError(f"{before}: step: expected {found['cooldown']['start']}, where the last "
-                             f"cool-down began, found {state['step']}")
+            raise ValueError(f"{before}: step: expected {found['cooldown']['start']}, where the "
+                             f"last cool-down began, found {state['step']}")
     if not may_go_on(recipe, hours, state["seconds"]):
         print(f"train: the cool-down is not undone: after {hours:g} hours it was time for it; "
               "--hours X gives the run more", flush=True)

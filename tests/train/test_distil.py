@@ -85,7 +85,7 @@ def test_faults_of_the_teacher_are_dropped(tmp_path, corpora, acre):
     (tmp_path / "tatoeba.en-de.tsv").write_text(text)
     acre.write_text('#!/bin/sh\nsed "s/FINE/fine/; s/1/2/; s/ a / x /" <"$4"\n')
     recipe, dropped = read_recipe(recipe_file(tmp_path)), Counter()
-    distil.distilled_corpora(recipe, tmp_path, acre, 96, dropped)
+    distil.distilled_corpora(recipe, tmp_path, acre, 96, dropped, tmp_path / "kept")
     assert dropped["distilled: digits"] == 1 and dropped["distilled: untranslated"] >= 1
 
 
@@ -97,7 +97,32 @@ def test_a_teacher_that_fails_ends_the_preparation(tmp_path, corpora, acre, scri
     acre.write_text(script)
     with pytest.raises(error):
         distil.distilled_corpora(read_recipe(recipe_file(tmp_path)), corpora, acre, 96,
-                                 Counter())
+                                 Counter(), tmp_path / "kept")
+
+
+def test_an_interrupted_teacher_goes_on(tmp_path, acre):
+    path, sentences = tmp_path / "kept.tsv", [f"Sentence {n}." for n in range(9)]
+    said = [f"So: {sentence}" for sentence in sentences]
+    model = tmp_path / "teacher"
+    assert distil.kept_translations(path, sentences, acre, model) == said
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) // 2])  # within a line
+    acre.write_text(TEACHER.replace("So:", "Now:"))
+    found = distil.kept_translations(path, sentences, acre, model)
+    assert found[:4] == said[:4] and found[4:] == [f"Now: {s}" for s in sentences[4:]]
+    found = distil.kept_translations(path, sentences[1:], acre, model)
+    assert found == [f"Now: {s}" for s in sentences[1:]]
+
+
+def test_what_another_teacher_wrote_is_not_gone_on_with(tmp_path, corpora, acre, monkeypatch):
+    monkeypatch.setattr(distil, "SHIPPED", tmp_path)
+    (tmp_path / "teacher").mkdir()
+    for weights, word in ((b"one", "So: "), (b"two", "Now: ")):
+        (tmp_path / "teacher/model.safetensors").write_bytes(weights)
+        acre.write_text(TEACHER.replace("So: ", word))
+        found = distil.distilled_corpora(read_recipe(recipe_file(tmp_path)), corpora, acre, 96,
+                                         Counter(), tmp_path / "kept")
+        assert all(pair.target.startswith(word) for pair in found["tatoeba.distilled"])
 
 
 def test_a_teacher_needs_the_acre_command(tmp_path, corpora):
