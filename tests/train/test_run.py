@@ -610,7 +610,8 @@ def test_a_second_parent_without_pieces_is_refused(run, recipe, tmp_path):
 @pytest.mark.parametrize("text, message", [
     ("{", "config.json: expected JSON"),
     ("[]", "config.json: encoder_layers: expected an integer, found None"),
-    ('{"encoder_layers": 2, "decoder_layers": "2"}', "decoder_layers: expected an integer, found '2"),
+    ('{"encoder_layers": 2, "decoder_layers": "2"}',
+     "decoder_layers: expected an integer, found '2'"),
 ])
 def test_what_is_no_parent_is_named(tmp_path, text, message):
     (tmp_path / "config.json").write_text(text)
