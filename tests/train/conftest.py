@@ -1,5 +1,9 @@
-"""The training recipe's tests; they need PyTorch (models/train/requirements.txt), else skip."""
+"""The training recipe's tests; they need PyTorch (models/train/requirements.txt), else skip.
 
+The fixtures import what needs PyTorch themselves, as pytest reads this file where there is none.
+"""
+
+import json
 import sys
 from pathlib import Path
 
@@ -40,3 +44,46 @@ def corpora(tmp_path_factory):
     (folder / "eval" / "newstest2013.en").write_text("".join(e + "\n" for e, _ in dev))
     (folder / "eval" / "newstest2013.de").write_text("".join(t + "\n" for _, t in dev))
     return folder
+
+
+@pytest.fixture
+def small_and_quick(monkeypatch):
+    """An untrained model never ends a sentence: keep evaluations short. Compiling takes longer
+    than all of a test's steps."""
+    import torch
+
+    from models.train import trainer
+
+    monkeypatch.setattr(trainer.area, "fuse", lambda: None)
+    monkeypatch.setattr(trainer, "DEVELOPMENT_SENTENCES", 4)
+    monkeypatch.setattr(trainer, "LONGEST_TRANSLATION", {"token": 20, "char": 40})
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module", params=["token-post", "token-pre", "char-post", "char-pre"])
+def run(request, tmp_path_factory, corpora):
+    """The folder of a run that is prepared: both levels, both norms, Eq. 3 and Eq. 9."""
+    from models.train.prepare import prepare
+    from small import RECIPE
+
+    folder = tmp_path_factory.mktemp(request.param)
+    recipe = folder / "recipe.json"
+    level, norm = request.param.split("-")
+    area = {"token": "eq3", "char": "eq9"}[level]
+    recipe.write_text(json.dumps(RECIPE | {"level": level, "norm": norm, "area": area}))
+    prepare(recipe, corpora, corpora / "eval", folder / "prepared")
+    return folder
+
+
+@pytest.fixture
+def recipe(run):
+    from models.train.recipe import read_recipe
+
+    return read_recipe(run / "prepared" / "recipe.json")
+
+
+@pytest.fixture
+def pairs(run, recipe):
+    from models.train.batches import Pairs
+
+    return Pairs(run / "prepared", recipe)
