@@ -55,7 +55,8 @@ static void begin_item(struct item *item)
 }
 
 /* Of a document that is rendered in one. */
-static enum sentences_next next_whole(struct item *item, struct srv_sentence *sentence)
+static enum sentences_next next_whole(struct item *item, struct srv_sentence *sentence,
+                                      struct acre_err *err)
 {
     const struct acre_result *result = item->job ? acre_job_result(item->job) : NULL;
 
@@ -63,6 +64,10 @@ static enum sentences_next next_whole(struct item *item, struct srv_sentence *se
         return SENTENCES_END;
     if (!item->translate->is_told)
         return SENTENCES_LATER;
+    if (result && result->status != 0) {
+        *err = result->err;
+        return SENTENCES_FAILED;
+    }
     *sentence = (struct srv_sentence){.number = 0};
     if (result) {
         sentence->part.normalized_score = result->hypotheses[0].normalized_score;
@@ -84,7 +89,7 @@ enum translate_next translate_next(struct translate *translate, size_t *index,
 
         *index = translate->n_streamed;
         begin_item(item);
-        switch (item_is_whole(item) ? next_whole(item, sentence)
+        switch (item_is_whole(item) ? next_whole(item, sentence, &err)
                                     : sentences_next(&item->sentences, sentence, &err)) {
         case SENTENCES_FAILED:
             return translate_explain(translate, *index, err.code, &err, error);

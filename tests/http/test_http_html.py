@@ -55,6 +55,18 @@ def test_sentences_of_chinese_are_set_apart(server):
     assert html.unescape(values) == f"<img alt='{' '.join(parts)}'>"
 
 
+def test_a_stream_of_values_ends_with_its_error(shipped):
+    """What has values is rendered in one, when all of it is there; its time may be over before."""
+    text = "<p>The dog sleeps in the garden of the old house.<img alt='The cat.'>" * 5
+    found = set()
+    for timeout_ms in range(1, 25):
+        reply = shipped.translate(text, target="de", format="html", translate_attributes=True,
+                                  stream=True, beam_size=8, timeout_ms=timeout_ms)
+        found.add(reply.status_code)
+        assert reply.status_code == 504 or "deadline_exceeded" in reply.text, reply.text
+    assert shipped.translate("Hi.").status_code == 200
+
+
 def inner_texts(text):
     """[(tag, text in it)], sorted."""
     return sorted(re.findall(r"<(\w+)[^>]*>(.*?)</\1>", text))
