@@ -78,13 +78,14 @@ static uint64_t mix_text(uint64_t state, const char *text)
     return mix(state, 0);
 }
 
-/* A number that changes when a file of the directory does, or the directory's place. 0: unknown. */
+/* A number that changes when a file of the directory does, or the directory's place. Links to one
+ * directory have numbers of their own: each is a model. 0: unknown. */
 static uint64_t state_of(const char *path)
 {
     struct dirent **entries;
     const int n = scandir(path, &entries, NULL, alphasort);
     char file[PATH_MAX], *real = realpath(path, NULL);
-    uint64_t state = mix_text(1, real ? real : path);
+    uint64_t state = mix_text(mix_text(1, path), real ? real : "");
     struct acre_err ignored;
 
     free(real);

@@ -93,6 +93,19 @@ def test_models_are_added_replaced_and_removed(start, folder):
     assert server.translate(scores=True).json() == first
 
 
+def test_links_to_one_directory_are_models_of_their_own(start, folder):
+    """The way one version is made the current one: whichever goes, the other is still there."""
+    (folder / "current").symlink_to("en-de-token")
+    server = start()
+    first = server.translate(scores=True).json()
+    assert counts(reload(server)) == (3, 0, 0)
+    os.utime(folder / "en-de-token/config.json", (1, 1))
+    assert counts(reload(server)) == (3, 2, 2)
+    (folder / "current").unlink()
+    assert counts(reload(server)) == (2, 0, 1)
+    assert server.translate(scores=True).json() == first
+
+
 def test_settings_count_from_then_on(start, tmp_path):
     server = start()
     config = tmp_path / "acre.json"
