@@ -128,6 +128,21 @@ static void count_workers(struct acre_engine *engine)
     engine->options.n_threads = of_each * (int)engine->devices.n;
 }
 
+/* A CPU is never lost, and has no f16. */
+static int open_fallback(struct acre_engine *engine, struct acre_err *err)
+{
+    struct acre_options options = engine->options;
+    bool is_wanted = options.device_fallback && strcmp(options.device_fallback, "cpu") == 0;
+    if (!is_wanted || strncmp(engine->name, "cpu", 3) == 0)
+        return 0;
+    options.device = "cpu";
+    options.device_fallback = NULL;
+    options.compute_type = engine->compute_type == COMPUTE_F16 ? "f32" : options.compute_type;
+    options.cache_bytes = 0;
+    options.n_threads = 0;
+    return acre_engine_open(&options, &engine->fallback, err);
+}
+
 int engine_open_on(const struct device_set *devices, const struct acre_options *options,
                    struct acre_engine **out, struct acre_err *err)
 {
@@ -158,31 +173,14 @@ int engine_open_on(const struct device_set *devices, const struct acre_options *
     if (status == 0 && options->cache_bytes > 0 &&
         !(engine->cache = cache_open(options->cache_bytes)))
         status = err_set(err, ACRE_ENOMEM, "no memory for the cache of translations");
-    if (status != 0) {
-        acre_engine_close(engine);
-        return status;
+    if (status == 0) {
+        engine_say(&engine->options, "engine: %s, %d worker thread%s", engine->name,
+                   engine->options.n_threads, engine->options.n_threads == 1 ? "" : "s");
+        status = open_fallback(engine, err);
     }
-    engine_say(&engine->options, "engine: %s, %d worker thread%s", engine->name,
-               engine->options.n_threads, engine->options.n_threads == 1 ? "" : "s");
-    *out = engine;
-    return 0;
-}
-
-/* A CPU is never lost, and has no f16. Closes the engine if there is no memory for the other one.
- */
-static int open_fallback(struct acre_engine *engine, struct acre_err *err)
-{
-    struct acre_options options = engine->options;
-    bool is_wanted = options.device_fallback && strcmp(options.device_fallback, "cpu") == 0;
-    if (!is_wanted || strncmp(engine->name, "cpu", 3) == 0)
-        return 0;
-    options.device = "cpu";
-    options.device_fallback = NULL;
-    options.compute_type = engine->compute_type == COMPUTE_F16 ? "f32" : options.compute_type;
-    options.cache_bytes = 0;
-    options.n_threads = 0;
-    int status = acre_engine_open(&options, &engine->fallback, err);
-    if (status != 0)
+    if (status == 0)
+        *out = engine;
+    else
         acre_engine_close(engine);
     return status;
 }
@@ -199,8 +197,7 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
     if (why.text[0])
         engine_say(options, "device: %s: %s: %s", name,
                    strcmp(name, "auto") == 0 ? "no GPU" : "without one", why.text);
-    status = engine_open_on(&devices, options, engine, err);
-    return status != 0 ? status : open_fallback(*engine, err);
+    return engine_open_on(&devices, options, engine, err);
 }
 
 void acre_engine_close(struct acre_engine *engine)
@@ -208,11 +205,11 @@ void acre_engine_close(struct acre_engine *engine)
     if (!engine)
         return;
     scheduler_close(engine->scheduler);
+    acre_engine_close(engine->fallback); /* what it is at is of these models' jobs */
     for (struct acre_model *model = engine->models, *next; model; model = next) {
         next = model->next;
         model_free(model);
     }
-    acre_engine_close(engine->fallback);
     devices_close(&engine->devices);
     cache_close(engine->cache);
     pthread_mutex_destroy(&engine->lock);

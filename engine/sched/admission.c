@@ -14,7 +14,8 @@ struct demand admission_demand(const struct plan_model *model, const struct plan
                 continue;
             sentence->work = pace_work(&model->pace, sentence);
             demand.caller = sentence->caller;
-            demand.deadline_ns = sentence->is_retried ? 0 : sentence->deadline_ns;
+            demand.deadline_ns = sentence->deadline_ns;
+            demand.is_retried = sentence->is_retried;
             demand.last = sentence;
             demand.n_sentences++;
             demand.n_tokens += sentence->n_source;
@@ -63,7 +64,7 @@ static size_t beyond_half(const struct plan *plan, uint64_t caller)
 bool admission_has_room(const struct plan *plan, const struct demand *demand)
 {
     size_t queued = plan_queued_tokens(plan), room = plan->max_queued_tokens;
-    if (queued == 0 || queued + demand->n_tokens <= room)
+    if (demand->is_retried || queued == 0 || queued + demand->n_tokens <= room)
         return true;
     queued -= beyond_half(plan, demand->caller);
     if (queued + demand->n_tokens <= room)
@@ -130,7 +131,7 @@ uint64_t admission_time(const struct plan_model *model, uint64_t estimate_ns)
 
 bool admission_is_late(const struct demand *demand, uint64_t time_ns, uint64_t now_ns)
 {
-    if (demand->deadline_ns == 0)
+    if (demand->is_retried || demand->deadline_ns == 0)
         return false;
     uint64_t left_ns = demand->deadline_ns > now_ns ? demand->deadline_ns - now_ns : 0;
     return time_ns > left_ns;

@@ -18,14 +18,15 @@ struct demand {
     struct sentence *last; /* NULL: there is none */
     size_t n_sentences, n_tokens;
     uint64_t n_rows, work;
-    uint64_t deadline_ns; /* 0: none, or it was accepted before, by a device that is lost */
+    uint64_t deadline_ns; /* 0: none */
+    bool is_retried;      /* a device accepted it before that is lost */
 };
 
 /* Sets the work of each sentence, by the pace of the model as it is now. */
 struct demand admission_demand(const struct plan_model *model, const struct plan_text *texts,
                                size_t n);
 
-/* Whether the caller's share of the plan's room leaves place for it. Where something waits of him,
+/* Whether the caller's share of the plan's room leaves place for it, or it was accepted before. Where something waits of him,
  * that room is max_queued_tokens; else there is an eighth more, so that nobody can fill the queue
  * for all others. Of the other caller of whom most waits at most half of it counts, however much
  * that is. */
@@ -38,7 +39,7 @@ uint64_t admission_estimate(const struct plan *plan, const struct plan_model *mo
 /* In how many ns it is done all but surely, by such an estimate. */
 uint64_t admission_time(const struct plan_model *model, uint64_t estimate_ns);
 
-/* Whether what takes so long is late. */
+/* Whether what takes so long is late; what was accepted before is not. */
 bool admission_is_late(const struct demand *demand, uint64_t time_ns, uint64_t now_ns);
 
 #endif

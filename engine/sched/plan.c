@@ -88,12 +88,23 @@ static void push(struct sentence **list, struct sentence *sentence)
     *list = sentence;
 }
 
+/* In the order in which they end: what a lost device leaves is queued again as it comes. */
+static void hand_back(struct plan *plan, struct sentence *sentence)
+{
+    sentence->next = NULL;
+    if (plan->ended)
+        plan->last_ended->next = sentence;
+    else
+        plan->ended = sentence;
+    plan->last_ended = sentence;
+}
+
 /* A sentence that waited; it is in no queue any more. */
 static void end(struct plan *plan, struct plan_model *model, struct sentence *sentence, int status)
 {
     sentence->status = status;
     counts_end(&model->counts, sentence);
-    push(&plan->ended, sentence);
+    hand_back(plan, sentence);
 }
 
 /* How true was what it was told when it was accepted. Who ends at his deadline would have taken
@@ -264,7 +275,7 @@ static void end_finished(struct plan *plan, const struct plan_event *event, uint
         note_estimate(model, sentence, now_ns);
         if (sentence->status == 0)
             pace_count_ended(&model->pace, sentence, batch->n_steps - sentence->first_step);
-        push(&plan->ended, sentence);
+        hand_back(plan, sentence);
     }
 }
 

@@ -104,7 +104,8 @@ struct plan {
     size_t n_woken;
     size_t *sleepers; /* owned; the first n_sleepers sleep, the last one since last */
     size_t n_sleepers;
-    struct sentence *ended; /* to be handed back by the next worker that is ready */
+    struct sentence *ended;      /* to be handed back by the next worker that is ready, */
+    struct sentence *last_ended; /* and the last of them */
     bool is_closing;
     bool *is_lost; /* owned, [n_devices] */
     size_t n_devices, n_well;

@@ -88,6 +88,7 @@ struct device *odd_device_open_second(void)
     assert_int_equal(cpu_detect(&level, NULL), 0);
     assert_int_equal(device_cpu_open(level, &device, NULL), 0);
     device->ops = &ops;
+    device->name = "odd device";
     device->runs_ahead = habits.is_late ? 1 : 0;
     return device;
 }
@@ -108,6 +109,7 @@ struct device *odd_device_open(const struct odd_habits *wanted)
     ops.drop = drop;
     ops.poll = poll;
     device->ops = &ops;
+    device->name = "odd device";
     device->runs_ahead = wanted->is_late ? 1 : 0;
     return device;
 }

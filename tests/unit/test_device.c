@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../support/engines.h"
@@ -134,6 +135,83 @@ static void lost_device_ends_everybody(void **state)
             acre_engine_close(engine);
         }
     }
+}
+
+/* ---- A fallback -------------------------------------------------------------------------------
+ */
+
+static int open_with_fallback(long lost_after, size_t max_queued_tokens,
+                              struct acre_engine **engine, struct acre_err *err)
+{
+    const struct odd_habits habits = {.lost_after = lost_after};
+    const struct acre_options options = {.n_threads = 1,
+                                         .batch_size = 3,
+                                         .max_queued_tokens = max_queued_tokens,
+                                         .cache_bytes = 1 << 20,
+                                         .device_fallback = "cpu"};
+    const struct device_set devices = {{odd_device_open(&habits)}, 1};
+    return engine_open_on(&devices, &options, engine, err);
+}
+
+/* Also what is more than may wait: it was accepted when nothing did. */
+static void fallback_takes_all(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "the cat is old. we go. a house is old. the house. we go to the cat.";
+    for (long lost_after = 0; lost_after < 6; lost_after += 5) {
+        struct acre_engine *engine;
+        struct acre_job *job;
+        assert_int_equal(open_with_fallback(lost_after, 4, &engine, NULL), 0);
+        struct acre_model *model = open_model(engine, model_directories[0]);
+        struct acre_request request = counted(model, text, NULL);
+        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_job_result(job)->status, 0);
+        acre_job_close(job);
+        acre_engine_close(engine);
+    }
+}
+
+/* It may be at something when all is closed; what it ends then is still of its models. */
+static void fallback_ends_before_its_models(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        struct acre_engine *engine;
+        struct acre_job *jobs[N_TEXTS];
+        struct texts texts = random_texts();
+        int calls[N_TEXTS] = {0};
+        assert_int_equal(open_with_fallback(round, 0, &engine, NULL), 0);
+        struct acre_model *model = open_model(engine, model_directories[0]);
+        for (size_t i = 0; i < N_TEXTS; i++) {
+            struct acre_request request = counted(model, texts.of[i], &calls[i]);
+            assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        }
+        size_t n_waited = random_pick(1, N_TEXTS / 2);
+        wait_done(n_waited);
+        acre_engine_close(engine);
+        wait_done(N_TEXTS - n_waited);
+        for (size_t i = 0; i < N_TEXTS; i++) {
+            assert_int_equal(calls[i], 1);
+            acre_job_close(jobs[i]);
+        }
+    }
+}
+
+static void engine_without_its_fallback_is_no_engine(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = NULL;
+    struct acre_err err = {.code = 0};
+    const struct odd_habits habits = {.lost_after = -1};
+    const struct acre_options options = {.device_fallback = "cpu"};
+    const struct device_set devices = {{odd_device_open(&habits)}, 1};
+    setenv("ACRE_CPU", "bogus", 1);
+    int status = engine_open_on(&devices, &options, &engine, &err);
+    unsetenv("ACRE_CPU");
+    assert_int_equal(status, ACRE_EOPTION);
+    assert_non_null(strstr(err.text, "bogus"));
+    assert_null(engine);
 }
 
 /* ---- Late ------------------------------------------------------------------------------------ */
@@ -264,6 +342,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lost_device_ends_everybody),
         cmocka_unit_test(others_go_on),
+        cmocka_unit_test(fallback_takes_all),
+        cmocka_unit_test(fallback_ends_before_its_models),
+        cmocka_unit_test(engine_without_its_fallback_is_no_engine),
         cmocka_unit_test(memory_of_all_is_stated),
         cmocka_unit_test(late_device_changes_nothing),
     };
