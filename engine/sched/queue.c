@@ -296,7 +296,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* As much work as `n_rows` of the flow's rows have on average. */
 static uint64_t work_of(const struct flow *flow, uint64_t n_rows)
 {
-    return n_rows < flow->n_rows ? flow->work / flow->n_rows * n_rows : flow->work;
+    if (n_rows >= flow->n_rows)
+        return flow->work;
+    return (uint64_t)((double)flow->work / (double)flow->n_rows * (double)n_rows);
 }
 
 /* Of the caller's own texts, before the sentence that begins `n_rows` after where the clock stands.

@@ -426,6 +426,27 @@ static void work_before_comes_before(void **state)
     free(bulk);
 }
 
+/* Also where a sentence takes fewer steps than it has rows, as greedy ones do. */
+static void work_is_counted_in_parts(void **state)
+{
+    (void)state;
+    enum { CALLERS = 19, N = 100, ROWS = 11 };
+    struct sentence *sentences = calloc(CALLERS * N, sizeof(*sentences));
+    for (uint64_t work = 8; work <= 21; work++) {
+        struct queue *queue = calloc(1, sizeof(*queue));
+        for (size_t i = 0; i < CALLERS * N; i++) {
+            sentences[i] =
+                (struct sentence){.n_source = ROWS - 1, .caller = 1 + i % CALLERS, .work = work};
+            assert_int_equal(turns_rows(&sentences[i]), ROWS);
+            queue_put(queue, &sentences[i], 1);
+        }
+        uint64_t rows = N / 2 * ROWS, others = CALLERS * N / 2 * work;
+        assert_in_range(queue_work_before(queue, 0, rows), others * 9 / 10, others * 11 / 10);
+        free(queue);
+    }
+    free(sentences);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +461,7 @@ int main(void)
         cmocka_unit_test(new_callers_starve_nobody),
         cmocka_unit_test(many_callers_share_flows),
         cmocka_unit_test(work_before_comes_before),
+        cmocka_unit_test(work_is_counted_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
