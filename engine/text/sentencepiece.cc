@@ -75,14 +75,30 @@ extern "C" int spm_encode(const struct spm *spm, const char *text, size_t text_b
     });
 }
 
+/* Of the bytes that spell a character only the last has its range: the number of that one. */
+static int last_byte(const sentencepiece::SentencePieceProcessor &processor,
+                     const sentencepiece::ImmutableSentencePieceText &encoded, int i)
+{
+    const auto is_open_byte = [&](int at) {
+        const auto &piece = encoded.pieces(at);
+        return piece.begin() == piece.end() && processor.IsByte(piece.id());
+    };
+    while (is_open_byte(i) && i + 1 < static_cast<int>(encoded.pieces().size()))
+        i++;
+    return i;
+}
+
 extern "C" int spm_encode_ranges(const struct spm *spm, const char *text, size_t text_bytes,
                                  spm_range_fn *range, void *user)
 {
     return guarded([&]() -> int {
         const auto encoded = spm->processor.EncodeAsImmutableProto({text, text_bytes});
-        for (const auto &each : encoded.pieces())
-            if (int code = range(user, each.begin(), each.end() - each.begin()))
+        const int n = encoded.pieces().size();
+        for (int i = 0; i < n; i++) {
+            const auto &last = encoded.pieces(last_byte(spm->processor, encoded, i));
+            if (int code = range(user, last.begin(), last.end() - last.begin()))
                 return code;
+        }
         return 0;
     });
 }

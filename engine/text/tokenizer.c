@@ -358,9 +358,12 @@ static int encode_token(const struct tokenizer *tokenizer, const struct vocab *v
                 : 0;
 }
 
+/* A piece that spells one byte says nothing of a word: it stands for what has no piece. */
 static bool has_word(const char *piece)
 {
     size_t bytes = strlen(piece);
+    if (bytes_named(piece, bytes) >= 0)
+        return false;
     for (size_t at = 0; at < bytes;)
         if (u_isalnum(utf8_next(piece, bytes, &at)))
             return true;
@@ -527,15 +530,13 @@ static int place_pieces(const struct tokenizer *tokenizer, size_t text_bytes,
                              place_piece, placing);
 }
 
-/* Every byte has its whole character. */
-static void place_bytes(size_t text_bytes, struct placing *placing)
+/* Every byte has its whole character, with the marks that NFC may compose with it. */
+static int place_character(void *user, struct acre_range source, const char *composed, size_t bytes)
 {
-    for (size_t at = 0; at < text_bytes;) {
-        size_t first = at;
-        utf8_next(placing->text, text_bytes, &at);
-        for (size_t i = first; i < at; i++)
-            place_piece(placing, first, at - first);
-    }
+    (void)composed;
+    for (size_t i = 0; i < bytes; i++)
+        place_piece(user, source.first, source.n_bytes);
+    return 0;
 }
 
 static int place_line(const struct tokenizer *tokenizer, size_t text_bytes, struct placing *placing,
@@ -567,7 +568,7 @@ int tokenizer_source_ranges(const struct tokenizer *tokenizer, const char *text,
     if (is_tokens)
         return place_line(tokenizer, text_bytes, &placing, err);
     if (tokenizer->kind == KIND_BYTES)
-        place_bytes(text_bytes, &placing);
+        bytes_compose(placing.text, text_bytes, place_character, &placing);
     else
         code = place_pieces(tokenizer, text_bytes, &placing);
     for (; placing.n < n; placing.n++)
@@ -575,24 +576,35 @@ int tokenizer_source_ranges(const struct tokenizer *tokenizer, const char *text,
     return code ? err_set(err, code, "out of memory for the tokens of a sentence") : 0;
 }
 
-/* Whatever a token adds to the text of those before it is its own. Where these are no beginning of
- * the text, a character is not complete, and the tokens that complete it share it. */
+/* Where the text goes on behind `part`, which is what tokens from `done` on became: decoded alone
+ * they have no blanks at their ends. SIZE_MAX if it is not there, or if a character may not be
+ * complete. */
+static size_t end_of_part(const char *text, size_t text_bytes, size_t done, const char *part)
+{
+    size_t n = strlen(part), at = done;
+    if (n >= 3 && !memcmp(part + n - 3, "\xEF\xBF\xBD", 3))
+        return SIZE_MAX;
+    for (size_t next = at; n > 0 && at < text_bytes && text[at] != part[0]; at = next)
+        if (!u_isUWhiteSpace(utf8_next(text, text_bytes, &next)))
+            return SIZE_MAX;
+    return n <= text_bytes - at && !memcmp(text + at, part, n) ? at + n : SIZE_MAX;
+}
+
+/* Whatever a token adds to the text of those before it is its own. Where it is not found there, a
+ * character is not complete, and the tokens that complete it share it. */
 int tokenizer_target_ranges(const struct tokenizer *tokenizer, const int32_t *ids, size_t n,
                             const char *text, size_t text_bytes, struct acre_range *ranges,
                             struct acre_err *err)
 {
     size_t first = 0, done = 0;
     for (size_t i = 0; i < n; i++) {
-        char *beginning;
-        int code = tokenizer_decode(tokenizer, ids, i + 1, &beginning, err);
+        char *part;
+        int code = tokenizer_decode(tokenizer, ids + first, i + 1 - first, &part, err);
         if (code)
             return code;
-        size_t end = strlen(beginning);
-        bool is_beginning = end >= done && end <= text_bytes && !memcmp(beginning, text, end);
-        mem_free(beginning);
-        if (i + 1 == n)
-            end = text_bytes;
-        else if (!is_beginning)
+        size_t end = i + 1 == n ? text_bytes : end_of_part(text, text_bytes, done, part);
+        mem_free(part);
+        if (end == SIZE_MAX)
             continue;
         for (; first <= i; first++)
             ranges[first] = without_blanks(text, done, end - done);

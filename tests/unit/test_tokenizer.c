@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../support/random.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "temp.h"
@@ -158,6 +159,134 @@ static void test_bytes(void **state)
                  {2 + 0xC3, "<0xC3>"}, {2 + 0xFF, "<0xFF>"}, {258, "<unk>"}, {-1, "<unk>"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         assert_string_equal(tokenizer_token(bytes, names[i].id), names[i].name);
+}
+
+/* A letter and its mark are read as the letter that Unicode composes of them, and stand where both
+ * stood. Marks without end take no longer than other text. */
+static void test_bytes_are_composed(void **state)
+{
+    (void)state;
+    static const char apart[] = "Zu\xCC\x88rich", together[] = "Z\xC3\xBCrich";
+    struct tokens tokens = {0}, expected = {0};
+    struct acre_range ranges[8];
+    assert_int_equal(tokenizer_encode(bytes, apart, strlen(apart), &tokens, NULL), 0);
+    assert_int_equal(tokenizer_encode(bytes, together, strlen(together), &expected, NULL), 0);
+    assert_int_equal(tokens.n, 7);
+    assert_memory_equal(tokens.ids, expected.ids, 7 * sizeof(*tokens.ids));
+    assert_int_equal(tokenizer_source_ranges(bytes, apart, strlen(apart), false, 8, ranges, NULL),
+                     0);
+    static const struct acre_range places[] = {{0, 1}, {1, 3}, {1, 3}, {4, 1},
+                                               {5, 1}, {6, 1}, {7, 1}, {8, 0}};
+    assert_memory_equal(ranges, places, sizeof(places));
+
+    enum { MARKS = 100000 };
+    char *marks = mem_alloc(2 * MARKS);
+    for (size_t i = 0; i < MARKS; i++)
+        memcpy(marks + 2 * i, i < MARKS / 2 ? "\xCC\x81" : "\xCC\x96", 2); /* above, below */
+    tokens.n = 0;
+    assert_int_equal(tokenizer_encode(bytes, marks, 2 * MARKS, &tokens, NULL), 0);
+    assert_int_equal(tokens.n, 2 * MARKS);
+    mem_free(marks);
+    tokens_fini(&tokens);
+    tokens_fini(&expected);
+}
+
+/* Each of the bytes that spell a character has its place, as alignments promise. */
+static void test_ranges_of_bytes_among_pieces(void **state)
+{
+    (void)state;
+    struct tokenizer *shipped;
+    struct tokens tokens = {0};
+    struct acre_range ranges[32];
+    static const char text[] = "It is 5 \xC2\xB0"
+                               "C \xF0\x9F\x98\x80 now.";
+    assert_int_equal(tokenizer_open("models/en-de-token", 8000, "", &shipped, NULL), 0);
+    assert_int_equal(tokenizer_encode(shipped, text, strlen(text), &tokens, NULL), 0);
+    assert_in_range(tokens.n, 8, 32);
+    assert_int_equal(
+        tokenizer_source_ranges(shipped, text, strlen(text), false, tokens.n, ranges, NULL), 0);
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < tokens.n; i++) {
+        const char *token = tokenizer_token(shipped, tokens.ids[i]);
+        if (strncmp(token, "<0x", 3))
+            continue;
+        bool is_degree = n_bytes++ < 2;
+        assert_int_equal(ranges[i].first, is_degree ? 8 : 12);
+        assert_int_equal(ranges[i].n_bytes, is_degree ? 2 : 4);
+    }
+    assert_int_equal(n_bytes, 6);
+    tokens_fini(&tokens);
+    tokenizer_close(shipped);
+}
+
+/* The obvious way: what all tokens so far became is a beginning of the text. */
+static void ranges_of_beginnings(const struct tokenizer *tokenizer, const struct tokens *tokens,
+                                 const char *text, struct acre_range *ranges)
+{
+    size_t first = 0, done = 0;
+    for (size_t i = 0; i < tokens->n; i++) {
+        char *beginning;
+        assert_int_equal(tokenizer_decode(tokenizer, tokens->ids, i + 1, &beginning, NULL), 0);
+        size_t end = i + 1 == tokens->n ? strlen(text) : strlen(beginning);
+        bool is_beginning = end >= done && !memcmp(beginning, text, strlen(beginning));
+        mem_free(beginning);
+        if (!is_beginning)
+            continue;
+        for (; first <= i; first++) {
+            size_t begin = done;
+            while (begin < end && text[begin] == ' ')
+                begin++;
+            ranges[first] = (struct acre_range){begin, end - begin};
+        }
+        done = end;
+    }
+}
+
+/* Of random texts with blanks, marks and characters that are spelt by bytes. */
+static void test_target_ranges(void **state)
+{
+    (void)state;
+    enum { N_TEXTS = 200, N_PARTS = 30 };
+    static const char *parts[] = {" ",
+                                  "  ",
+                                  "the",
+                                  "House",
+                                  "\xC3\xBC",
+                                  "\xC5\x81",
+                                  " cat",
+                                  "\xC2\xA0",
+                                  "\xE2\x82\xAC",
+                                  ".",
+                                  ",",
+                                  "\xF0\x9F\x98\x80",
+                                  "ing",
+                                  "\xE4\xBD\xA0",
+                                  "5",
+                                  "-",
+                                  "a",
+                                  "\xCC\x88"};
+    struct tokenizer *shipped;
+    assert_int_equal(tokenizer_open("models/en-de-token", 8000, "", &shipped, NULL), 0);
+    struct tokenizer *const all[] = {pieces, bytes, shipped};
+    for (size_t i = 0; i < 3 * N_TEXTS; i++) {
+        struct tokenizer *tokenizer = all[i % 3];
+        char text[8 * N_PARTS] = "", *decoded;
+        struct tokens tokens = {0};
+        struct acre_range found[8 * N_PARTS], expected[8 * N_PARTS];
+        for (size_t n = random_pick(1, N_PARTS); n > 0; n--)
+            strcat(text, parts[random_pick(0, sizeof(parts) / sizeof(parts[0]) - 1)]);
+        assert_int_equal(
+            tokenizer_encode_target(tokenizer, text, strlen(text), false, &tokens, NULL), 0);
+        assert_int_equal(tokenizer_decode(tokenizer, tokens.ids, tokens.n, &decoded, NULL), 0);
+        ranges_of_beginnings(tokenizer, &tokens, decoded, expected);
+        assert_int_equal(tokenizer_target_ranges(tokenizer, tokens.ids, tokens.n, decoded,
+                                                 strlen(decoded), found, NULL),
+                         0);
+        assert_memory_equal(found, expected, tokens.n * sizeof(*found));
+        mem_free(decoded);
+        tokens_fini(&tokens);
+    }
+    tokenizer_close(shipped);
 }
 
 static void test_byte_decode(void **state)
@@ -373,11 +502,19 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_encode), cmocka_unit_test(test_golden_tokens),
-        cmocka_unit_test(test_golden_decode), cmocka_unit_test(test_not_special),
-        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_byte_decode),
-        cmocka_unit_test(test_byte_tokens),   cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_separate),      cmocka_unit_test(test_class_of_config),
+        cmocka_unit_test(test_golden_encode),
+        cmocka_unit_test(test_golden_tokens),
+        cmocka_unit_test(test_golden_decode),
+        cmocka_unit_test(test_not_special),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bytes_are_composed),
+        cmocka_unit_test(test_ranges_of_bytes_among_pieces),
+        cmocka_unit_test(test_target_ranges),
+        cmocka_unit_test(test_byte_decode),
+        cmocka_unit_test(test_byte_tokens),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_separate),
+        cmocka_unit_test(test_class_of_config),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
