@@ -81,13 +81,9 @@ static int set_languages(struct frame *frame, const struct acre_model *model,
 /* ---- Translations that are scored ------------------------------------------------------------ */
 
 static int check_translation(const struct frame *frame, const struct acre_model *model,
-                             const struct acre_request *request, struct acre_err *err)
+                             struct acre_err *err)
 {
     int most = model->config.max_positions - 1; /* the start token has a position too */
-    size_t valid = utf8_check(request->translation, request->translation_bytes);
-    if (valid < request->translation_bytes)
-        return err_set(err, ACRE_EINPUT, "translation: byte %zu: expected UTF-8, found 0x%02X",
-                       valid, (unsigned char)request->translation[valid]);
     if (frame->translation.n > (size_t)most)
         return err_set(err, ACRE_EINPUT, "translation: expected at most %d tokens, found %zu", most,
                        frame->translation.n);
@@ -106,14 +102,17 @@ static int add_translation(struct frame *frame, const struct acre_model *model,
 {
     struct tokens *tokens = &frame->translation;
     size_t n = tokens->n;
-    int status =
-        tokenizer_encode_target(model->tokenizer, request->translation, request->translation_bytes,
-                                request->is_tokens, tokens, err);
+    int status = utf8_check_text(request->translation, request->translation_bytes,
+                                 "translation: ", err);
+    if (status == 0)
+        status = tokenizer_encode_target(model->tokenizer, request->translation,
+                                         request->translation_bytes, request->is_tokens, tokens,
+                                         err);
     if (status != 0)
         return status;
     if (n == 1 && tokens->n > 1 && request->is_tokens && tokens->ids[0] == tokens->ids[1])
         memmove(tokens->ids + 1, tokens->ids + 2, (--tokens->n - 1) * sizeof(*tokens->ids));
-    status = check_translation(frame, model, request, err);
+    status = check_translation(frame, model, err);
     if (status == 0) {
         frame->known.n_known = (int)tokens->n;
         frame->known.is_whole = true;

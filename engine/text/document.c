@@ -40,6 +40,7 @@ struct splitter {
     bool has_ordinals;   /* "3." is "third" in the language */
     struct tokens probe; /* of the span encoded last, */
     size_t n_before;     /* and how many of them are `code` in front of it */
+    bool is_told;        /* whether its first token is a code that the span itself begins with */
     int32_t code;        /* the last language code that a sentence began with; -1: none */
     struct acre_err *err;
 
@@ -102,10 +103,10 @@ static int encode(struct splitter *splitter, size_t begin, size_t end)
 {
     const char *text = splitter->document->text + begin;
     int32_t code;
-    bool is_told = tokenizer_code(splitter->tokenizer, text, end - begin, &code) > 0;
-    if (is_told)
+    splitter->is_told = tokenizer_code(splitter->tokenizer, text, end - begin, &code) > 0;
+    if (splitter->is_told)
         splitter->code = code;
-    splitter->n_before = !is_told && splitter->code >= 0;
+    splitter->n_before = !splitter->is_told && splitter->code >= 0;
     splitter->probe.n = 0;
     if (splitter->n_before > 0 && tokens_append(&splitter->probe, splitter->code))
         return err_set(splitter->err, ACRE_ENOMEM, "out of memory for the tokens of a sentence");
@@ -219,8 +220,9 @@ static int fit(struct splitter *splitter, size_t begin, size_t end, size_t *limi
 static int add_sentence(struct splitter *splitter, size_t begin, size_t end)
 {
     struct document *document = splitter->document;
-    const struct tokens own = {.ids = splitter->probe.ids + splitter->n_before,
-                               .n = splitter->probe.n - splitter->n_before};
+    size_t n_codes = splitter->n_before + splitter->is_told;
+    const struct tokens own = {.ids = splitter->probe.ids + n_codes,
+                               .n = splitter->probe.n - n_codes};
     if (!tokenizer_knows(splitter->tokenizer, &own))
         return 0;
     if (mem_reserve(&document->sentences, &splitter->capacity, document->n_sentences + 1,
@@ -294,21 +296,38 @@ static size_t digits_before(const char *text, size_t begin, size_t at)
 }
 
 /* Titles and the like, which stand before a capital letter and hardly ever end a sentence. */
-static bool is_abbreviation(const char *word, size_t bytes)
+static const char abbreviations[] =
+    " Mr Mrs Ms Messrs Dr Drs Prof St Ste Mt Gen Col Maj Lt Capt Cpt Sgt "
+    "Cmdr Adm Rev Hon Gov Sen Rep Pres vs cf Cf Fig Figs fig Vol vol Ch "
+    "Hr Hrn Fr Nr Hl vgl Vgl bzw ca evtl ggf sog inkl Str Abb Bd Kap Tel "
+    "Hrsg Mio Mrd MM Mme Mlle Mgr chap av Av apr ";
+
+/* Those that only a number follows: months, and what is numbered or measured. */
+static const char before_numbers[] =
+    " No no Nos nos pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec "
+    "approx Approx Art art Sec sec Eq Eqs eq Ext ext Max max Min min Abs "
+    "M\xC3\xA4r Okt Dez Nrn Anm janv f\xC3\xA9vr avr juil sept oct nov "
+    "d\xC3\xA9"
+    "c env ";
+
+static bool is_listed(const char *list, const char *word, size_t bytes)
 {
-    static const char known[] =
-        " Mr Mrs Ms Messrs Dr Drs Prof St Ste Mt Gen Col Maj Lt Capt Cpt Sgt "
-        "Cmdr Adm Rev Hon Gov Sen Rep Pres vs cf Cf Fig Figs fig Vol vol Ch "
-        "Hr Hrn Fr Nr vgl Vgl bzw ca evtl ggf sog inkl Str Abb Bd Kap Tel "
-        "Hrsg MM Mme Mlle Mgr chap ";
     char wanted[16];
     int n = snprintf(wanted, sizeof(wanted), " %.*s ", (int)bytes, word);
-    return n < (int)sizeof(wanted) && strstr(known, wanted);
+    return n < (int)sizeof(wanted) && strstr(list, wanted);
+}
+
+static bool is_number_next(const struct document *document, size_t at)
+{
+    at = skip_blanks(document->text, at, document->text_bytes);
+    return at < document->text_bytes && u_isdigit(utf8_next(document->text, document->text_bytes,
+                                                            &at));
 }
 
 /* Whether the sentence that seems to end at `end`, but for blanks, goes on: after an initial or a
- * letter of an abbreviation ("J. Smith", "z.B. Gold"), a title, or an ordinal number ("am 3.
- * Oktober"). */
+ * letter of an abbreviation ("J. Smith", "z. B. Gold", "p. 7"), a title, what a number follows, or
+ * an ordinal number ("am 3. Oktober"). Two sentences taken for one do less harm than the reverse.
+ */
 static bool goes_on(const struct splitter *splitter, size_t begin, size_t end)
 {
     const char *text = splitter->document->text;
@@ -324,11 +343,11 @@ static bool goes_on(const struct splitter *splitter, size_t begin, size_t end)
     size_t word = end;
     while (word > begin && end - word < 16 && u_isalpha(character_before(text, word)))
         word = utf8_begin(text, word - 1);
-    bool is_inner = word > begin && text[word - 1] == '.'; /* "g" in "e.g." */
-    bool is_letter = word < end && word == utf8_begin(text, end - 1);
-    if (is_letter)
-        return is_inner || u_isupper(character_before(text, end));
-    return is_abbreviation(text + word, end - word);
+    if (word < end && word == utf8_begin(text, end - 1))
+        return true;
+    return is_listed(abbreviations, text + word, end - word) ||
+           (is_listed(before_numbers, text + word, end - word) &&
+            is_number_next(splitter->document, end + 1));
 }
 
 /* Whether the text up to `end` reads like a whole sentence: "Oh!", and a few quotes and brackets.
@@ -441,10 +460,9 @@ static int copy_text(struct document *document, const char *text, size_t text_by
     if (text_bytes >= INT32_MAX)
         return err_set(err, ACRE_EINPUT, "expected a text of less than 2 GiB, found %zu bytes",
                        text_bytes);
-    size_t valid = utf8_check(text, text_bytes);
-    if (valid < text_bytes)
-        return err_set(err, ACRE_EINPUT, "byte %zu: expected UTF-8, found 0x%02X", valid,
-                       (unsigned char)text[valid]);
+    int code = utf8_check_text(text, text_bytes, "", err);
+    if (code)
+        return code;
     document->text = mem_copy_text(text_bytes ? text : "", text_bytes);
     document->text_bytes = text_bytes;
     return document->text ? 0 : err_set(err, ACRE_ENOMEM, "out of memory for a text");

@@ -1,6 +1,9 @@
 #include "text/utf8.h"
 
+#include <string.h>
 #include <unicode/utf8.h>
+
+#include "base/error.h"
 
 /* ICU's macro narrows ints, which is no concern of ours. */
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -31,4 +34,16 @@ size_t utf8_check(const char *text, size_t bytes)
             return begin;
     }
     return bytes;
+}
+
+int utf8_check_text(const char *text, size_t bytes, const char *name, struct acre_err *err)
+{
+    size_t valid = utf8_check(text, bytes);
+    const char *zero = bytes ? memchr(text, '\0', bytes) : NULL;
+    if (valid < bytes)
+        return err_set(err, ACRE_EINPUT, "%sbyte %zu: expected UTF-8, found 0x%02X", name, valid,
+                       (unsigned char)text[valid]);
+    return zero ? err_set(err, ACRE_EINPUT, "%sbyte %zu: expected text, found U+0000", name,
+                          (size_t)(zero - text))
+                : 0;
 }

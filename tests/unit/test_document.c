@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <time.h>
+#include <unicode/unorm2.h>
+#include <unicode/ustring.h>
 
 #include "base/mem.h"
 #include "temp.h"
@@ -27,9 +29,9 @@ enum { LARGE = 1 << 17 }; /* takes thirty times as long with the sanitizer */
 #else
 enum { LARGE = 1 << 19 };
 #endif
-enum { PIECES = 901 };
+enum { PIECES = 901, SHIPPED_PIECES = 8000 };
 
-static struct tokenizer *pieces, *bytes;
+static struct tokenizer *pieces, *bytes, *shipped; /* the last spells what it has no piece for */
 static char byte_directory[sizeof(TEMP_TEMPLATE)];
 
 static int open_all(void **state)
@@ -39,7 +41,8 @@ static int open_all(void **state)
     temp_write_text(byte_directory, "tokenizer_config.json",
                     "{\"tokenizer_class\":\"ByteTokenizer\"}");
     return tokenizer_open(GOLDEN, PIECES, "", &pieces, NULL) ||
-           tokenizer_open(byte_directory, 258, "", &bytes, NULL);
+           tokenizer_open(byte_directory, 258, "", &bytes, NULL) ||
+           tokenizer_open("models/en-de-token", SHIPPED_PIECES, "", &shipped, NULL);
 }
 
 static int close_all(void **state)
@@ -47,6 +50,7 @@ static int close_all(void **state)
     (void)state;
     tokenizer_close(pieces);
     tokenizer_close(bytes);
+    tokenizer_close(shipped);
     temp_remove(byte_directory);
     return 0;
 }
@@ -84,6 +88,20 @@ static const struct splitting splittings[] = {
      "Apples, pears, etc. They grow. Drs. A. and B. agree vs. C. D.",
      {"Apples, pears, etc.", "They grow.", "Drs. A. and B. agree vs. C. D."}},
     {"en", "It was 3. The end.", {"It was 3.", "The end."}},
+    {"en", "See No. 7. He said no. Then he left.", {"See No. 7.", "He said no.", "Then he left."}},
+    {"en",
+     "It is on Jan. 5, 2024. It ended in Jan. Then came Feb. 3.",
+     {"It is on Jan. 5, 2024.", "It ended in Jan.", "Then came Feb. 3."}},
+    {"en", "(cf. p. 12). It takes approx. 50 s. 3", {"(cf. p. 12).", "It takes approx. 50 s. 3"}},
+    {"de",
+     "Man nimmt z. B. Gold, i. d. R. Silber. \xC3\x9C"
+     "ber Abs. 3 BGB.",
+     {"Man nimmt z. B. Gold, i. d. R. Silber.", "\xC3\x9C"
+                                               "ber Abs. 3 BGB."}},
+    {"de",
+     "Der Hl. Nikolaus gab 5 Mio. Euro. D. h. am 5. M\xC3\xA4r. 1990.",
+     {"Der Hl. Nikolaus gab 5 Mio. Euro.", "D. h. am 5. M\xC3\xA4r. 1990."}},
+    {"fr", "Voir p. 5. C'est av. J.-C. 3", {"Voir p. 5.", "C'est av. J.-C. 3"}},
     {"de",
      "Am 3. Oktober war es kalt. Dann kam Hr. Weber.",
      {"Am 3. Oktober war es kalt.", "Dann kam Hr. Weber."}},
@@ -148,11 +166,13 @@ static void test_unknown(void **state)
         {"\xE4\xBD\xA0\xE5\xA5\xBD. The house.", 1},      /* the second sentence */
         {"The \xE4\xBD\xA0\xE5\xA5\xBD house.", 1},
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < 2 * sizeof(texts) / sizeof(texts[0]); i++) {
         struct document document;
-        const char *text = texts[i].text;
-        assert_int_equal(document_init(&document, text, strlen(text), pieces, "en", 50, NULL), 0);
-        assert_int_equal(document.n_sentences, texts[i].n_sentences);
+        const char *text = texts[i / 2].text;
+        assert_int_equal(document_init(&document, text, strlen(text), i % 2 ? shipped : pieces,
+                                       "en", 50, NULL),
+                         0);
+        assert_int_equal(document.n_sentences, texts[i / 2].n_sentences);
         document_fini(&document);
     }
 }
@@ -294,6 +314,26 @@ static void test_codes(void **state)
     temp_remove(directory);
 }
 
+/* A code is no word that the vocabulary knows: what has no other stays as it is. */
+static void test_codes_alone(void **state)
+{
+    (void)state;
+    char directory[sizeof(TEMP_TEMPLATE)];
+    struct tokenizer *tokenizer = open_codes(directory);
+    static const char *texts[] = {">>de<<\nThe house.", ">>de<< \xE4\xBD\xA0.\nThe house."};
+    for (size_t i = 0; i < 2; i++) {
+        struct document document;
+        assert_int_equal(
+            document_init(&document, texts[i], strlen(texts[i]), tokenizer, "en", 8, NULL), 0);
+        assert_int_equal(document.n_sentences, 1);
+        assert_int_equal(document.sentences[0].first, strchr(texts[i], '\n') + 1 - texts[i]);
+        assert_int_equal(document.sentences[0].n_before, 1);
+        document_fini(&document);
+    }
+    tokenizer_close(tokenizer);
+    temp_remove(directory);
+}
+
 static void test_bad_text(void **state)
 {
     (void)state;
@@ -319,6 +359,8 @@ static void test_bad_text(void **state)
     assert_int_equal(document_init(&document, "ab\xF0\x9F\x98\x80", 6, bytes, "en", 3, &err),
                      ACRE_EINPUT);
     assert_string_equal(err.text, "byte 2: expected a character of at most 3 tokens, found more");
+    assert_int_equal(document_init(&document, "abc\0d", 5, bytes, "en", 9, &err), ACRE_EINPUT);
+    assert_string_equal(err.text, "byte 3: expected text, found U+0000");
     assert_int_equal(document_init(&document, NULL, 0, bytes, "en", 3, &err), 0);
     assert_int_equal(document.n_sentences, 0);
     document_fini(&document);
@@ -382,6 +424,22 @@ static void check_shape(const struct document *document, size_t max_tokens)
     }
 }
 
+/* The text as ICU composes it, to be freed. */
+static char *in_nfc(const char *text, size_t n_bytes)
+{
+    UErrorCode status = U_ZERO_ERROR;
+    int32_t room = 9 * (int32_t)n_bytes, n;
+    UChar *plain = mem_alloc((size_t)room * 2), *units = mem_alloc((size_t)room * 2);
+    char *composed = mem_alloc((size_t)room + 1);
+    u_strFromUTF8(plain, room, &n, text, (int32_t)n_bytes, &status);
+    n = unorm2_normalize(unorm2_getNFCInstance(&status), plain, n, units, room, &status);
+    u_strToUTF8(composed, room + 1, NULL, units, n, &status);
+    assert_true(U_SUCCESS(status));
+    mem_free(plain);
+    mem_free(units);
+    return composed;
+}
+
 static void check_tokens(const struct document *document, const struct tokenizer *tokenizer)
 {
     for (size_t s = 0; s < document->n_sentences; s++) {
@@ -394,12 +452,12 @@ static void check_tokens(const struct document *document, const struct tokenizer
         tokens_fini(&tokens);
         if (!tokenizer_is_bytes(tokenizer))
             continue;
-        char *text;
+        char *text, *composed = in_nfc(document->text + sentence->first, sentence->n_bytes);
         assert_int_equal(
             tokenizer_decode(tokenizer, sentence->source.ids, sentence->source.n, &text, NULL), 0);
-        assert_int_equal(strlen(text), sentence->n_bytes);
-        assert_memory_equal(text, document->text + sentence->first, sentence->n_bytes);
+        assert_string_equal(text, composed);
         mem_free(text);
+        mem_free(composed);
     }
 }
 
@@ -757,6 +815,7 @@ int main(void)
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_join_apart),
         cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_codes_alone),
         cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_places),
