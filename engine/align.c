@@ -57,9 +57,13 @@ int align_sentence(const struct tokenizer *tokenizer, const struct aligned_sente
         return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a sentence");
     struct acre_range *target = source + n_source;
     int status = align_ranges(tokenizer, sentence, source, target, err);
-    for (size_t i = 0; i < n && status == 0; i++)
-        alignments[i] = (struct acre_alignment){.source = source[hypothesis->alignment[i]],
-                                                .target = target[i]};
+    for (size_t i = 0; i < n && status == 0; i++) {
+        size_t at = (size_t)hypothesis->alignment[i]; /* of an empty source it is the end token */
+        alignments[i] = (struct acre_alignment){
+            .source =
+                at < n_source ? source[at] : (struct acre_range){sentence->in_source.first, 0},
+            .target = target[i]};
+    }
     mem_free(source);
     return status;
 }

@@ -73,8 +73,7 @@ static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct
     if (sentence->status != 0)
         return err_set(err, sentence->status, "%s", acre_status_text(sentence->status));
     const struct sentence_hypothesis *best = &sentence->hypotheses[0];
-    int status =
-        tokenizer_decode(job->model->tokenizer, best->tokens, best->n_tokens, &job->taken, err);
+    int status = result_text(job, best, &job->taken, err);
     if (status == 0 && job->is_aligned)
         status = take_alignments(job, err);
     if (status != 0)

@@ -40,6 +40,11 @@ struct acre_job {
 int result_fill(struct acre_job *job, struct acre_err *err);
 void result_free(struct acre_job *job);
 
+/* A sentence's translation: text, or tokens separated by spaces where tokens were asked for. *text
+ * is owned by the caller. */
+int result_text(const struct acre_job *job, const struct sentence_hypothesis *hypothesis,
+                char **text, struct acre_err *err);
+
 /* What is told of a sentence's translation. */
 struct acre_part result_part(const struct sentence *sentence,
                              const struct sentence_hypothesis *hypothesis);

@@ -55,27 +55,37 @@ static int fill_tokens(const struct acre_job *job, size_t i, struct acre_hypothe
 }
 
 /* Vocabulary tokens separated by spaces. */
-static char *join_tokens(const struct acre_hypothesis *hypothesis)
+static char *join_tokens(const struct tokenizer *tokenizer,
+                         const struct sentence_hypothesis *hypothesis)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < hypothesis->n_tokens; i++)
-        bytes += strlen(hypothesis->tokens[i]) + 1;
+        bytes += strlen(tokenizer_token(tokenizer, hypothesis->tokens[i])) + 1;
     char *text = mem_alloc(bytes + 1), *end = text;
     if (!text)
         return NULL;
     for (size_t i = 0; i < hypothesis->n_tokens; i++)
-        end += sprintf(end, "%s%s", i > 0 ? " " : "", hypothesis->tokens[i]);
+        end += sprintf(end, "%s%s", i > 0 ? " " : "",
+                       tokenizer_token(tokenizer, hypothesis->tokens[i]));
     *end = '\0';
     return text;
+}
+
+int result_text(const struct acre_job *job, const struct sentence_hypothesis *hypothesis,
+                char **text, struct acre_err *err)
+{
+    const struct tokenizer *tokenizer = job->model->tokenizer;
+    if (!job->is_tokens)
+        return tokenizer_decode(tokenizer, hypothesis->tokens, hypothesis->n_tokens, text, err);
+    *text = join_tokens(tokenizer, hypothesis);
+    return *text ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the translation");
 }
 
 static int decode_sentences(const struct acre_job *job, size_t i, char **texts,
                             struct acre_err *err)
 {
     for (size_t s = 0; s < job->document.n_sentences; s++) {
-        const struct sentence_hypothesis *part = pick(&job->sentences[s], i);
-        int status =
-            tokenizer_decode(job->model->tokenizer, part->tokens, part->n_tokens, &texts[s], err);
+        int status = result_text(job, pick(&job->sentences[s], i), &texts[s], err);
         if (status != 0)
             return status;
     }
@@ -97,23 +107,6 @@ static int join_sentences(const struct acre_job *job, size_t i, char **text,
         mem_free(texts[s]);
     mem_free(texts);
     return status;
-}
-
-static int fill_text(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
-                     struct acre_range *places, struct acre_err *err)
-{
-    char *text = NULL;
-    if (!job->is_tokens) {
-        int status = join_sentences(job, i, &text, places, err);
-        hypothesis->text = text;
-        return status;
-    }
-    hypothesis->text = text = join_tokens(hypothesis);
-    if (!text)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
-    for (size_t s = 0; s < job->document.n_sentences; s++) /* there is one, or none */
-        places[s] = (struct acre_range){0, strlen(text)};
-    return 0;
 }
 
 /* Where nothing is between two sentences of the request, document_join() may have put a space. */
@@ -164,7 +157,9 @@ static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hyp
     hypothesis->parts = parts;
     if (!places || !parts || fill_tokens(job, i, hypothesis, parts) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the translation");
-    int status = fill_text(job, i, hypothesis, places, err);
+    char *text = NULL;
+    int status = join_sentences(job, i, &text, places, err);
+    hypothesis->text = text;
     if (status == 0)
         tell_apart(job, places, parts);
     if (status != 0 || !job->is_aligned)

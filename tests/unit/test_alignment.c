@@ -295,6 +295,47 @@ static void tokens_behind_the_text_are_not_told(void **state)
     temp_remove(directory);
 }
 
+/* Of nothing: the end token has no place in the text. */
+static void empty_source_has_no_range(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 4);
+    struct acre_request request = request_of(open_model(engine, model_directories[0]), "", false);
+    struct acre_job *job;
+    request.translation = "Das Haus.";
+    request.translation_bytes = strlen(request.translation);
+    request.is_aligned = true;
+    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    const struct acre_hypothesis *h = &acre_job_result(job)->hypotheses[0];
+    assert_true(h->n_tokens > 0);
+    for (size_t t = 0; t < h->n_tokens; t++)
+        assert_int_equal(h->alignments[t].source.first + h->alignments[t].source.n_bytes, 0);
+    acre_job_close(job);
+    acre_engine_close(engine);
+}
+
+/* A line of tokens, taken as the sentence that it is, comes as tokens too. */
+static void tokens_are_taken_as_tokens(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 4);
+    struct acre_model *model = open_model(engine, model_directories[0]);
+    struct vocabulary vocabulary;
+    vocabulary_init(&vocabulary, model_directories[0]);
+    char *line = vocabulary_line(&vocabulary, 12);
+    struct acre_job *job = translate(engine, model, line, true, 2);
+    struct acre_request request = request_of(model, line, true);
+    request.is_aligned = true;
+    request.decoding.beam_size = request.decoding.num_hypotheses = 2;
+    request.decoding.max_length = 30;
+    assert_int_equal(acre_job_result(job)->n_sentences, 1);
+    check_one_by_one(engine, &request, job);
+    acre_job_close(job);
+    free(line);
+    vocabulary_fini(&vocabulary);
+    acre_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +344,8 @@ int main(void)
         cmocka_unit_test(sentences_are_set_apart),
         cmocka_unit_test(source_tokens_are_found),
         cmocka_unit_test(tokens_behind_the_text_are_not_told),
+        cmocka_unit_test(empty_source_has_no_range),
+        cmocka_unit_test(tokens_are_taken_as_tokens),
     };
     random_seed(8);
     return cmocka_run_group_tests(tests, NULL, NULL);
