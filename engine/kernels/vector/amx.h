@@ -16,8 +16,9 @@ enum { TILE_ROWS = 16 };
 #define tile_dot_bytes(sum, x, w) _tile_dpbssd(sum, x, w)
 #define tile_dot_bf16(sum, x, w) _tile_dpbf16ps(sum, x, w)
 
-/* Once per thread: every tile has its full size. The table is constant because GCC 12 tells its
- * optimiser of the first eight bytes that the instruction reads, no more. */
+/* Every tile has its full size. Before each product: the thread may be a caller's, and what else it
+ * computes leaves tiles as it likes (oneDNN releases them). The table is constant because GCC 12
+ * tells its optimiser of the first eight bytes that the instruction reads, no more. */
 static inline void tiles_configure(void)
 {
     static const struct {
@@ -25,10 +26,7 @@ static inline void tiles_configure(void)
         uint16_t row_bytes[16];
         uint8_t rows[16];
     } config = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-    static _Thread_local bool configured;
-    if (!configured)
-        _tile_loadconfig(&config);
-    configured = true;
+    _tile_loadconfig(&config);
 }
 
 #else
