@@ -165,6 +165,10 @@ def test_errors_have_codes(acre, translator, code, call):
 def test_wrong_types(translator, texts):
     with pytest.raises(TypeError):
         translator.translate(texts)
+    with pytest.raises(TypeError):
+        translator.score(texts, ["Ein Text."])
+    with pytest.raises(TypeError):
+        translator.score(["A text."], texts)
 
 
 @pytest.mark.parametrize("code, options", [
@@ -327,6 +331,23 @@ except KeyboardInterrupt:
     print("interrupted", len(translator.translate(["Hello there."])))
 """, MODELS / "tiny-area", LONG)
     assert (done.returncode, done.stdout) == (0, "interrupted 1\n"), done.stderr
+
+
+def test_a_signal_handler_closes(python):
+    """It may have interrupted a call into the engine, which then ends first."""
+    done = python("""
+import acre, signal, threading
+for _ in range(10):
+    translator = acre.Translator(sys.argv[1], threads=1)
+    signal.signal(signal.SIGALRM, lambda *_: translator.close())
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        while True:
+            translator.attention("Hello there.", least=0.0)
+    except acre.Error as error:
+        print(error.code)
+""", MODELS / "tiny-area")
+    assert (done.returncode, done.stdout) == (0, "shutting_down\n" * 10), done.stderr
 
 
 def test_programs_end_without_closing(python):

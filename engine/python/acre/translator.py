@@ -44,15 +44,16 @@ class _Asked(NamedTuple):
 class _Engine:
     """The engine and its model, and who may call them when.
 
-    Calls into the engine are counted; close() waits for those that are in it, all short, and then
-    nobody enters any more. Waiting for a job is no such call: it ends when the engine is closed.
+    Who is in a call into the engine is listed; close() waits for those, all short, and then nobody
+    enters any more. Waiting for a job is no such call: it ends when the engine is closed. A signal
+    handler that closes may have interrupted such a call: then that call closes when it ends.
     """
 
     def __init__(self, model_dir: bytes, options: _library.Options) -> None:
         self._pid = os.getpid()
         self._changed = threading.Condition()
-        self._inside = 0
-        self._is_open = True
+        self._inside: list[int] = []  # threads
+        self._is_open, self._is_closed = True, False
         self.engine, self.model = ctypes.c_void_p(), ctypes.c_void_p()
         err = _library.Err()
         check(lib.acre_engine_open(options, self.engine, err), err)
@@ -73,24 +74,29 @@ class _Engine:
     def entered(self) -> Iterator[None]:
         self.check_process()
         with self._changed:
+            self._inside.append(threading.get_ident())
+        try:
             if not self._is_open:
                 raise Error("shutting_down", "the translator is closed")
-            self._inside += 1
-        try:
             yield
         finally:
             with self._changed:
-                self._inside -= 1
+                self._inside.remove(threading.get_ident())
                 self._changed.notify_all()
+            if not self._is_open:
+                self.close()
 
     def close(self) -> None:
         if not self.is_here():
             return
         with self._changed:
-            was_open, self._is_open = self._is_open, False
+            self._is_open = False
+            if threading.get_ident() in self._inside:
+                return
             while self._inside:
                 self._changed.wait()
-        if was_open:
+            was_closed, self._is_closed = self._is_closed, True
+        if not was_closed:
             lib.acre_engine_close(self.engine)
 
 
@@ -272,7 +278,11 @@ class Translator:
               source: Optional[str] = None, target: Optional[str] = None) -> list[float]:
         """How likely each translation is for its text: the sum of the natural logarithms of its
         tokens' probabilities, end token included. Each is taken as one sentence."""
+        _expect_several(texts)
+        _expect_several(translations)
         texts, translations = list(texts), list(translations)
+        for given in translations:
+            _encoded(given)  # of which None would be no translation
         if len(texts) != len(translations):
             raise Error("bad_input", f"translations: expected {len(texts)}, one for each text, "
                                      f"found {len(translations)}")
