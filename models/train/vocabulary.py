@@ -9,6 +9,7 @@ exported model hold the same bytes.
 import hashlib
 import io
 import json
+import unicodedata
 from pathlib import Path
 
 START, END, UNKNOWN, PAD = "<s>", "</s>", "<unk>", "<pad>"
@@ -96,7 +97,8 @@ class ByteVocabulary:
         return ByteVocabulary(folder)
 
     def encode(self, text):
-        return [byte + self.FIRST for byte in text.encode()]
+        """Of composed text, as the engine reads it (engine/text/bytes.h)."""
+        return [byte + self.FIRST for byte in unicodedata.normalize("NFC", text).encode()]
 
     def decode(self, ids):
         data = bytes(i - self.FIRST for i in ids if i >= self.FIRST)

@@ -35,6 +35,11 @@ def test_files_do_not_tell_where_they_were_made(tmp_path):
     assert here == there
 
 
+def test_bytes_are_of_composed_text(tmp_path):
+    vocabulary = ByteVocabulary(tmp_path)
+    assert vocabulary.encode("Zu\u0308rich") == vocabulary.encode("Z\u00fcrich")
+
+
 @pytest.mark.parametrize("text", ["the old river", "it rained 😀👍🏽", "naïve Zürich → ✓"])
 def test_what_has_no_piece_is_spelled_in_bytes(pieces, text):
     ids = pieces.encode(text)
