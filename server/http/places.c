@@ -90,9 +90,11 @@ static bool is_of_address(const struct connection *c, const void *address)
     return !address || c->address == address;
 }
 
+/* Or, of a stream, what is kept of it to its end. */
 static bool has_body_and_is_not(const struct connection *c, const void *asking)
 {
-    return c != asking && c->phase == PHASE_BODY && c->request->body_capacity > 0;
+    return c != asking && (c->phase == PHASE_BODY || c->phase == PHASE_STREAMING) &&
+           c->request->body_capacity > 0;
 }
 
 static bool has_reply_and_is_not(const struct connection *c, const void *latest)

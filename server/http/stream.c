@@ -64,7 +64,6 @@ void http_stream_begin(struct http_request *request, const char *content_type, h
 {
     struct connection *c = request->connection;
 
-    body_drop(c);
     c->room = room;
     c->capacity = c->streamed_bytes = 0;
     c->reply = (struct http_reply){.status = 200,
@@ -108,6 +107,7 @@ void http_stream_end(struct http_request *request, bool is_whole)
 
     whole.body_bytes = c->streamed_bytes;
     connection_end_waiting(c);
+    body_drop(c);
     connection_tell(c, &whole, &request->identity);
     if (!is_whole || c->has_left) {
         connection_close(c);

@@ -259,7 +259,7 @@ def test_slow_readers_hold_no_replies(serve, make_request, most):
             slow[-1].sendall(request)
             assert slow[-1].recv(1) == b"H"
         assert eventually(lambda: resident_bytes(server) < before + most, 10)
-        assert ask(server.port, make_request(server))[0] == 200
+        assert eventually(lambda: ask(server.port, make_request(server))[0] == 200, 10)
     finally:
         close_all(slow)
 
@@ -442,6 +442,47 @@ def test_bodies_count_as_what_is_kept_of_them(serve, fields, counted):
         assert status == (200 if counted[1] < 600_000 else 503)
     finally:
         close_all(busy)
+
+
+def open_stalled_stream(server):
+    """Of 900 kB, whose client takes the first objects and no more."""
+    connection = open_slow_reader(server, b"")
+    connection.settimeout(20 * PATIENCE)
+    connection.sendall(post({"q": 900 * [" " * 100] + 9 * ["<b>" * 30000 + "a"], "format": "html",
+                             "stream": True, "source": "en", "target": "de"}))
+    assert connection.recv(15) == b"HTTP/1.1 200 OK"
+    return connection
+
+
+def test_a_stream_counts_to_its_end(serve):
+    """One that its client holds up leaves for others, like a body that does not come."""
+    server = serve(max_bodies_bytes=1_100_000)
+    large = post({"q": "Hi." + " " * 900_000, "source": "en", "target": "de"})
+    stalled = [open_stalled_stream(server)]
+    try:
+        assert metric(server, "acre_http_body_bytes") >= 800_000
+        assert ask(server.port, large)[0] == 503
+        time.sleep(1.2)
+        assert metric(server, "acre_http_body_bytes") >= 800_000
+        stalled.append(open_stalled_stream(server))
+        assert metric(server, "acre_http_connections_evicted_total") == 1
+        assert metric(server, 'acre_http_connections_by_state{state="streaming"') == 1
+        time.sleep(1.2)
+        check_stops(server, within_s=4)
+    finally:
+        close_all(stalled)
+
+
+def test_a_stream_that_was_read_counts_no_more(serve):
+    server = serve()
+    body = {"q": [" " * 100_000, "Hi."], "stream": True, "source": "en", "target": "de"}
+    with connect(server.port) as connection:
+        for _ in range(2):
+            connection.sendall(post(body) + HEALTH)
+            data = b""
+            while b"}\n\r\n0\r\n\r\n" not in data or not data.endswith(b"}\n"):
+                data += connection.recv(1 << 20)
+            assert metric(server, "acre_http_body_bytes") == 0
 
 
 def is_refused(connection):
