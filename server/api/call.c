@@ -341,6 +341,7 @@ static void read_fields(struct call *call)
                                 dialect->file, &call->error);
     if (call->rc == 0 && dialect->prepare)
         call->rc = dialect->prepare(call, &call->error);
+    fields_thin(&call->fields, call->max_texts > CALL_MAX_TAGS ? call->max_texts : CALL_MAX_TAGS);
     if (call->rc != 0 || !dialect->file)
         return;
     call->upload = upload_open(&call->fields);
@@ -455,6 +456,7 @@ void call_start(struct server *server, struct http_request *request, const char 
     call->dialect = dialect;
     decoding_init(&call->request.decoding);
     call->name = name;
+    call->max_texts = (size_t)server->settings->max_texts;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
     if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
         error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");

@@ -21,12 +21,14 @@ struct file;
 struct upload;
 
 enum { CALL_MAX_GLOSSARIES = 5 }; /* as DeepL has it */
+enum { CALL_MAX_TAGS = 100 };     /* ignored ones: every tag of a document is compared with all */
 
 struct call {
     struct server *server;
     struct http_request *http; /* NULL once its client has its reply: see accept() */
     const struct dialect *dialect;
     const char *name;             /* of the model, in the path; or NULL. Lives with the request */
+    size_t max_texts;             /* the setting, as it was when the call began */
     struct fields fields;         /* owns the strings of `request` */
     struct srv_translate request; /* `texts` owned */
     struct translate *translate;  /* owned, once started */

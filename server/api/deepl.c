@@ -39,8 +39,7 @@ static const char *const field_names[] = {
     NULL,
 };
 
-/* Every tag of a document is compared with all names. */
-enum { MAX_TAGS = 100, MAX_TAG_BYTES = 64 };
+enum { MAX_TAG_BYTES = 64 };
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -114,23 +113,24 @@ static int parse_split(struct call *call, struct srv_error *error)
 
 /* ---- Markup ---------------------------------------------------------------------------------- */
 
-/* Names separated by commas, as forms have them; an array of as many strings. */
-static json_t *split_names(const char *names)
+/* Names separated by commas, as forms have them; an array of as many strings. Of more than `most`
+ * one more is there, so that they are seen to be too many. */
+static json_t *split_names(const char *names, size_t most)
 {
     json_t *list = json_array();
 
-    while (*names) {
-        size_t n = strcspn(names, ",");
+    for (names += strspn(names, ","); *names && json_array_size(list) <= most;) {
+        const size_t n = strcspn(names, ",");
 
-        if (n > 0)
-            list = json_list_append(list, json_stringn(names, n));
-        names += n + (names[n] == ',');
+        list = json_list_append(list, json_stringn(names, n));
+        names += n + strspn(names + n, ",");
     }
     return list;
 }
 
 /* The array is the fields' own, whichever way it came. NULL: none, or an error in *rc. */
-static json_t *find_names(struct call *call, const char *field, struct srv_error *error, int *rc)
+static json_t *find_names(struct call *call, const char *field, size_t most,
+                          struct srv_error *error, int *rc)
 {
     json_t *found = fields_find(&call->fields, field), *split;
 
@@ -141,7 +141,7 @@ static json_t *find_names(struct call *call, const char *field, struct srv_error
         *rc = fields_refuse(error, field, "an array of strings", found);
         return NULL;
     }
-    split = split_names(json_string_value(found));
+    split = split_names(json_string_value(found), most);
     if (json_object_set_new(call->fields.object, field, split) == 0)
         return split;
     *rc = error_from_engine(error, ACRE_ENOMEM, NULL);
@@ -165,12 +165,12 @@ static int take_ignored(const json_t *names, struct srv_text *ignored, struct sr
 static int parse_ignored(struct call *call, struct srv_error *error)
 {
     int rc;
-    const json_t *names = find_names(call, "ignore_tags", error, &rc);
+    const json_t *names = find_names(call, "ignore_tags", CALL_MAX_TAGS, error, &rc);
     const size_t n = json_array_size(names);
 
     if (rc != 0 || n == 0)
         return rc;
-    if (n > MAX_TAGS)
+    if (n > CALL_MAX_TAGS)
         return deepl_refuse_value(error, "ignore_tags", "expected at most 100 names");
     call->ignored = calloc(n, sizeof(call->ignored[0]));
     if (!call->ignored)
@@ -212,7 +212,7 @@ static int parse_glossaries(struct call *call, struct srv_error *error)
     if (fields_text(&call->fields, "glossary_id", &one, error) != 0 ||
         fields_text(&call->fields, "source_lang", &source, error) != 0)
         return -1;
-    ids = find_names(call, "glossary_ids", error, &rc);
+    ids = find_names(call, "glossary_ids", CALL_MAX_GLOSSARIES, error, &rc);
     if (rc != 0)
         return -1;
     if (one && json_array_size(ids) > 0)

@@ -156,6 +156,50 @@ def test_large_bodies_at_once_hinder_nobody(serve):
         others.check()
 
 
+def loop_ms(server):
+    """What the loop's thread has run; other threads are none of it."""
+    pid = server.process.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e6
+
+
+def many(value, n):
+    return b"[" + b",".join([value] * n) + b"]"
+
+
+@pytest.mark.parametrize("path, field, value, code, message", [
+    ("/translate", b"q", many(b'"a"', 260_000), "too_many_texts", "request (260000) exceeds"),
+    ("/translate", b"q", many(b"{}", 340_000), "too_many_texts", "request (340000) exceeds"),
+    ("/translate", b"q", b"[" + many(b"[]", 340_000) + b"]", "invalid_parameter",
+     "expected a string, found an array"),
+    ("/translate", b"source", b'{"a":' + many(b"{}", 340_000) + b"}", "invalid_parameter",
+     "source: expected a string, found an object"),
+    ("/translate", b"glossary", many(b"[]", 340_000), "invalid_entries", "entry 1: expected"),
+    ("/translate", b"glossary", many(b"{}", 340_000), "invalid_entries", "entry 1: expected"),
+    ("/v2/translate", b"text", many(b'"a"', 260_000), "too_many_texts", "request (260000)"),
+    ("/v2/translate", b"glossary_ids", many(b'"a"', 260_000), "invalid_parameter", "at most 5"),
+    ("/v2/translate", b"glossary_ids", b'"' + b"a," * 500_000 + b'"', "invalid_parameter",
+     "at most 5"),
+    ("/v2/translate", b"ignore_tags", b'"' + b"a," * 500_000 + b'"', "invalid_parameter",
+     "at most 100 names"),
+    ("/v2/translate", b"ignore_tags", b'"' + b"," * 1_000_000 + b'"', None, "translations"),
+])
+def test_long_lists_cost_the_loop_nothing(server, path, field, value, code, message):
+    """Neither to look at nor to free, which comes after the reply: with the next request."""
+    fields = {b"q": b'"Hi"', b"source": b'"en"', b"target": b'"de"'}
+    if path == "/v2/translate":
+        fields = {b"text": b'"Hi"', b"source_lang": b'"EN"', b"target_lang": b'"DE"',
+                  b"tag_handling": b'"xml"'}
+    body = b",".join(b'"%s":%s' % pair for pair in {**fields, field: value}.items())
+    spent = []
+    for _ in range(4):
+        before = loop_ms(server)
+        reply = server.post(path, data=b"{" + body + b"}",
+                            headers={"Content-Type": "application/json"})
+        spent.append(loop_ms(server) - before)
+        assert reply.json().get("code") == code and message in reply.text
+    assert min(spent[1:]) < 4 * PATIENCE, spent
+
+
 # ---- What takes places -------------------------------------------------------------------------
 
 
