@@ -176,19 +176,22 @@ static const char *second_name(const struct connection *c)
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
     struct identity made = {.id = ""}, *identity = c->request ? &c->request->identity : &made;
+    bool has_head;
 
     if (!c->request || !identity->id[0]) { /* refused before its head was complete */
         *identity = (struct identity){.second_name = second_name(c)};
         identity_take(identity, NULL, NULL);
     }
-    connection_tell(c, reply, identity);
     c->reply = *reply;
-    if (!connection_make_head(c, identity)) {
+    has_head = connection_make_head(c, identity);
+    if (!has_head || reply->status == 304 ||
+        (c->request && strcmp(c->request->method, "HEAD") == 0))
+        c->reply.body_bytes = 0;
+    connection_tell(c, &c->reply, identity);
+    if (!has_head) {
         connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
         return;
     }
-    if (reply->status == 304 || (c->request && strcmp(c->request->method, "HEAD") == 0))
-        c->reply.body_bytes = 0;
     connection_enter(c, PHASE_SENDING);
     connection_send(c);
     connection_count_waiting(c);

@@ -56,6 +56,20 @@ def test_lines_are_words(serve, tmp_path):
     assert "secret" not in access.read_text()
 
 
+def test_sizes_are_of_what_was_sent(serve, tmp_path):
+    """Not of a body that is left out."""
+    access = tmp_path / "access.log"
+    server = serve(log_format="json", access_log=access)
+    size, tag = len(server.get("/docs").content), server.get("/docs").headers["ETag"]
+    assert server.get("/docs", headers={"If-None-Match": tag}).status_code == 304
+    reply = requests.head(server.url + "/docs", timeout=10)
+    assert int(reply.headers["Content-Length"]) > 1000
+    server.get("/no/such")
+    assert eventually(lambda: len(lines_of(access)) == 5)
+    bytes_of = [json.loads(line)["bytes"] for line in lines_of(access)]
+    assert bytes_of[:4] == [size, size, 0, 0] and bytes_of[4] > 50
+
+
 def test_a_log_that_was_moved_away_is_opened_anew(serve, tmp_path):
     access, moved = tmp_path / "access.log", tmp_path / "access.log.1"
     server = serve(access_log=access)
