@@ -121,7 +121,8 @@ struct connection *connection_open(struct http *http, int fd, const struct socka
 /* Closes at once. Not while a handler has the request, unless nobody will reply. */
 void connection_close(struct connection *connection);
 
-/* Replies without a handler, and closes when the client has the reply. Not in PHASE_REPLYING. */
+/* Replies without a handler, and closes when the client has the reply; at once where its TLS is not
+ * established. Not in PHASE_REPLYING. */
 void connection_refuse(struct connection *connection, int status, const char *code,
                        const char *text);
 

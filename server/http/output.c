@@ -173,6 +173,12 @@ static const char *second_name(const struct connection *c)
     return c->request && c->request->path ? c->http->options.second_id(c->request->path) : NULL;
 }
 
+/* Before its handshake is done a client cannot be told anything. */
+static bool can_be_told(const struct connection *c)
+{
+    return !c->tls || tls_is_established(c->tls);
+}
+
 static void send_reply(struct connection *c, const struct http_reply *reply)
 {
     struct identity made = {.id = ""}, *identity = c->request ? &c->request->identity : &made;
@@ -183,13 +189,13 @@ static void send_reply(struct connection *c, const struct http_reply *reply)
         identity_take(identity, NULL, NULL);
     }
     c->reply = *reply;
-    has_head = connection_make_head(c, identity);
+    has_head = can_be_told(c) && connection_make_head(c, identity);
     if (!has_head || reply->status == 304 ||
         (c->request && strcmp(c->request->method, "HEAD") == 0))
         c->reply.body_bytes = 0;
     connection_tell(c, &c->reply, identity);
     if (!has_head) {
-        connection_close(c); /* UNTESTED: no memory; closing is all that can be done */
+        connection_close(c); /* also without memory: closing is all that can be done */
         return;
     }
     connection_enter(c, PHASE_SENDING);

@@ -1,6 +1,7 @@
 """TLS: whoever speaks it is served, whoever does not, or slowly, or wrongly, is not waited for."""
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -9,6 +10,7 @@ import statistics
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import requests
@@ -222,6 +224,33 @@ def test_stalled_handshakes_shut_nobody_out(serve, certificates):
             assert read_reply(connection)[0] == 200
     for connection in stalled:
         connection.close()
+
+
+def cpu_seconds(server):
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("header, client, settings", [
+    (b"", "127.0.0.1", {}),
+    (b"PROXY TCP4 203.0.113.7 10.0.0.1 4711 80\r\n", "203.0.113.7", {"proxy_protocol": "true"}),
+])
+def test_silent_connections_beyond_a_share_cost_nothing(serve, certificates, header, client,
+                                                        settings):
+    """They are closed: before a handshake nobody can be told why. The log tells."""
+    server = serve(**tls(certificates), max_connections_per_address=1, **settings)
+    with server.connect() as first, server.connect() as second:
+        first.sendall(header)
+        time.sleep(0.2)
+        second.sendall(header)
+        spent = cpu_seconds(server)
+        time.sleep(2)
+        assert cpu_seconds(server) - spent < 0.1 * PATIENCE
+        assert second.recv(100) == b""
+        with context().wrap_socket(first) as kept:
+            kept.sendall(HEALTH)
+            assert read_reply(kept)[0] == 200
+    assert sum(f"503 too_many_connections to {client}," in line for line in server.log) == 1
 
 
 def test_many_handshakes_at_once_hold_up_nobody(serve, certificates):
