@@ -115,11 +115,6 @@ static void give_up(struct call *call, enum http_give_up why)
 {
     struct srv_error error;
 
-    if (why == HTTP_LEFT && call->has_begun) {
-        http_stream_end(call->http, false);
-        call_end(call);
-        return;
-    }
     if (why == HTTP_DEADLINE)
         error_deadline(&error, call->dialect->accept
                                    ? (uint64_t)call->server->settings->request_timeout_ms

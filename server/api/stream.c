@@ -138,7 +138,7 @@ static enum stream_state finish(struct call *call, struct srv_error *error)
 {
     if (write_object(call, NULL, dump(json_pack("{s:b}", "done", 1))) != 0)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
-    http_stream_end(call->http, true);
+    http_stream_end(call->http, true, 200, NULL);
     return STREAM_ENDED;
 }
 
@@ -188,5 +188,5 @@ void stream_end_with_error(struct call *call, const struct srv_error *error)
 {
     const bool is_whole = write_object(call, "error", dump(reply_error_body(error))) == 0;
 
-    http_stream_end(call->http, is_whole);
+    http_stream_end(call->http, is_whole, error->status, error->code);
 }

@@ -151,8 +151,9 @@ void http_stream_write(struct http_request *request, const char *data, size_t by
 size_t http_stream_unsent(const struct http_request *request);
 
 /* The request is gone when this returns. If what was written is not whole, the connection closes
- * in a way that tells the client. */
-void http_stream_end(struct http_request *request, bool is_whole);
+ * in a way that tells the client. It has read 200 long before: how the reply ended, `status` and
+ * the code of an error, static or NULL, is for the record. */
+void http_stream_end(struct http_request *request, bool is_whole, int status, const char *code);
 
 enum http_give_up { HTTP_DEADLINE, HTTP_LEFT, HTTP_SHUTDOWN };
 typedef void http_give_up_fn(void *user, enum http_give_up why);

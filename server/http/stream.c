@@ -100,12 +100,12 @@ size_t http_stream_unsent(const struct http_request *request)
     return connection_unsent(request->connection);
 }
 
-void http_stream_end(struct http_request *request, bool is_whole)
+void http_stream_end(struct http_request *request, bool is_whole, int status, const char *code)
 {
     struct connection *c = request->connection;
-    struct http_reply whole = c->reply;
+    const struct http_reply whole = {
+        .status = status, .code = code, .body_bytes = c->streamed_bytes};
 
-    whole.body_bytes = c->streamed_bytes;
     connection_end_waiting(c);
     body_drop(c);
     connection_tell(c, &whole, &request->identity);

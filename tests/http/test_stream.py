@@ -169,12 +169,20 @@ def test_the_first_sentence_does_not_wait_for_its_text(serve):
     assert min(ratios) < 0.4, ratios
 
 
-def test_an_error_in_midstream_is_an_event(serve):
-    """The deadline passes when some sentences are out."""
+def replies_of(access):
+    """(status, code) of each reply to /translate in the log."""
+    lines = [line.split() for line in access.read_text().splitlines()]
+    return [(line[4], line[-1]) for line in lines if line[3] == "/translate"]
+
+
+def test_an_error_in_midstream_is_an_event(serve, tmp_path):
+    """The deadline passes when some sentences are out. Logs and metrics have it as what it is."""
+    access = tmp_path / "access.log"
     text = " ".join(sentences(2000))
     for accept in ("*/*", "text/event-stream"):
         for timeout_ms in (500, 1000, 2000, 4000, 8000, 16000):
-            server = serve(threads=1, batch_size=1)  # which does not know yet that it will be late
+            # which does not know yet that it will be late
+            server = serve(threads=1, batch_size=1, access_log=access)
             reply = server.post(json={"q": text, **PAIR, "stream": True,
                                       "timeout_ms": timeout_ms}, headers={"Accept": accept})
             if reply.status_code == 200:
@@ -183,14 +191,28 @@ def test_an_error_in_midstream_is_an_event(serve):
         assert len(objects) > 1 and objects[-1]["code"] == "deadline_exceeded"
         assert objects[-1]["message"] and "done" not in objects[-1]
         assert ("event: error\n" in reply.text) == (accept == "text/event-stream")
+        assert eventually(lambda: replies_of(access)[-1:] == [("504", "deadline_exceeded")])
+        counted = [line for line in server.get("/metrics").text.splitlines()
+                   if line.startswith("acre_http_replies_total") and '"/translate"' in line]
+        assert len(counted) == 1 and counted[0].endswith('status="504"} 1'), counted
+        assert eventually(lambda: any("refused: 504 deadline_exceeded to 127.0.0.1, POST /translate"
+                                      in line for line in server.log))
     assert eventually(lambda: metric(server, "acre_running_sentences") == 0)
 
 
-def test_a_client_that_leaves_cancels_the_rest(serve):
-    server = serve(threads=1, batch_size=1)
-    with server.connect() as connection:
-        send(connection, {"q": " ".join(sentences(2000)), **PAIR, "stream": True})
-        assert b"200 OK" in connection.recv(1000)
+def test_a_client_that_leaves_cancels_the_rest(serve, tmp_path):
+    """In the log its stream is what any translation is that nobody waits for."""
+    access = tmp_path / "access.log"
+    server = serve(threads=1, batch_size=1, access_log=access)
+    for n, is_streamed in enumerate((True, False), 1):
+        with server.connect() as connection:
+            send(connection, {"q": " ".join(sentences(2000)), **PAIR, "stream": is_streamed})
+            if is_streamed:
+                assert b"200 OK" in connection.recv(1000)
+            else:
+                assert eventually(lambda: metric(server, "acre_running_sentences") > 0)
+        assert eventually(lambda: len(replies_of(access)) == n)
+    assert replies_of(access) == 2 * [("503", "cancelled")]
     assert eventually(lambda: metric(server, "acre_cancelled_sentences_total") > 1000)
     assert metric(server, "acre_queued_sentences") == 0
     assert server.get("/health").status_code == 200
