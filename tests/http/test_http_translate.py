@@ -236,9 +236,10 @@ def test_get_with_a_body_keeps_the_connection(server, path):
 
 CORS = {
     "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type",
-    "Access-Control-Expose-Headers": "Authorization",
-    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, traceparent, X-Request-ID",
+    "Access-Control-Expose-Headers": "Authorization, Content-Disposition, Retry-After, "
+                                     "traceparent, X-Request-ID, X-Trace-ID",
+    "Access-Control-Allow-Methods": "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT",
     "Access-Control-Allow-Credentials": "true",
     "Access-Control-Max-Age": "1728000",
 }
@@ -268,6 +269,22 @@ def test_methods_and_cors(server, method, path, status, allow):
     assert CORS.items() <= reply.headers.items()
     if method == "OPTIONS":
         assert reply.content == b""
+
+
+@pytest.mark.parametrize("path", ["/v2/glossaries/x", "/v3/glossaries/x", "/translate", "/",
+                                  "/v3/glossaries/x/dictionaries"])
+def test_cors_lets_pass_what_a_path_allows(server, path):
+    """As a browser asks before it sends."""
+    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "PUT",
+             "Access-Control-Request-Headers": "x-request-id"}
+    headers = requests.options(server.url + path, headers=asked, timeout=10).headers
+    methods = headers["Access-Control-Allow-Methods"].split(", ")
+    assert set(headers["Allow"].split(", ")) <= set(methods)
+    named = headers["Access-Control-Expose-Headers"].lower().split(", ")
+    refused = requests.post(server.url + "/v2/translate", headers={
+        "traceparent": f"00-{32 * 'a'}-{16 * 'b'}-01"}, timeout=10).headers
+    assert {"x-request-id", "x-trace-id", "traceparent"} <= set(named) & {
+        name.lower() for name in refused}
 
 
 def test_cors_can_be_another_origin_or_none(serve):
