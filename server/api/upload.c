@@ -18,7 +18,7 @@ const struct upload_kind upload_kinds[] = {
     {".txt", "text/plain; charset=utf-8", SRV_TEXT},
     {".html", "text/html; charset=utf-8", SRV_HTML},
     {".htm", "text/html; charset=utf-8", SRV_HTML},
-    {".xhtml", "application/xhtml+xml; charset=utf-8", SRV_HTML},
+    {".xhtml", "application/xhtml+xml; charset=utf-8", SRV_XHTML},
     {".srt", "application/x-subrip; charset=utf-8", SRV_SUBRIP},
     {".vtt", "text/vtt; charset=utf-8", SRV_WEBVTT},
     {.extension = NULL},
@@ -107,6 +107,11 @@ static int refuse_name(const char *name, struct srv_error *error)
                               : "no name");
 }
 
+static bool is_page(const struct upload *upload)
+{
+    return upload->kind->format == SRV_HTML || upload->kind->format == SRV_XHTML;
+}
+
 static int read_file(struct upload *upload, const struct fields *fields, struct srv_error *error)
 {
     const char *name = fields->file.name && fields->file.name[0] ? fields->file.name : NULL;
@@ -130,7 +135,7 @@ static int read_file(struct upload *upload, const struct fields *fields, struct 
                            "00:00:02,000\"",
                            upload->name);
     upload->n_chars = unicode_chars(upload->text.data, upload->text.bytes);
-    upload->keeps_ascii = upload->kind->format == SRV_HTML && !upload->text.has_mark &&
+    upload->keeps_ascii = is_page(upload) && !upload->text.has_mark &&
                           charset_keeps_ascii(upload->text.data, upload->text.bytes);
     return 0;
 }

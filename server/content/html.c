@@ -64,7 +64,7 @@ static bool is_block(const struct html *h, const struct html_token *token)
         "td",       "template",   "textarea", "tfoot",    "th",      "thead",      "title",
         "tr",       "ul",         "video",    "xmp",      NULL};
 
-    return !h->markup->is_xml && is_among(h, token, names);
+    return html_has_names(h->reader.syntax) && is_among(h, token, names);
 }
 
 /* What has no content, or none that is text. */
@@ -75,7 +75,9 @@ static bool is_void(const struct html *h, const struct html_token *token)
                                         "track", "wbr",  "script", "style", NULL};
     static const char *const foreign[] = {"svg", "math", NULL};
 
-    if (h->markup->is_xml || is_among(h, token, foreign))
+    if (token->is_closed && h->reader.syntax != HTML_PAGE)
+        return true;
+    if (!html_has_names(h->reader.syntax) || is_among(h, token, foreign))
         return token->is_closed;
     return is_among(h, token, names);
 }
@@ -120,7 +122,7 @@ static bool is_frozen(const struct html *h, const struct html_token *token)
         if (html_has_name(&h->reader, token, h->markup->ignored[i].text,
                           h->markup->ignored[i].bytes))
             return true;
-    return (!h->markup->is_xml && is_among(h, token, names)) || says_no(h, token);
+    return (html_has_names(h->reader.syntax) && is_among(h, token, names)) || says_no(h, token);
 }
 
 /* Elements whose end tags may be left out: those of a rank end at the next of it or above. */
@@ -130,7 +132,7 @@ static int rank_of(const struct html *h, const struct html_token *token)
     static const char *const rows[] = {"tr", "optgroup", NULL};
     static const char *const groups[] = {"tbody", "thead", "tfoot", NULL};
 
-    if (h->markup->is_xml)
+    if (!html_has_names(h->reader.syntax))
         return 0;
     return is_among(h, token, items)    ? 1
            : is_among(h, token, rows)   ? 2
@@ -158,7 +160,7 @@ static bool ends_before(const struct html *h, const struct html_token *start, in
 {
     if (token->type != HTML_START && token->type != HTML_END)
         return false;
-    if (html_is_named(&h->reader, start, "p") && !h->markup->is_xml)
+    if (html_is_named(&h->reader, start, "p") && html_has_names(h->reader.syntax))
         return ends_paragraph(h, token);
     if (rank == 0 || depth > 0)
         return false;
@@ -190,7 +192,7 @@ static bool skip_element(struct html *h, const struct html_token *start)
             h->reader = before;
             return has_text;
         }
-        if (rank > 0 && is_among(h, &token, containers) && token.n_name > 0)
+        if (rank > 0 && is_among(h, &token, containers) && token.n_name > 0 && !is_void(h, &token))
             depth = token.type == HTML_START ? depth + 1 : depth - 1;
         if (is_same && token.type == HTML_START && rank == 0 && !is_void(h, &token))
             same++;
@@ -240,6 +242,13 @@ static void add_point(struct html *h, size_t at, size_t n)
 {
     place_blanks(h);
     prose_add_mark(h->prose, PROSE_POINT, at, n);
+}
+
+/* What subtitles have between words counts for all that follows: none of it may pass another. */
+static void add_code(struct html *h, size_t at, size_t n)
+{
+    place_blanks(h);
+    prose_add_mark(h->prose, PROSE_TAG, at, n);
 }
 
 static void add_mask(struct html *h, size_t at, size_t n)
@@ -322,7 +331,7 @@ static uint8_t bucket_of(const struct html *h, const struct html_token *token)
     for (size_t i = 0; i < token->n_name; i++) {
         const unsigned char c = (unsigned char)h->reader.text[token->name + i];
 
-        hash = hash * 33 + (unsigned)(h->markup->is_xml ? c : tolower(c));
+        hash = hash * 33 + (unsigned)(html_has_names(h->reader.syntax) ? tolower(c) : c);
     }
     return (uint8_t)(hash ^ hash >> 8);
 }
@@ -357,8 +366,8 @@ static bool is_start_of(const struct html *h, const struct prose_mark *mark,
 
     if (mark->n_raw < end->n_name + 2 || !(strchr(" \t\n\f\r/>", after)))
         return false;
-    return (h->markup->is_xml ? memcmp(name, other, end->n_name)
-                              : strncasecmp(name, other, end->n_name)) == 0;
+    return (html_has_names(h->reader.syntax) ? strncasecmp(name, other, end->n_name)
+                                             : memcmp(name, other, end->n_name)) == 0;
 }
 
 /* Those above `keep` have no partner. */
@@ -539,7 +548,10 @@ static void add_token(struct html *h, const struct html_token *token)
     case HTML_OTHER:
         if (is_cut(h, token))
             end_line(h);
-        add_point(h, token->at, token->n);
+        if (h->has_breaks)
+            add_code(h, token->at, token->n);
+        else
+            add_point(h, token->at, token->n);
         break;
     }
 }
@@ -556,7 +568,7 @@ static int finish(struct html *h, struct acre_err *err)
 int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,
                       struct prose *prose, struct acre_err *err)
 {
-    struct html h = {.reader = {.text = document, .bytes = bytes, .is_xml = markup->is_xml},
+    struct html h = {.reader = {.text = document, .bytes = bytes, .syntax = markup->syntax},
                      .prose = prose,
                      .markup = markup};
     struct html_token token;
@@ -574,8 +586,8 @@ int prose_read_markup(const char *document, size_t bytes, const struct prose_mar
 int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct prose *prose,
                          struct acre_err *err)
 {
-    static const struct prose_markup markup = {.is_xml = true};
-    struct html h = {.reader = {.text = document, .is_xml = true},
+    static const struct prose_markup markup = {.with_attributes = false};
+    struct html h = {.reader = {.text = document, .syntax = is_vtt ? HTML_WEBVTT : HTML_SUBRIP},
                      .prose = prose,
                      .markup = &markup,
                      .has_breaks = true};

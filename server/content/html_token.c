@@ -8,6 +8,11 @@
 #include <string.h>
 #include <strings.h>
 
+bool html_has_names(enum html_syntax syntax)
+{
+    return syntax == HTML_PAGE || syntax == HTML_XHTML;
+}
+
 static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
@@ -69,13 +74,21 @@ static size_t end_of_raw(const struct html_reader *r)
     return r->bytes;
 }
 
+/* Whether "<name/>" has no content. */
+static bool heeds_slash(const struct html_reader *r)
+{
+    return r->syntax != HTML_PAGE || r->n_foreign > 0;
+}
+
 /* Of `title` and `textarea` the content is text with references. */
 static bool is_raw(const struct html_reader *r, const struct html_token *token)
 {
     static const char *const names[] = {"script",   "style", "xmp",      "iframe",   "noembed",
                                         "noframes", "title", "textarea", "plaintext"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !r->is_xml; i++)
+    if (!html_has_names(r->syntax) || (token->is_closed && heeds_slash(r)))
+        return false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (html_is_named(r, token, names[i]))
             return true;
     return false;
@@ -109,6 +122,16 @@ static size_t end_of_tag(const struct html_reader *r, const struct html_token *t
     return at < r->bytes ? at + 1 : 0;
 }
 
+static void note_foreign(struct html_reader *r, const struct html_token *token)
+{
+    if (!html_is_named(r, token, "svg") && !html_is_named(r, token, "math"))
+        return;
+    if (token->type == HTML_START && !token->is_closed)
+        r->n_foreign++;
+    else if (token->type == HTML_END && r->n_foreign > 0)
+        r->n_foreign--;
+}
+
 static void read_tag(struct html_reader *r, struct html_token *token)
 {
     const bool is_end = r->text[token->at + 1] == '/';
@@ -123,6 +146,7 @@ static void read_tag(struct html_reader *r, struct html_token *token)
     token->type = end == 0 ? HTML_OTHER : is_end ? HTML_END : HTML_START;
     token->n = (end ? end : r->bytes) - token->at;
     token->is_closed = !is_end && token->n > 2 && r->text[token->at + token->n - 2] == '/';
+    note_foreign(r, token);
     if (token->type == HTML_START && is_raw(r, token)) {
         r->raw = token->name;
         r->n_raw = token->n_name;
@@ -139,7 +163,7 @@ static size_t end_of_comment(const struct html_reader *r, size_t at)
             return r->bytes;
         if (begins(r, at, ">"))
             return at + 1;
-        if (!r->is_xml && begins(r, at, "!>"))
+        if (r->syntax == HTML_PAGE && begins(r, at, "!>"))
             return at + 2;
         at--; /* of "--->" the last two dashes end it */
     }
@@ -154,14 +178,27 @@ static size_t end_of_declaration(const struct html_reader *r, size_t at)
         return end_of_comment(r, at + 4);
     if (begins(r, at, "<![CDATA["))
         return find(r, at, "]]>");
-    return r->is_xml && begins(r, at, "<?") ? find(r, at, "?>") : find(r, at, ">");
+    return r->syntax != HTML_PAGE && begins(r, at, "<?") ? find(r, at, "?>") : find(r, at, ">");
 }
 
 static bool is_letter(const struct html_reader *r, size_t at)
 {
     return at < r->bytes &&
            (isalpha((unsigned char)r->text[at]) ||
-            (r->is_xml && (r->text[at] == '_' || (unsigned char)r->text[at] >= 0x80)));
+            (r->syntax != HTML_PAGE && (r->text[at] == '_' || (unsigned char)r->text[at] >= 0x80)));
+}
+
+/* Of the time that stands at `at`: "<00:00:01.000>"; 0: there is none. */
+static size_t time_bytes(const struct html_reader *r, size_t at)
+{
+    size_t end = at + 1;
+
+    if (r->syntax != HTML_WEBVTT)
+        return 0;
+    while (end < r->bytes &&
+           (isdigit((unsigned char)r->text[end]) || r->text[end] == ':' || r->text[end] == '.'))
+        end++;
+    return end > at + 1 && end < r->bytes && r->text[end] == '>' ? end + 1 - at : 0;
 }
 
 /* Whether "<" at `at` is markup. */
@@ -169,7 +206,8 @@ static bool is_markup(const struct html_reader *r, size_t at)
 {
     const char next = at + 1 < r->bytes ? r->text[at + 1] : '\0';
 
-    return is_letter(r, at + 1) || next == '!' || next == '?' || (next == '/' && at + 2 < r->bytes);
+    return time_bytes(r, at) > 0 || is_letter(r, at + 1) || next == '!' || next == '?' ||
+           (next == '/' && at + 2 < r->bytes);
 }
 
 static void read_markup(struct html_reader *r, struct html_token *token)
@@ -179,7 +217,9 @@ static void read_markup(struct html_reader *r, struct html_token *token)
         return;
     }
     token->type = HTML_OTHER;
-    token->n = end_of_declaration(r, token->at) - token->at;
+    token->n = time_bytes(r, token->at);
+    if (token->n == 0)
+        token->n = end_of_declaration(r, token->at) - token->at;
 }
 
 bool html_next(struct html_reader *r, struct html_token *token)
@@ -212,7 +252,8 @@ bool html_has_name(const struct html_reader *r, const struct html_token *token, 
 
     if (token->n_name != bytes)
         return false;
-    return r->is_xml ? memcmp(found, name, bytes) == 0 : strncasecmp(found, name, bytes) == 0;
+    return html_has_names(r->syntax) ? strncasecmp(found, name, bytes) == 0
+                                     : memcmp(found, name, bytes) == 0;
 }
 
 bool html_is_named(const struct html_reader *r, const struct html_token *token, const char *name)

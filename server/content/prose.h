@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "acre.h"
+#include "content/html_token.h" /* enum html_syntax */
 
 enum prose_kind {
     PROSE_POINT, /* a place between characters */
@@ -93,8 +94,8 @@ struct prose_name {
 
 /* What an HTML or XML document is read with. */
 struct prose_markup {
-    bool is_xml;          /* names as they are written, every element inline, <a/> is empty */
-    bool with_attributes; /* translate alt, title and placeholder, too */
+    enum html_syntax syntax;          /* of a page, XHTML or XML */
+    bool with_attributes;             /* translate alt, title and placeholder, too */
     const struct prose_name *ignored; /* [n_ignored]: elements that are kept as they are */
     size_t n_ignored;
 };

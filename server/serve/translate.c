@@ -197,7 +197,9 @@ static int copy_markup(struct translate *translate, const struct srv_translate *
     char *at;
 
     translate->format = request->format;
-    translate->markup.is_xml = request->format == SRV_XML;
+    translate->markup.syntax = request->format == SRV_XML     ? HTML_XML
+                               : request->format == SRV_XHTML ? HTML_XHTML
+                                                              : HTML_PAGE;
     translate->markup.with_attributes = request->with_attributes;
     for (size_t i = 0; i < request->n_ignored; i++)
         bytes += request->ignored[i].bytes;

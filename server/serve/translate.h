@@ -25,7 +25,7 @@ struct srv_text {
     size_t bytes;
 };
 
-enum srv_format { SRV_TEXT, SRV_HTML, SRV_XML, SRV_SUBRIP, SRV_WEBVTT };
+enum srv_format { SRV_TEXT, SRV_HTML, SRV_XHTML, SRV_XML, SRV_SUBRIP, SRV_WEBVTT };
 enum { SRV_MAX_DICTIONARIES = 6 };
 
 /* What a client asks for. Strings are borrowed; NULL or 0 means not given. */

@@ -102,9 +102,9 @@ static void translate(struct translation *t, const char *text, size_t bytes)
 /* ---- What must hold -------------------------------------------------------------------------- */
 
 /* The tags of a document, however ordered. */
-static unsigned long count_tags(const char *text, size_t bytes, bool is_xml)
+static unsigned long count_tags(const char *text, size_t bytes, enum html_syntax syntax)
 {
-    struct html_reader reader = {.text = text, .bytes = bytes, .is_xml = is_xml};
+    struct html_reader reader = {.text = text, .bytes = bytes, .syntax = syntax};
     struct html_token token;
     unsigned long sum = 0;
 
@@ -240,7 +240,10 @@ static void check_frame(const char *document, size_t bytes, bool is_vtt, const c
 static void check(const char *document, size_t bytes, unsigned kind)
 {
     static struct translation t;
-    const struct prose_markup markup = {.is_xml = kind == 2, .with_attributes = kind == 3};
+    const struct prose_markup markup = {.syntax = kind == 1   ? HTML_XHTML
+                                                  : kind == 2 ? HTML_XML
+                                                              : HTML_PAGE,
+                                        .with_attributes = kind == 3};
     struct prose prose;
     struct dictionary *dictionary;
     struct acre_err err;
@@ -269,7 +272,7 @@ static void check(const char *document, size_t bytes, unsigned kind)
     n = render_whole(&prose, &result, &out);
     if (unicode_valid_bytes(out, n) != n || strlen(out) != n)
         abort();
-    if (kind < 3 && count_tags(document, bytes, kind == 2) != count_tags(out, n, kind == 2))
+    if (kind < 3 && count_tags(document, bytes, markup.syntax) != count_tags(out, n, markup.syntax))
         abort();
     if (prose.n_values == 0 && kind < 5)
         check_parts(&prose, &t, out, n);

@@ -110,6 +110,15 @@ def test_page(shipped):
     assert with_title.text == '<img alt="Der Hund schläft.">'
 
 
+def test_empty_elements_of_xhtml_hide_nothing(shipped):
+    page = ('<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><head>'
+            '<script src="a.js"/><title/><style/></head><body><p><code/>The dog sleeps.</p>'
+            '<iframe/><textarea/><svg><style/></svg><p>Hello!</p></body></html>')
+    text = download(shipped, "a.xhtml", page).content.decode()
+    assert re.findall("<[^>]*>", text) == re.findall("<[^>]*>", page)
+    assert "<code/>Der Hund schläft.</p>" in text and "<p>Hallo!</p>" in text
+
+
 @pytest.mark.parametrize("says, is_kept_ascii", [
     ('<meta charset="iso-8859-1">', True), ("<META http-equiv=Content-Type content='text/html; "
                                             "CHARSET=windows-1252'>", True),
@@ -151,6 +160,15 @@ def test_webvtt(shipped):
     for kept in ("WEBVTT - A test", "::cue { color: red }", "NOTE Nobody translates this note.",
                  "\nfirst\n", "<v Ann>Wo ist der Bahnhof?</v>", "AT&amp;T", "NOTE The end."):
         assert kept in text, text
+
+
+def test_times_within_a_cue_stay_in_their_order(shipped):
+    text = ("WEBVTT\n\n00:00.000 --> 00:02.000\n"
+            "I see<00:00:00.480><c> the old</c><00:00:01.000><c> house.</c>\n")
+    found = download(shipped, "film.vtt", text).content.decode()
+    assert re.findall(r"<\d[^>]*>", found) == ["<00:00:00.480>", "<00:00:01.000>"]
+    assert re.sub("<[^>]*>", "", found).endswith("\nIch sehe das alte Haus.\n")
+    assert "&lt;" not in found
 
 
 @pytest.mark.parametrize("text", [

@@ -1,21 +1,43 @@
-/* Documents that end where no byte may be read any more: each stands against a page that nobody
- * may touch, so that one byte too far ends this program. */
+/* What of a document is text; and that none is read beyond its end: each stands against a page that
+ * nobody may touch, so that one byte too far ends this program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "content/prose.h"
+#include "content/render.h"
+
+#define CUE "00:01.000 --> 00:02.000\n"
 
 static const char *const documents[] = {
-    "<code>abc<",    "<code>abc</",   "<code>abc</code", "<code>abc<!",   "<code>abc<code",
-    "<code>abc<!--", "<svg>a<b></b<", "<b>abc<",         "abc<",          "<",
-    "<b>abc</b",     "<b a=",         "<b a='",          "<script>a</",   "&",
-    "abc&am",        "<title>a<",     "<p title='a'>a<", "<textarea>a</", "<code",
+    CUE "a<1",
+    CUE "a<00:01.0",
+    "<code>abc<",
+    "<code>abc</",
+    "<code>abc</code",
+    "<code>abc<!",
+    "<code>abc<code",
+    "<code>abc<!--",
+    "<svg>a<b></b<",
+    "<b>abc<",
+    "abc<",
+    "<",
+    "<b>abc</b",
+    "<b a=",
+    "<b a='",
+    "<script>a</",
+    "&",
+    "abc&am",
+    "<title>a<",
+    "<p title='a'>a<",
+    "<textarea>a</",
+    "<code",
 };
 
 struct pages {
@@ -34,16 +56,17 @@ static struct pages map_pages(void)
     return pages;
 }
 
-static void read_at_the_end(const struct pages *pages, const char *text, bool is_xml)
+/* In each syntax, the last two of which are those of subtitles. */
+static void read_as(const char *document, size_t bytes, enum html_syntax syntax,
+                    struct prose *prose)
 {
-    const struct prose_markup markup = {.is_xml = is_xml, .with_attributes = true};
-    const size_t bytes = strlen(text);
-    char *document = pages->first + pages->bytes - bytes;
-    struct prose prose;
+    const struct prose_markup markup = {.syntax = syntax, .with_attributes = true};
+    const bool is_vtt = syntax == HTML_WEBVTT;
 
-    memcpy(document, text, bytes);
-    assert_int_equal(prose_read_markup(document, bytes, &markup, &prose, NULL), 0);
-    prose_fini(&prose);
+    if (syntax == HTML_SUBRIP || is_vtt)
+        assert_int_equal(prose_read_subtitles(document, bytes, is_vtt, prose, NULL), 0);
+    else
+        assert_int_equal(prose_read_markup(document, bytes, &markup, prose, NULL), 0);
 }
 
 static void nothing_is_read_behind_the_document(void **state)
@@ -51,16 +74,78 @@ static void nothing_is_read_behind_the_document(void **state)
     const struct pages pages = map_pages();
 
     (void)state;
-    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
-        read_at_the_end(&pages, documents[i], false);
-        read_at_the_end(&pages, documents[i], true);
-    }
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
+        for (enum html_syntax syntax = HTML_PAGE; syntax <= HTML_WEBVTT; syntax++) {
+            const size_t bytes = strlen(documents[i]);
+            char *document = pages.first + pages.bytes - bytes;
+            struct prose prose;
+
+            memcpy(document, documents[i], bytes);
+            read_as(document, bytes, syntax, &prose);
+            prose_fini(&prose);
+        }
     munmap(pages.first, 2 * pages.bytes);
+}
+
+/* ---- What is text ---------------------------------------------------------------------------- */
+
+/* What the engine is given, and what comes out where it says nothing; NULL: the document. */
+static const struct reading {
+    enum html_syntax syntax;
+    const char *document, *text, *rendered;
+} readings[] = {
+    {HTML_XHTML,
+     "<script src='a.js'/><title/><style/><iframe/><textarea/><p>A dog <code/>is <b/>here.</p>",
+     "A dog is here.\n", NULL},
+    {HTML_XHTML, "<table translate='no'><tr/><table/></table><li class='notranslate'><ul/></li>Go.",
+     "Go.\n", NULL},
+    {HTML_XHTML, "<script>a</script><title>A</title><code>b</code><p>C", "A\nX1\nC\n", NULL},
+    {HTML_PAGE, "A <svg><style/><script/></svg> dog. <math><title/></math>", "A dog. \n", NULL},
+    {HTML_PAGE, "<script/>A</script>B <code/>C</code>", "B X1\n", NULL},
+    {HTML_WEBVTT, CUE "I see<00:00:00.480><c> the old</c><00:00:01.000><c> house.</c>",
+     "I see the old house.\n", NULL},
+    {HTML_WEBVTT, CUE "It is <1 or <", "It is <1 or <\n", CUE "It is &lt;1 or &lt;"},
+    {HTML_SUBRIP, CUE "It is <1> or", "It is <1> or\n", NULL},
+};
+
+static char *render_nothing(const struct prose *prose)
+{
+    struct render_part part;
+    struct render *render;
+
+    assert_int_equal(render_open(prose, NULL, 0, false, &render, NULL), 0);
+    render_rest(render);
+    assert_int_equal(render_take(render, &part, NULL), 0);
+    render_close(render);
+    return part.text;
+}
+
+static void text_is_what_is_to_be_translated(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(readings) / sizeof(readings[0]); i++) {
+        const struct reading *each = &readings[i];
+        struct prose prose;
+        char *rendered;
+
+        read_as(each->document, strlen(each->document), each->syntax, &prose);
+        if (prose.text_bytes != strlen(each->text) ||
+            memcmp(prose.text, each->text, prose.text_bytes) != 0)
+            fail_msg("%s: expected \"%s\", found \"%.*s\"", each->document, each->text,
+                     (int)prose.text_bytes, prose.text);
+        rendered = render_nothing(&prose);
+        assert_string_equal(rendered, each->rendered ? each->rendered : each->document);
+        free(rendered);
+        prose_fini(&prose);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_read_behind_the_document)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_read_behind_the_document),
+        cmocka_unit_test(text_is_what_is_to_be_translated),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
