@@ -573,7 +573,10 @@ int prose_read_markup(const char *document, size_t bytes, const struct prose_mar
                      .markup = markup};
     struct html_token token;
 
-    *prose = (struct prose){.document = document, .document_bytes = bytes, .is_markup = true};
+    *prose = (struct prose){.document = document,
+                            .document_bytes = bytes,
+                            .is_markup = true,
+                            .is_xml = markup->syntax != HTML_PAGE};
     if (bytes > UINT32_MAX / 2)
         return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of markup, found more");
     prose_masks_init(&h.masks, document, bytes);

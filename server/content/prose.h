@@ -55,6 +55,7 @@ struct prose {
     size_t document_bytes;
     bool is_markup; /* lines of the text are its blocks; and it is escaped when it is rendered, */
     bool is_plain;  /* unless the document has no escapes */
+    bool is_xml;    /* &nbsp; is no name there */
     char *text;     /* owned; what the engine is to translate. UTF-8 like the document */
     size_t text_bytes, text_capacity;
     struct prose_mark *marks; /* owned, in the order of the document */

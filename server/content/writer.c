@@ -49,7 +49,9 @@ static const char *escape_of(const struct writer *w, const char *at, size_t n, s
         return w->is_value ? "&#39;" : NULL;
     case '\xC2':
         *used = 2;
-        return n > 1 && at[1] == '\xA0' ? "&nbsp;" : NULL;
+        if (n < 2 || at[1] != '\xA0')
+            return NULL;
+        return w->prose->is_xml ? "&#160;" : "&nbsp;";
     default:
         return NULL;
     }

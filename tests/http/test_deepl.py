@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from xml.etree import ElementTree
 
 import deepl
 import pytest
@@ -134,6 +135,13 @@ def test_client_translates_markup(client):
         assert "<Keep>my train</Keep>" in result.text and result.text.startswith("<doc>")
     assert "<Keep>my train</Keep>" not in \
         client.translate_text(xml, tag_handling="xml", **ENGLISH).text
+
+
+def test_xml_stays_well_formed(server):
+    xml = "<n><p>A&#160;dog.</p><p>&#160;</p></n>"
+    reply = server.post("/v2/translate", json={"text": [xml], "tag_handling": "xml", **ENGLISH})
+    found = ElementTree.fromstring(reply.json()["translations"][0]["text"])
+    assert [p.tag for p in found] == ["p", "p"] and found[1].text == "\u00a0"
 
 
 def test_many_long_names_are_ignored(server):

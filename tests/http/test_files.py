@@ -5,6 +5,7 @@ import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote, urlparse
+from xml.etree import ElementTree
 
 import pytest
 import requests
@@ -117,6 +118,15 @@ def test_empty_elements_of_xhtml_hide_nothing(shipped):
     text = download(shipped, "a.xhtml", page).content.decode()
     assert re.findall("<[^>]*>", text) == re.findall("<[^>]*>", page)
     assert "<code/>Der Hund schläft.</p>" in text and "<p>Hallo!</p>" in text
+
+
+@pytest.mark.parametrize("text", [
+    "<p>A&#160;dog.</p><p>&#160;</p>",
+])
+def test_xhtml_stays_well_formed(server, text):
+    page = f'<html xmlns="http://www.w3.org/1999/xhtml"><body>{text}</body></html>'
+    found = ElementTree.fromstring(download(server, "a.xhtml", page).content)
+    assert [e.tag for e in found.iter()] == [e.tag for e in ElementTree.fromstring(page).iter()]
 
 
 @pytest.mark.parametrize("says, is_kept_ascii", [
