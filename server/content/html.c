@@ -270,6 +270,37 @@ static void add_characters(struct html *h, const char *text, size_t n)
     prose_add_text(h->prose, text, n);
 }
 
+/* The bytes of a character reference with its semicolon, 1 of anything else; whether a URL may go
+ * on with what it stands for: with &amp;, not with &nbsp; or &gt;. */
+static bool is_of_url(const char *text, size_t end, size_t at, size_t *n)
+{
+    size_t first = 0;
+    char utf8[5];
+
+    *n = 1;
+    if (text[at] != '&' || reference_read(text + at, end - at, n, utf8) != REFERENCE_KNOWN ||
+        text[at + *n - 1] != ';')
+        return true;
+    return placeholder_url_has(text, end, unicode_next(utf8, strlen(utf8), &first), at + *n);
+}
+
+/* Like placeholder_bytes(), but that references are read in what begins with a letter, as addresses
+ * do. No URL goes beyond *url_end, which is found once for all that begin before it. */
+static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t *url_end)
+{
+    const char *text = h->reader.text;
+    size_t behind = at, bytes, n;
+
+    if (h->prose->is_plain || !isalnum((unsigned char)text[at]))
+        return placeholder_bytes(text, end, at);
+    if (*url_end <= at)
+        for (*url_end = at; *url_end < end && is_of_url(text, end, *url_end, &n);)
+            *url_end += n;
+    for (bytes = placeholder_bytes(text, *url_end, at); behind < at + bytes; behind += n)
+        is_of_url(text, end, behind, &n);
+    return behind - at; /* whole references */
+}
+
 /* One character reference; returns its bytes. */
 static size_t add_reference(struct html *h, size_t at, size_t bytes)
 {
@@ -297,10 +328,10 @@ static void add_text(struct html *h, const struct html_token *token)
 {
     const char *text = h->reader.text;
     const size_t end = token->at + token->n;
-    size_t n, next;
+    size_t url_end = token->at, n, next;
 
     for (size_t at = token->at; at < end; at += n) {
-        n = placeholder_bytes(text, end, at);
+        n = placeholder_at(h, at, end, &url_end);
         if (n > 0 && placeholder_is_emoji(text + at, n)) {
             add_point(h, at, n);
         } else if (n > 0) {

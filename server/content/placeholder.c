@@ -146,23 +146,26 @@ static size_t of_dollar(struct span s)
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-/* Whether c, which ends at `after`, joins words: "Michelson–Morley", "Col·legi", "L’Équipe". */
-static bool joins_words(struct span s, UChar32 c, size_t after)
+/* Whether it joins words: "Michelson–Morley", "Col·legi", "L’Équipe". */
+static bool is_joint(UChar32 c)
 {
-    static const UChar32 signs[] = {0xB7, 0x2010, 0x2011, 0x2013, 0x2019, 0x30FB};
+    static const UChar32 signs[] = {'\'', 0xB7, 0x2010, 0x2011, 0x2013, 0x2019, 0x30FB};
     bool is_one = false;
 
     for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
         is_one |= c == signs[i];
-    return is_one && after < s.n && u_isalnum((UChar32)unicode_next(s.at, s.n, &after));
+    return is_one;
 }
 
-/* Whether c, which ends at `after`, can stand in an address. */
-static bool is_of_url(struct span s, UChar32 c, size_t after)
+bool placeholder_url_has(const char *text, size_t bytes, uint32_t character, size_t after)
 {
+    const UChar32 c = (UChar32)character;
+
+    if (is_joint(c))
+        return after < bytes && u_isalnum((UChar32)unicode_next(text, bytes, &after));
     if (c < 0x80)
         return c > ' ' && !is_one_of((char)c, "<>\"`|^");
-    return !u_isspace(c) && (!u_ispunct(c) || joins_words(s, c, after));
+    return !u_isspace(c) && !u_ispunct(c);
 }
 
 static size_t of_url(struct span s)
@@ -177,14 +180,14 @@ static size_t of_url(struct span s)
     if (n == 0 || !is_word(peek(s, n)))
         return 0;
     for (after = n; after < s.n; n = after) {
-        const UChar32 c = (UChar32)unicode_next(s.at, s.n, &after);
+        const uint32_t c = unicode_next(s.at, s.n, &after);
 
-        if (!is_of_url(s, c, after))
+        if (!placeholder_url_has(s.at, s.n, c, after))
             break;
         open += c == '(';
         open_braces += c == '{';
     }
-    while (n > 0 && is_one_of(s.at[n - 1], ".,;:!?'])}*_")) { /* which close the sentence */
+    while (n > 0 && is_one_of(s.at[n - 1], ".,;:!?])}*_")) { /* which close the sentence */
         if ((s.at[n - 1] == ')' && open > 0) || (s.at[n - 1] == '}' && open_braces > 0))
             break;
         n--;

@@ -121,7 +121,7 @@ def test_empty_elements_of_xhtml_hide_nothing(shipped):
 
 
 @pytest.mark.parametrize("text", [
-    "<p>A&#160;dog.</p><p>&#160;</p>",
+    "<p>A&#160;dog.</p><p>&#160;</p>", "<p>See &lt;http://example.com/&gt; for more.</p>",
 ])
 def test_xhtml_stays_well_formed(server, text):
     page = f'<html xmlns="http://www.w3.org/1999/xhtml"><body>{text}</body></html>'

@@ -25,10 +25,13 @@ static const double most = 8;
 struct shape {
     const char *name;
     const char *before, *piece, *after; /* the document: pieces as often as they fit */
-    bool is_text;                       /* else HTML */
+    bool is_text;                       /* else markup, */
+    enum html_syntax syntax;            /* of this */
     bool is_whole;                      /* one sentence, of any length */
     bool has_terms;
 };
+
+#define CUE "00:01.000 --> 00:02.000\n"
 
 static const struct shape shapes[] = {
     {"inline tags", "", "some <b>word</b> ", "", .is_whole = true},
@@ -54,6 +57,9 @@ static const struct shape shapes[] = {
     {"unknown entities", "", "&abcdefghi", "", .is_text = false},
     {"ampersands", "", "&", "", .is_text = false},
     {"numbers", "", "&#00000000065", "", .is_text = false},
+    {"links that end", "", "www.a&lt;", "", .is_text = false},
+    {"links of references", "http://a.b/", "&amp;c", "", .is_text = false},
+    {"times in a cue", CUE, "<1", "", .syntax = HTML_WEBVTT},
     {"placeholders", "", "word %s ", "", .is_text = true, .is_whole = true},
     {"placeholders in HTML", "", "word {name} ", "", .is_whole = true},
     {"glued placeholders", "", "{a}{b}x", "", .is_text = true, .is_whole = true},
@@ -191,13 +197,16 @@ static double render_s(const struct prose *prose, bool is_whole)
 
 static double once_s(const struct shape *shape, const char *document, struct dictionary *dictionary)
 {
-    const struct prose_markup markup = {.with_attributes = true};
+    const struct prose_markup markup = {.syntax = shape->syntax, .with_attributes = true};
     const size_t bytes = strlen(document);
     const double begin = now_s();
     struct prose prose;
     double seconds;
 
-    if (shape->is_text)
+    if (shape->syntax == HTML_SUBRIP || shape->syntax == HTML_WEBVTT)
+        assert_int_equal(
+            prose_read_subtitles(document, bytes, shape->syntax == HTML_WEBVTT, &prose, NULL), 0);
+    else if (shape->is_text)
         assert_int_equal(prose_read_text(document, bytes, &prose, NULL), 0);
     else
         assert_int_equal(prose_read_markup(document, bytes, &markup, &prose, NULL), 0);
