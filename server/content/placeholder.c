@@ -168,11 +168,19 @@ bool placeholder_url_has(const char *text, size_t bytes, uint32_t character, siz
     return !u_isspace(c) && !u_ispunct(c);
 }
 
+/* Whether a host ends before c: "example.comをご覧". A name that is of such a script from its
+ * beginning goes on. */
+static bool ends_host(char before, uint32_t c)
+{
+    return isalnum((unsigned char)before) && word_has(c) && !word_is_spaced(c);
+}
+
 static size_t of_url(struct span s)
 {
     static const char *const schemes[] = {"https://", "http://", "ftp://", "ftps://",
                                           "file://",  "mailto:", "www."};
     size_t n = 0, after, open = 0, open_braces = 0;
+    bool is_host = true;
 
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && n == 0; i++)
         if (s.n > strlen(schemes[i]) && strncasecmp(s.at, schemes[i], strlen(schemes[i])) == 0)
@@ -182,8 +190,9 @@ static size_t of_url(struct span s)
     for (after = n; after < s.n; n = after) {
         const uint32_t c = unicode_next(s.at, s.n, &after);
 
-        if (!placeholder_url_has(s.at, s.n, c, after))
+        if (!placeholder_url_has(s.at, s.n, c, after) || (is_host && ends_host(s.at[n - 1], c)))
             break;
+        is_host = is_host && !(c < 0x80 && is_one_of((char)c, "/?#"));
         open += c == '(';
         open_braces += c == '{';
     }
