@@ -331,6 +331,11 @@ static void add_text(struct html *h, const struct html_token *token)
     size_t url_end = token->at, n, next;
 
     for (size_t at = token->at; at < end; at += n) {
+        n = h->has_breaks ? subtitle_code_bytes(text + at, end - at) : 0;
+        if (n > 0) {
+            add_code(h, at, n);
+            continue;
+        }
         n = placeholder_at(h, at, end, &url_end);
         if (n > 0 && placeholder_is_emoji(text + at, n)) {
             add_point(h, at, n);

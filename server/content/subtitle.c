@@ -76,24 +76,30 @@ static size_t dash_bytes(const char *text, size_t n)
                : 0;
 }
 
-/* Behind what tells players where to show it: {\an8} */
-static size_t skip_place(const struct subtitle_reader *reader, const struct line *line)
+size_t subtitle_code_bytes(const char *text, size_t bytes)
 {
-    size_t at = line->begin;
+    size_t n = 2;
 
-    while (at + 1 < line->end && memcmp(reader->text + at, "{\\", 2) == 0) {
-        const char *end = memchr(reader->text + at, '}', line->end - at);
+    if (bytes < 2 || memcmp(text, "{\\", 2) != 0)
+        return 0;
+    while (n < bytes && !strchr("{}\n", text[n]))
+        n++;
+    return n < bytes && text[n] == '}' ? n + 1 : 0;
+}
 
-        if (!end)
-            break;
-        at = (size_t)(end - reader->text) + 1;
-    }
+/* Behind the codes that a line begins with. */
+static size_t skip_codes(const struct subtitle_reader *reader, const struct line *line)
+{
+    size_t at = line->begin, n;
+
+    while ((n = subtitle_code_bytes(reader->text + at, line->end - at)) > 0)
+        at += n;
     return at;
 }
 
 static bool begins_speech(const struct subtitle_reader *reader, const struct line *line)
 {
-    const size_t at = skip_place(reader, line);
+    const size_t at = skip_codes(reader, line);
 
     return dash_bytes(reader->text + at, line->end - at) > 0;
 }
@@ -132,7 +138,7 @@ bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end)
         } else if (begins_cue(reader, &line)) {
             reader->in_cue = false;
         } else if (reader->in_cue) {
-            *begin = skip_dash(reader, skip_place(reader, &line), line.end);
+            *begin = skip_dash(reader, skip_codes(reader, &line), line.end);
             *end = line.end;
             join_lines(reader, end);
             return true;

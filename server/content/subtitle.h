@@ -21,6 +21,10 @@ struct subtitle_reader {
 /* The next speech, from *begin to *end, without the end of its last line. False at the end. */
 bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end);
 
+/* Of the code that text[bytes] begins with, which tells players how or where to show what follows:
+ * "{\i1}", "{\an8}"; 0: there is none. Looks no further than to the next brace. */
+size_t subtitle_code_bytes(const char *text, size_t bytes);
+
 /* Whether there is any line of times. */
 bool subtitle_is(const char *text, size_t bytes);
 

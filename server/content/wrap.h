@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Puts up to `n_breaks` line ends where the line has single blanks, but for those within tags. */
+/* Puts up to `n_breaks` line ends where the line has single blanks, but for those within tags and
+ * codes. */
 void wrap_line(char *line, size_t bytes, size_t n_breaks);
 
 #endif

@@ -181,6 +181,18 @@ def test_times_within_a_cue_stay_in_their_order(shipped):
     assert "&lt;" not in found
 
 
+@pytest.mark.parametrize("speech", [
+    r"{\i1}The dog sleeps.{\i0}", "{\\an8\\fnArial Black}The dog sleeps,\n{\\i0}and I am here.",
+    r"{\i1}The dog sleeps,{\i0} and my {\b1}old{\b0} friend eats.",
+])
+def test_codes_of_subtitles_are_kept(shipped, speech):
+    times = "1\n00:00:01,000 --> 00:00:02,000\n"
+    found = download(shipped, "film.srt", f"{times}{speech}\n").content.decode()
+    assert re.findall(r"{\\[^}]*}", found) == re.findall(r"{\\[^}]*}", speech)
+    assert "Der Hund schläft" in " ".join(re.sub("{[^}]*}", "", found).split())
+    assert found.count("\n") == f"{times}{speech}\n".count("\n")
+
+
 @pytest.mark.parametrize("text", [
     "1\n00:00:01,000 --> 00:00:02,000\n", "00:01.0 --> 00:02.0\nHi.",
     "\n\n1\n0:1:2,3 --> 0:1:3,4\n\n",

@@ -60,6 +60,8 @@ static const struct shape shapes[] = {
     {"links that end", "", "www.a&lt;", "", .is_text = false},
     {"links of references", "http://a.b/", "&amp;c", "", .is_text = false},
     {"times in a cue", CUE, "<1", "", .syntax = HTML_WEBVTT},
+    {"open codes", CUE, "{\\", "", .syntax = HTML_SUBRIP},
+    {"codes", CUE, "word {\\i1} ", "", .syntax = HTML_SUBRIP},
     {"placeholders", "", "word %s ", "", .is_text = true, .is_whole = true},
     {"placeholders in HTML", "", "word {name} ", "", .is_whole = true},
     {"glued placeholders", "", "{a}{b}x", "", .is_text = true, .is_whole = true},

@@ -16,6 +16,8 @@
 #define CUE "00:01.000 --> 00:02.000\n"
 
 static const char *const documents[] = {
+    CUE "{\\",
+    CUE "a{\\i",
     CUE "a<1",
     CUE "a<00:01.0",
     "<code>abc<",
@@ -120,6 +122,10 @@ static const struct reading {
     {HTML_PAGE, "http://example.com:80에서 www.example.comที่", "X1에서 X2ที่\n", NULL},
     {HTML_PAGE, "http://www.例え.jpを http://例え.jp/パス http://a.b?c=値", "X1を X2 X3\n", NULL},
     {HTML_PAGE, "http://münchen.example 5", "X1 5\n", NULL},
+    {HTML_SUBRIP, CUE "{\\i1}A dog,{\\i0} and my {\\b1}old{\\b0} friend.{\\r}",
+     "A dog, and my old friend.\n", NULL},
+    {HTML_SUBRIP, CUE "a {\\i1 {\\b1} {\\\nc} {d}", "a {\\i1 {\\ c} X1\n",
+     CUE "a {\\i1 {\\b1}\n{\\ c} {d}"},
     {HTML_WEBVTT, CUE "I see<00:00:00.480><c> the old</c><00:00:01.000><c> house.</c>",
      "I see the old house.\n", NULL},
     {HTML_WEBVTT, CUE "It is <1 or <", "It is <1 or <\n", CUE "It is &lt;1 or &lt;"},
