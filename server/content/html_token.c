@@ -169,6 +169,30 @@ static size_t end_of_comment(const struct html_reader *r, size_t at)
     }
 }
 
+/* Of XML, it may have declarations of its own between brackets, with quotes, comments and all. */
+static size_t end_of_doctype(const struct html_reader *r, size_t at)
+{
+    bool is_within = false;
+
+    while (at < r->bytes) {
+        const char c = r->text[at];
+
+        if (c == '"' || c == '\'') {
+            at = find(r, at + 1, c == '"' ? "\"" : "'");
+        } else if (begins(r, at, "<!--")) {
+            at = end_of_comment(r, at + 4);
+        } else if (begins(r, at, "<?")) {
+            at = find(r, at + 2, "?>");
+        } else {
+            if (c == '>' && !is_within)
+                return at + 1;
+            is_within = c == '[' || (is_within && c != ']');
+            at++;
+        }
+    }
+    return r->bytes;
+}
+
 /* "<!", "<?" and "</" that begin no tag. */
 static size_t end_of_declaration(const struct html_reader *r, size_t at)
 {
@@ -178,6 +202,8 @@ static size_t end_of_declaration(const struct html_reader *r, size_t at)
         return end_of_comment(r, at + 4);
     if (begins(r, at, "<![CDATA["))
         return find(r, at, "]]>");
+    if (r->syntax != HTML_PAGE && begins(r, at, "<!DOCTYPE"))
+        return end_of_doctype(r, at + 9);
     return r->syntax != HTML_PAGE && begins(r, at, "<?") ? find(r, at, "?>") : find(r, at, ">");
 }
 

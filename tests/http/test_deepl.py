@@ -138,9 +138,12 @@ def test_client_translates_markup(client):
 
 
 def test_xml_stays_well_formed(server):
-    xml = "<n><p>A&#160;dog.</p><p>&#160;</p></n>"
+    doctype = '<!DOCTYPE n [\n<!ENTITY co "Acme">\n]>\n'
+    xml = f"{doctype}<n><p>A&#160;dog.</p><p>&#160;</p></n>"
     reply = server.post("/v2/translate", json={"text": [xml], "tag_handling": "xml", **ENGLISH})
-    found = ElementTree.fromstring(reply.json()["translations"][0]["text"])
+    text = reply.json()["translations"][0]["text"]
+    found = ElementTree.fromstring(text)
+    assert text.startswith(doctype)
     assert [p.tag for p in found] == ["p", "p"] and found[1].text == "\u00a0"
 
 

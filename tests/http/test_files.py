@@ -124,8 +124,11 @@ def test_empty_elements_of_xhtml_hide_nothing(shipped):
     "<p>A&#160;dog.</p><p>&#160;</p>", "<p>See &lt;http://example.com/&gt; for more.</p>",
 ])
 def test_xhtml_stays_well_formed(server, text):
-    page = f'<html xmlns="http://www.w3.org/1999/xhtml"><body>{text}</body></html>'
-    found = ElementTree.fromstring(download(server, "a.xhtml", page).content)
+    doctype = '<!DOCTYPE html [\n<!ENTITY co "Acme">\n]>'
+    page = f'{doctype}<html xmlns="http://www.w3.org/1999/xhtml"><body>{text}</body></html>'
+    content = download(server, "a.xhtml", page).content
+    found = ElementTree.fromstring(content)
+    assert content.decode().startswith(doctype)
     assert [e.tag for e in found.iter()] == [e.tag for e in ElementTree.fromstring(page).iter()]
 
 

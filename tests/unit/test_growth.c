@@ -62,6 +62,8 @@ static const struct shape shapes[] = {
     {"times in a cue", CUE, "<1", "", .syntax = HTML_WEBVTT},
     {"open codes", CUE, "{\\", "", .syntax = HTML_SUBRIP},
     {"codes", CUE, "word {\\i1} ", "", .syntax = HTML_SUBRIP},
+    {"unclosed declaration", "<!DOCTYPE [", "<!-- ' -->'<?", "", .syntax = HTML_XML},
+    {"declarations", "", "<!DOCTYPE [", "", .syntax = HTML_XHTML},
     {"placeholders", "", "word %s ", "", .is_text = true, .is_whole = true},
     {"placeholders in HTML", "", "word {name} ", "", .is_whole = true},
     {"glued placeholders", "", "{a}{b}x", "", .is_text = true, .is_whole = true},

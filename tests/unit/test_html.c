@@ -16,6 +16,11 @@
 #define CUE "00:01.000 --> 00:02.000\n"
 
 static const char *const documents[] = {
+    "<!DOCTYPE",
+    "<!DOCTYPE [",
+    "<!DOCTYPE [<!-",
+    "<!DOCTYPE '",
+    "<!DOCTYPE [<?",
     CUE "{\\",
     CUE "a{\\i",
     CUE "a<1",
@@ -91,6 +96,8 @@ static void nothing_is_read_behind_the_document(void **state)
 
 /* ---- What is text ---------------------------------------------------------------------------- */
 
+#define DOCTYPE "<!DOCTYPE n [\n<!ENTITY co \"A>]c\">\n<!-- it's ]> --><?p ']>?>\n]\n>"
+
 /* What the engine is given, and what comes out where it says nothing; NULL: the document. */
 static const struct reading {
     enum html_syntax syntax;
@@ -126,6 +133,10 @@ static const struct reading {
      "A dog, and my old friend.\n", NULL},
     {HTML_SUBRIP, CUE "a {\\i1 {\\b1} {\\\nc} {d}", "a {\\i1 {\\ c} X1\n",
      CUE "a {\\i1 {\\b1}\n{\\ c} {d}"},
+    {HTML_XML, DOCTYPE "<n>A &co; dog.</n>", "A X1 dog.\n", NULL},
+    {HTML_XHTML, DOCTYPE "<n>A dog.</n>", "A dog.\n", NULL},
+    {HTML_XML, "<!DOCTYPE n><n>A dog.</n><!DOCTYPE [ >", "A dog.\n", NULL},
+    {HTML_PAGE, "<!DOCTYPE a'[b>A dog.", "A dog.\n", NULL},
     {HTML_WEBVTT, CUE "I see<00:00:00.480><c> the old</c><00:00:01.000><c> house.</c>",
      "I see the old house.\n", NULL},
     {HTML_WEBVTT, CUE "It is <1 or <", "It is <1 or <\n", CUE "It is &lt;1 or &lt;"},
