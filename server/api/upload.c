@@ -107,9 +107,17 @@ static int refuse_name(const char *name, struct srv_error *error)
                               : "no name");
 }
 
-static bool is_page(const struct upload *upload)
+/* What a page says of its encoding shall be true of its translation. */
+static void settle_encoding(struct upload *upload)
 {
-    return upload->kind->format == SRV_HTML || upload->kind->format == SRV_XHTML;
+    const bool is_xhtml = upload->kind->format == SRV_XHTML;
+
+    if (upload->kind->format != SRV_HTML && !is_xhtml)
+        return;
+    if (upload->text.has_mark)
+        charset_drop_declared(&upload->text);
+    else
+        upload->keeps_ascii = charset_keeps_ascii(upload->text.data, upload->text.bytes, is_xhtml);
 }
 
 static int read_file(struct upload *upload, const struct fields *fields, struct srv_error *error)
@@ -134,9 +142,8 @@ static int read_file(struct upload *upload, const struct fields *fields, struct 
                            "%s: expected subtitles, found no line like \"00:00:01,000 --> "
                            "00:00:02,000\"",
                            upload->name);
+    settle_encoding(upload);
     upload->n_chars = unicode_chars(upload->text.data, upload->text.bytes);
-    upload->keeps_ascii = is_page(upload) && !upload->text.has_mark &&
-                          charset_keeps_ascii(upload->text.data, upload->text.bytes);
     return 0;
 }
 

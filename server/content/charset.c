@@ -118,27 +118,85 @@ int charset_decode(const char *data, size_t bytes, struct charset_text *text,
     return -1;
 }
 
-/* ---- Pages in other encodings ---------------------------------------------------------------- */
+/* ---- What pages say of themselves ------------------------------------------------------------ */
 
-bool charset_keeps_ascii(const char *text, size_t bytes)
+/* Where a page says its encoding: encoding="UTF-8" */
+struct said {
+    size_t begin, end; /* all of it */
+    size_t value;
+};
+
+static size_t skip_blanks(const char *text, size_t at)
 {
-    static const char *const says[] = {"charset=", "encoding="};
-    const size_t head_bytes = bytes < 1024 ? bytes : 1024; /* where browsers look for it */
-    bool is_other = false;
+    return at + strspn(text + at, " \t\r\n");
+}
+
+/* Whether `name` stands at a place, and has a value. */
+static bool read_value(const char *text, size_t at, const char *name, struct said *said)
+{
+    char quote;
+
+    if (strncasecmp(text + at, name, strlen(name)) != 0)
+        return false;
+    said->begin = at;
+    at = skip_blanks(text, at + strlen(name));
+    if (text[at] != '=')
+        return false;
+    at = skip_blanks(text, at + 1);
+    quote = text[at] == '"' || text[at] == '\'' ? text[at++] : '\0';
+    said->value = at;
+    at += strcspn(text + at, quote == '"' ? "\"" : quote ? "'" : " \t\r\n\"'>;?");
+    said->end = at + (quote && text[at] == quote);
+    return true;
+}
+
+/* In a tag that begins with `tag`, of the bytes that browsers look at. */
+static bool find_said(const char *text, size_t bytes, const char *tag, const char *name,
+                      struct said *said)
+{
+    for (size_t i = 0; i < bytes && i < 1024; i++) {
+        const char *begin = memrchr(text, '<', i);
+
+        if (read_value(text, i, name, said) && begin && strncasecmp(begin, tag, strlen(tag)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_utf8(const char *name)
+{
+    return strncasecmp(name, "utf-8", 5) == 0 || strncasecmp(name, "utf8", 4) == 0;
+}
+
+bool charset_keeps_ascii(const char *text, size_t bytes, bool is_xml)
+{
+    struct said by_xml, by_meta;
+    bool is_declared, is_meta;
 
     for (size_t i = 0; i < bytes; i++)
         if ((unsigned char)text[i] >= 0x80)
             return false;
-    for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0, n = strlen(says[k]); i + n + 6 <= head_bytes && !is_other; i++) {
-            const char *value = text + i + n;
+    is_declared = find_said(text, bytes, "<?xml", "encoding", &by_xml);
+    is_meta = find_said(text, bytes, "<meta", "charset", &by_meta);
+    if ((is_declared && !is_utf8(text + by_xml.value)) ||
+        (is_meta && !is_utf8(text + by_meta.value)))
+        return true;
+    return !is_declared && !is_meta && !is_xml;
+}
 
-            if (strncasecmp(text + i, says[k], n) != 0)
-                continue;
-            value += *value == '"' || *value == '\'';
-            is_other = strncasecmp(value, "utf-8", 5) != 0 && strncasecmp(value, "utf8", 4) != 0;
-        }
-    return is_other;
+void charset_drop_declared(struct charset_text *text)
+{
+    struct said said;
+    size_t begin;
+
+    if (strncmp(text->data, "<?xml", 5) != 0 ||
+        !find_said(text->data, text->bytes, "<?xml", "encoding", &said) ||
+        is_utf8(text->data + said.value))
+        return;
+    for (begin = said.begin; strchr(" \t\r\n", text->data[begin - 1]);)
+        begin--;
+    memmove(text->data + begin, text->data + said.end, text->bytes - said.end + 1);
+    text->bytes -= said.end - begin;
 }
 
 char *charset_to_references(const char *text, size_t bytes, size_t *out_bytes)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 struct charset_text {
-    char *data; /* owned; valid UTF-8 without its mark and without NUL bytes */
+    char *data; /* owned; valid UTF-8 without its mark, NUL-terminated and without other NULs */
     size_t bytes;
     bool has_mark;
 };
@@ -21,9 +21,13 @@ enum { CHARSET_WHY_BYTES = 160 };
 int charset_decode(const char *data, size_t bytes, struct charset_text *text,
                    char why[CHARSET_WHY_BYTES]);
 
-/* Whether a page, all of whose characters are ASCII, says that it is in an encoding that is not
- * UTF-8: `text` has to stay ASCII then. */
-bool charset_keeps_ascii(const char *text, size_t bytes);
+/* Whether a page, all of whose characters are ASCII, has to stay so: it says another encoding than
+ * UTF-8; or none, which is UTF-8 in XML alone. NUL-terminated. */
+bool charset_keeps_ascii(const char *text, size_t bytes, bool is_xml);
+
+/* Takes away another encoding than UTF-8 that an XML declaration names: to parsers it would belie
+ * the mark that the text has. */
+void charset_drop_declared(struct charset_text *text);
 
 /* Every other character as a reference, "&#228;"; owned, NULL is no memory. */
 char *charset_to_references(const char *text, size_t bytes, size_t *out_bytes);

@@ -98,7 +98,7 @@ def test_auto_and_other_fields(server):
 
 
 def test_page(shipped):
-    page = ('<!DOCTYPE html>\n<html><head><title>The dog</title><style>p {}</style></head>\n'
+    page = ('<!DOCTYPE html>\n<html><head><meta charset=utf-8><title>The dog</title><style>p {}</style></head>\n'
             '<body><p>The <b>dog</b> sleeps &amp; eats.</p><code>x &lt; y</code></body></html>\n')
     found = download(shipped, "Page.HTML", page)
     assert found.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -108,7 +108,7 @@ def test_page(shipped):
     assert "<code>x &lt; y</code>" in found.text and "&amp;amp;" not in found.text
     with_title = download(shipped, "a.html", '<img alt="The dog sleeps.">',
                           translate_attributes="true")
-    assert with_title.text == '<img alt="Der Hund schläft.">'
+    assert with_title.text == '<img alt="Der Hund schl&#228;ft.">'
 
 
 def test_empty_elements_of_xhtml_hide_nothing(shipped):
@@ -132,16 +132,32 @@ def test_xhtml_stays_well_formed(server, text):
     assert [e.tag for e in found.iter()] == [e.tag for e in ElementTree.fromstring(page).iter()]
 
 
-@pytest.mark.parametrize("says, is_kept_ascii", [
-    ('<meta charset="iso-8859-1">', True), ("<META http-equiv=Content-Type content='text/html; "
-                                            "CHARSET=windows-1252'>", True),
-    ('<?xml version="1.0" encoding="us-ascii"?>', True), ('<meta charset="utf-8">', False),
-    ("<meta charset=UTF-8>", False), ("", False),
+@pytest.mark.parametrize("name, says, is_kept_ascii", [
+    ("a.html", '<meta charset="iso-8859-1">', True),
+    ("a.html", "<META http-equiv=Content-Type content='text/html; CHARSET=windows-1252'>", True),
+    ("a.html", '<?xml version="1.0" encoding="us-ascii"?>', True),
+    ("a.html", '<?xml version="1.0" encoding="utf-8"?><meta charset=ascii>', True),
+    ("a.html", "", True), ("a.htm", "<script charset=utf-8></script>", True),
+    ("a.html", '<meta charset="utf-8">', False), ("a.htm", "<meta charset=UTF-8>", False),
+    ("a.html", "<meta charset = 'utf-8'>", False), ("a.xhtml", "", False),
+    ("a.xhtml", '<?xml version="1.0" encoding="us-ascii"?>', True),
+    ("a.xhtml", "<?xml version='1.0' encoding = 'UTF-8'?>", False),
+    ("a.html", '<meta charset="', True), ("a.html", "<meta charset", True),
 ])
-def test_page_in_ascii_stays_so_if_it_says_another_encoding(shipped, says, is_kept_ascii):
-    found = download(shipped, "a.html", f"{says}<p>The door is green.").content
+def test_page_in_ascii_stays_so_unless_it_says_utf_8(shipped, name, says, is_kept_ascii):
+    found = download(shipped, name, f"{says}<p>The door is green.</p>").content
     assert found.isascii() is is_kept_ascii
-    assert "Tür ist grün" in html.unescape(found.decode())
+    assert "Tür ist grün" in html.unescape(found.decode()) or says.endswith('="')
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("rest", ["", " standalone='yes'", " "])
+def test_xhtml_says_the_encoding_that_it_has(server, encoding, rest):
+    page = (f'<?xml version="1.0" encoding="UTF-16"{rest}?>\n<html><body>'
+            "<p>Zoë sleeps.</p></body></html>")
+    found = download(server, "a.xhtml", page.encode(encoding)).content
+    assert found.startswith(f'\ufeff<?xml version="1.0"{rest}?>\n'.encode())
+    assert ElementTree.fromstring(found)[0][0].tag == "p"
 
 
 def check_subtitles(found, source):
