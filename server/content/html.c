@@ -209,6 +209,11 @@ static bool line_is_empty(const struct html *h)
     return h->prose->text_bytes == h->line;
 }
 
+static bool has_line_end(const char *text, size_t n)
+{
+    return memchr(text, '\n', n) || memchr(text, '\r', n);
+}
+
 /* Blanks become one, or stay what they were where browsers show none. */
 static void place_blanks(struct html *h)
 {
@@ -219,7 +224,7 @@ static void place_blanks(struct html *h)
     if (line_is_empty(h) || p->text[p->text_bytes - 1] == ' ') {
         prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
     } else {
-        if (h->has_breaks && memchr(h->reader.text + h->blanks, '\n', h->n_blanks))
+        if (h->has_breaks && has_line_end(h->reader.text + h->blanks, h->n_blanks))
             prose_add_break(h->prose);
         prose_add_text(h->prose, " ", 1);
     }
@@ -634,8 +639,11 @@ int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct
     struct html_token token;
     size_t at = 0, begin, end;
 
-    *prose = (struct prose){
-        .document = document, .document_bytes = bytes, .is_markup = true, .is_plain = !is_vtt};
+    *prose = (struct prose){.document = document,
+                            .document_bytes = bytes,
+                            .is_markup = true,
+                            .is_plain = !is_vtt,
+                            .line_end = subtitle_line_end(document, bytes)};
     if (bytes > UINT32_MAX / 2)
         return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of subtitles, found more");
     prose_masks_init(&h.masks, document, bytes);

@@ -67,8 +67,9 @@ struct prose {
     size_t body_bytes;        /* of the text, before the values of attributes */
     uint32_t *breaks;         /* owned: blanks of the text that end a line of the document */
     size_t n_breaks, breaks_capacity;
-    char mask[4];    /* what masks begin with; "" if there are none */
-    size_t n_masked; /* marks up to the last mask */
+    const char *line_end; /* static: of the document, whose lines are broken with it */
+    char mask[4];         /* what masks begin with; "" if there are none */
+    size_t n_masked;      /* marks up to the last mask */
     bool no_memory;
 };
 

@@ -9,16 +9,23 @@ struct line {
     size_t begin, end, next; /* `end` is before the line's end, `next` behind it */
 };
 
+static bool is_line_end(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
 /* False at the end of the file. */
 static bool find_line(const struct subtitle_reader *reader, size_t at, struct line *line)
 {
-    const char *newline = memchr(reader->text + at, '\n', reader->bytes - at);
+    size_t end = at;
 
+    while (end < reader->bytes && !is_line_end(reader->text[end]))
+        end++;
     line->begin = at;
-    line->end = newline ? (size_t)(newline - reader->text) : reader->bytes;
-    line->next = newline ? line->end + 1 : reader->bytes;
-    if (line->end > at && reader->text[line->end - 1] == '\r')
-        line->end--;
+    line->end = end;
+    if (end + 1 < reader->bytes && memcmp(reader->text + end, "\r\n", 2) == 0)
+        end++;
+    line->next = end < reader->bytes ? end + 1 : end;
     return at < reader->bytes;
 }
 
@@ -82,7 +89,7 @@ size_t subtitle_code_bytes(const char *text, size_t bytes)
 
     if (bytes < 2 || memcmp(text, "{\\", 2) != 0)
         return 0;
-    while (n < bytes && !strchr("{}\n", text[n]))
+    while (n < bytes && !strchr("{}\r\n", text[n]))
         n++;
     return n < bytes && text[n] == '}' ? n + 1 : 0;
 }
@@ -145,6 +152,17 @@ bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end)
         }
     }
     return false;
+}
+
+const char *subtitle_line_end(const char *text, size_t bytes)
+{
+    const struct subtitle_reader reader = {.text = text, .bytes = bytes};
+    struct line line;
+
+    find_line(&reader, 0, &line);
+    if (line.next - line.end == 2)
+        return "\r\n";
+    return line.next > line.end && text[line.end] == '\r' ? "\r" : "\n";
 }
 
 bool subtitle_is(const char *text, size_t bytes)

@@ -225,15 +225,13 @@ void writer_term(struct writer *w, const struct prose_mark *mark, bool is_raised
 /* ---- Lines
  * --------------------------------------------------------------------------------------- */
 
-static bool has_crlf(const struct prose *prose)
+static bool is_line_end(char c)
 {
-    const char *newline = memchr(prose->document, '\n', prose->document_bytes);
-
-    return newline && newline > prose->document && newline[-1] == '\r';
+    return c == '\n' || c == '\r';
 }
 
 /* Writes what was put from `begin` on again, with the document's ends of lines. */
-static void put_crlf(struct writer *w, size_t begin)
+static void put_line_ends(struct writer *w, size_t begin)
 {
     const size_t n = w->bytes - begin;
     char *line = malloc(n + 1);
@@ -249,8 +247,8 @@ static void put_crlf(struct writer *w, size_t begin)
         if (line[i] != '\n')
             continue;
         writer_put(w, line + at, i - at);
-        writer_put(w, "\r", 1);
-        at = i;
+        writer_put(w, w->prose->line_end, strlen(w->prose->line_end));
+        at = i + 1;
     }
     writer_put(w, line + at, n - at);
     free(line);
@@ -263,12 +261,11 @@ void writer_break_line(struct writer *w, size_t end)
 
     for (; w->next_break < p->n_breaks && p->breaks[w->next_break] < end; w->next_break++)
         n++;
-    while (begin > w->line && w->text[begin - 1] != '\n')
+    while (begin > w->line && !is_line_end(w->text[begin - 1]))
         begin--;
     if (n > 0 && !w->no_memory) {
         wrap_line(w->text + begin, w->bytes - begin, n);
-        if (has_crlf(p))
-            put_crlf(w, begin);
+        put_line_ends(w, begin);
     }
     w->line = w->bytes;
 }

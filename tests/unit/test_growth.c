@@ -64,6 +64,7 @@ static const struct shape shapes[] = {
     {"codes", CUE, "word {\\i1} ", "", .syntax = HTML_SUBRIP},
     {"unclosed declaration", "<!DOCTYPE [", "<!-- ' -->'<?", "", .syntax = HTML_XML},
     {"declarations", "", "<!DOCTYPE [", "", .syntax = HTML_XHTML},
+    {"lines of an old system", "1:0 --> 1:1\r", "some words\r", "", .syntax = HTML_SUBRIP},
     {"placeholders", "", "word %s ", "", .is_text = true, .is_whole = true},
     {"placeholders in HTML", "", "word {name} ", "", .is_whole = true},
     {"glued placeholders", "", "{a}{b}x", "", .is_text = true, .is_whole = true},
