@@ -186,6 +186,7 @@ function show(reply) {
     show_words(text, areas_in(reply, q.value, text));
     alternatives.replaceChildren(...(reply.alternatives ?? []).map(other => {
         const item = document.createElement("li");
+        item.dir = "auto";
         item.textContent = other;
         return item;
     }));

@@ -64,8 +64,15 @@ def test_the_form_gives_the_page_back_with_the_translation(server):
     assert reply.status_code == 200 and reply.headers["Cache-Control"] == "no-store"
     assert f'lang="de" tabindex="-1">{expected["translatedText"]}</div>' in reply.text
     for other in expected["alternatives"]:
-        assert f"<li>{other}</li>" in reply.text
+        assert f'<li dir="auto">{other}</li>' in reply.text
     assert f">\n{SENTENCE}</textarea>" in reply.text
+
+
+def test_texts_run_as_their_own_script_does(server):
+    """Arabic from the right, whatever the page is in."""
+    page = server.get("/").text
+    for name in ("q", "areas", "result"):
+        assert re.search(f'<[^>]*id="{name}"[^>]* dir="auto"', page), name
 
 
 def test_what_is_wrong_stands_in_the_page(serve):
@@ -157,6 +164,18 @@ def test_typing_translates(server, browser):
     expected = server.translate(SENTENCE, target="fr").json()["translatedText"]
     browser.wait(lambda: browser.text("#result") == expected)
     assert browser.complaints() == []
+
+
+def test_areas_lie_under_text_that_runs_from_the_right(server, browser):
+    browser.open(server.url + "/?" + requests.compat.urlencode({**PAIR, "q": "مرحبا\nHello."}))
+    result_of(browser)
+    for style in ("direction", "unicodeBidi", "textAlign"):
+        found = {browser.driver.execute_script(f"""
+            document.getElementById('areas').textContent = document.getElementById('q').value;
+            return getComputedStyle(document.getElementById('{name}')).{style}""")
+                 for name in ("q", "areas")}
+        assert len(found) == 1, found
+        assert style != "direction" or found == {"rtl"}
 
 
 def test_several_sentences_and_alternatives(server, browser):
