@@ -1,7 +1,9 @@
-"""The file system of the image, assembled from the binary of this build, and `acre` in it."""
+"""The file system of the image, made from the binary of this build, and `acre` in it."""
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -15,8 +17,58 @@ ASSEMBLE = ROOT / "docker/assemble"
 NOBODY = "65534"
 
 
-def assemble(folder):
-    subprocess.run([ASSEMBLE, ACRE, folder], check=True)
+def instructions(name):
+    """Of a Dockerfile: pairs of a word and the rest of its line."""
+    text = (ROOT / "docker" / name).read_text()
+    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
+
+
+def stage(name, wanted):
+    """The instructions of one stage of a Dockerfile."""
+    lines, is_in = [], False
+    for word, rest in instructions(name):
+        is_in = rest.endswith(f" AS {wanted}") if word == "FROM" else is_in
+        lines += [(word, rest)] if is_in else []
+    return lines
+
+
+def build_stage(folder, name="Dockerfile"):
+    """What the stage `build` leaves for the next one, in `folder`."""
+    for command in re.findall(r"[^&]+", dict(stage(name, "build"))["RUN"]):
+        match command.split():
+            case ["docker/assemble", "build/acre", path]:
+                subprocess.run([ASSEMBLE, ACRE, folder / path[1:]], check=True)
+            case ["mkdir", path]:
+                (folder / path[1:]).mkdir()
+    return folder
+
+
+def copy(source, target, owner):
+    """As engines do: what a folder has goes into the target. What is there already keeps its
+    owner."""
+    if source.is_dir() and not source.is_symlink():
+        is_new = not target.exists()
+        target.mkdir(parents=True, exist_ok=True)
+        for path in source.iterdir():
+            copy(path, target / path.name, owner)
+    else:
+        is_new = True
+        shutil.copy2(source, target, follow_symlinks=False)
+    if is_new and os.geteuid() == 0:
+        os.chown(target, owner, owner, follow_symlinks=False)
+
+
+def image(built, folder, name="Dockerfile"):
+    """The root of the image without models, in `folder`, from what build_stage() left."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+    for word, rest in stage(name, "bare"):
+        if word == "COPY":
+            *options, source, target = rest.split()
+            owner = [word.removeprefix("--chown=").split(":")[0] for word in options
+                     if word.startswith("--chown=")]
+            copy(built / source[1:], folder / target[1:], int((owner or [0])[0]))
     return folder
 
 
@@ -91,6 +143,8 @@ def can_run():
 
 def main():
     """Serves from the root given, as a container engine would, and says how soon."""
+    state = Path(sys.argv[1] + Container.VOLUME).stat()
+    assert (state.st_uid, state.st_gid) == (int(NOBODY), int(NOBODY)), "a store cannot be made"
     port = free_port()
     container = Container(sys.argv[1], f"127.0.0.1:{port}")
     while not container.is_ready():

@@ -8,18 +8,22 @@ import time
 
 import pytest
 from fleet import ACRE, BUILD, ROOT, free_port, wait_until
-from image_root import Container, ask, assemble, can_run, compressed_bytes, files
+from image_root import (NOBODY, Container, ask, build_stage, can_run, compressed_bytes, files,
+                        image)
 
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def built(tmp_path_factory):
     if BUILD.name != "build":
         pytest.skip("sanitizers bring libraries of their own")
-    folder = tmp_path_factory.mktemp("image")
-    folder.chmod(0o755)
-    return assemble(folder)
+    return build_stage(tmp_path_factory.mktemp("stage"))
+
+
+@pytest.fixture(scope="module")
+def root(built, tmp_path_factory):
+    return image(built, tmp_path_factory.mktemp("image"))
 
 
 def test_it_is_small(root):
@@ -60,6 +64,17 @@ def test_its_settings_are_the_shipped_ones_but_for_four(root):
     assert ours.keys() == shipped.keys()
     assert {key: value for key, value in ours.items() if value != shipped[key]} == {
         "listen": "0.0.0.0:5000", "models": "/models", "log_format": "json", "drain_grace_s": 3}
+
+
+@pytest.mark.skipif(not can_run(), reason="needs root to give files away")
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.cuda"])
+def test_nobody_may_write_its_state_and_nothing_else(built, tmp_path, name):
+    """A new volume has the owner of the folder that it is mounted on."""
+    root = image(built, tmp_path / "root", name)
+    given = [path.relative_to(root).as_posix() for path in root.rglob("*")
+             if path.lstat().st_uid == int(NOBODY) or path.lstat().st_gid == int(NOBODY)]
+    assert given == [Container.VOLUME[1:]] and not list((root / given[0]).iterdir())
+    assert stat.S_IMODE((root / given[0]).stat().st_mode) == 0o755
 
 
 @pytest.mark.skipif(not can_run(), reason="needs root and mount namespaces")

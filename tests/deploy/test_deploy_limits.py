@@ -16,7 +16,7 @@ import pytest
 import yaml
 from balancers import SYSTEM_PATH
 from fleet import BUILD, ROOT, wait_until
-from image_root import NOBODY, Container, assemble, can_run
+from image_root import NOBODY, Container, build_stage, can_run, image
 
 VALKEY = shutil.which("valkey-server") or shutil.which("redis-server")
 RATE = 30
@@ -80,19 +80,19 @@ class Network:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     """The image, with one model, in which the name valkey is known."""
-    folder = tmp_path_factory.mktemp("image")
-    folder.chmod(0o755)
-    assemble(folder)
+    folder = image(build_stage(tmp_path_factory.mktemp("stage")), tmp_path_factory.mktemp("image"))
     shutil.copytree(ROOT / "models/en-de-token", folder / "models/en-de-token")
     (folder / "etc/hosts").write_text("127.0.0.1 valkey\n")
     return folder
 
 
 @pytest.fixture
-def volume(tmp_path):
+def volume(root, tmp_path):
+    """Of the owner that the image has for the folder that it is mounted on, as engines make one."""
     folder = tmp_path / "keys"
     folder.mkdir()
-    os.chown(folder, int(NOBODY), int(NOBODY))
+    state = (root / Container.VOLUME[1:]).stat()
+    os.chown(folder, state.st_uid, state.st_gid)
     for parent in [folder, *list(folder.parents)[:-2]]:
         parent.chmod(parent.stat().st_mode | 0o011)
     return folder
