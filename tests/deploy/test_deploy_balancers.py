@@ -1,6 +1,7 @@
 """To which replica HAProxy and nginx send what, how often, and with which word on the client.
 
-The replicas are stand-ins that note what comes; those that fail take a request and close.
+The replicas are stand-ins that note what comes; those that fail take a request and close. Files
+come from real ones.
 """
 
 import http.client
@@ -10,7 +11,11 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import requests
+import scenarios
+import traffic
 from balancers import NAMES, SYSTEM_PATH, open_balancer
+from fleet import Fleet
 
 UPLOADS = (("POST", "/translate_file"), ("POST", "/v2/document"))
 FILE_CALLS = (*UPLOADS, ("GET", "/download_file/0123.txt"), ("POST", "/v2/document/0123"),
@@ -169,3 +174,27 @@ def test_files_go_elsewhere_without_their_replica(name, tmp_path):
             assert stage.ask(*UPLOADS[0], client) == (200, [0, 1])
     finally:
         stage.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_address_of_a_file_is_the_balancer_s(name, tmp_path):
+    """Its port, too: the replica tells what the client called it."""
+    if not shutil.which(name, path=SYSTEM_PATH):
+        pytest.skip(f"{name} is not installed")
+    tmp_path.chmod(0o755)
+    fleet, balancer = Fleet(tmp_path, traffic.make_models(tmp_path, scenarios.TINY[0]), 2), None
+    try:
+        fleet.start()
+        balancer = open_balancer(name, fleet, tmp_path)
+        here = f"http://127.0.0.1:{balancer.port}/"
+        for host in (None, "translate.example:8443"):
+            told = requests.post(f"{here}translate_file", {"source": "en", "target": "de"},
+                                 files={"file": ("a.txt", "Hello.")}, timeout=30,
+                                 headers={"Host": host}).json()["translatedFileUrl"]
+            assert told.startswith(f"http://{host}/" if host else here)
+            file = told.split("/", 3)[3]
+            assert requests.get(here + file, timeout=30).status_code == 200
+    finally:
+        if balancer:
+            balancer.close()
+        fleet.close()
