@@ -2,6 +2,7 @@
 `auto` does without it."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -121,3 +122,23 @@ def test_the_real_one_says_what_is_missing(acre, open_with):
                             check=True).stdout
     assert not any(name in needed for name in ("libcu", "libnv"))
     assert library.stat().st_size <= 25 * 2**20
+
+
+@pytest.mark.parametrize("known, archs, ptx", [
+    ("75 80 86 89 90", ["75", "80", "90"], "90"),
+    ("75 80 90 100 110 120 121", ["75", "80", "90", "100", "120"], "90"),
+    ("80 100 130", ["80", "100"], "100"),
+])
+def test_a_toolkit_is_asked_only_for_what_it_knows(tmp_path, known, archs, ptx):
+    """One of CUDA 12.3 knows neither 100 nor 120."""
+    nvcc = tmp_path / "nvcc"
+    listed = "".join(f"compute_{arch}\\n" for arch in known.split())
+    nvcc.write_text(f"#!/bin/sh\n[ $1 = --list-gpu-arch ] && printf '{listed}'\n")
+    nvcc.chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
+    said = subprocess.run(["make", "-nB", "build/acre_cuda.so"], cwd=ROOT, check=True, text=True,
+                          capture_output=True, timeout=120, env=environment | {
+                              "PATH": f"{tmp_path}:{os.environ['PATH']}", "CUDA": "0"}).stdout
+    codes = {tuple(re.findall(r"code=(\w+)", line)) for line in said.splitlines()
+             if "-gencode" in line}
+    assert codes == {(*(f"sm_{arch}" for arch in archs), f"compute_{ptx}")}

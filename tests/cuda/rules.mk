@@ -88,7 +88,12 @@ NVCC := $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /u
 
 # ---- acre_cuda.so: the backend for GPUs, which acre opens when it is asked for -----------------
 
-CUDA_ARCHS ?= 75 80 90 100 120
+# Those of them that nvcc knows: 100 and 120 came with CUDA 12.8.
+CUDA_WANTED := 75 80 90 100 120
+ifndef CUDA_ARCHS
+CUDA_KNOWN := $(if $(NVCC),$(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch 2>/dev/null)))
+CUDA_ARCHS := $(or $(filter $(CUDA_KNOWN),$(CUDA_WANTED)),$(CUDA_WANTED))
+endif
 CUDA_PTX := $(if $(filter 90,$(CUDA_ARCHS)),90,$(lastword $(CUDA_ARCHS)))
 empty :=
 CUDA_DIR := $B/cuda/$(subst $(empty) $(empty),-,$(strip $(CUDA_ARCHS)))
