@@ -39,6 +39,16 @@ int args_failed(const char *format, ...)
     return EXIT_FAILED;
 }
 
+bool args_are_printed(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+int args_done(void)
+{
+    return args_are_printed() ? EXIT_DONE : args_failed(ARGS_NOT_PRINTED);
+}
+
 void args_flag(const char *key, char *name, size_t name_bytes)
 {
     snprintf(name, name_bytes, "%s%s", key[1] ? "--" : "-", key);

@@ -58,4 +58,13 @@ int args_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, returning EXIT_FAILED. */
 int args_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Whether all that was printed has been written. */
+bool args_are_printed(void);
+
+/* What is wrong where it has not. */
+#define ARGS_NOT_PRINTED "standard output: expected to be writable, found an error"
+
+/* EXIT_DONE if it has, else tells and returns EXIT_FAILED. */
+int args_done(void);
+
 #endif

@@ -20,9 +20,7 @@ static int finish(json_t *root, bool as_json)
         putchar('\n');
         json_decref(root);
     }
-    if (rc != 0 || fflush(stdout) != 0)
-        return args_failed("standard output: expected to be writable, found an error");
-    return EXIT_DONE;
+    return rc == 0 ? args_done() : args_failed(ARGS_NOT_PRINTED);
 }
 
 /* ---- What there is --------------------------------------------------------------------------- */

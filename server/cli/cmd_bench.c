@@ -288,9 +288,7 @@ static int print(json_t *object, bool as_json)
         }
     }
     json_decref(object);
-    if (fflush(stdout) != 0)
-        return args_failed("standard output: expected to be writable, found an error");
-    return EXIT_DONE;
+    return args_done();
 }
 
 static int measure(struct pass *pass, const struct decode *decode, const struct bench_args *args)

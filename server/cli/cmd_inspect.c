@@ -118,9 +118,7 @@ static int print(const struct acre_model_info *info, const struct decode_args *a
         print_table(info);
         print_memory(info, args);
     }
-    if (rc != 0 || fflush(stdout) != 0)
-        return args_failed("standard output: expected to be writable, found an error");
-    return EXIT_DONE;
+    return rc == 0 ? args_done() : args_failed(ARGS_NOT_PRINTED);
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */

@@ -51,6 +51,7 @@ static const struct args_command command = {
 
 /* ---- What it does ---------------------------------------------------------------------------- */
 
+/* Nobody has a key that was added and could not be shown: it is shown first. */
 static int add_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
 {
     char text[KEYS_TEXT_BYTES];
@@ -58,12 +59,12 @@ static int add_key(sqlite3 *db, const struct keys_args *args, struct acre_err *e
 
     if (rc == 0)
         rc = keys_add(db, args->name, args->quota, args->rate, text, err);
-    if (rc == 0)
-        rc = store_execute(db, "COMMIT", err);
     if (rc != 0)
         return rc;
     printf("%s\n", text);
-    return 0;
+    if (!args_are_printed())
+        return error_set(err, ACRE_EIO, ARGS_NOT_PRINTED);
+    return store_execute(db, "COMMIT", err);
 }
 
 static int revoke_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
@@ -160,8 +161,8 @@ static int run(struct keys_args *args, struct acre_err *err)
         rc = revoke_key(store_db(store), args, err);
     else
         rc = list_keys(store_db(store), args, err);
-    store_close(store);
-    return rc == 0 ? 0 : error_prefix(err, "%s: ", args->store);
+    store_close(store); /* takes back what was not committed */
+    return rc == 0 || ferror(stdout) ? rc : error_prefix(err, "%s: ", args->store);
 }
 
 int cmd_keys(int argc, char **argv)
@@ -181,5 +182,5 @@ int cmd_keys(int argc, char **argv)
     rc = check(&args);
     if (rc != EXIT_DONE)
         return rc;
-    return run(&args, &err) == 0 ? EXIT_DONE : args_failed("%s", err.text);
+    return run(&args, &err) == 0 ? args_done() : args_failed("%s", err.text);
 }

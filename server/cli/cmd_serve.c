@@ -467,7 +467,7 @@ int cmd_serve(int argc, char **argv)
     }
     if (args.help_config) {
         settings_print_help();
-        return EXIT_DONE;
+        return args_done();
     }
     if (read_settings(&args, &settings, &err) != 0)
         return refuse_settings(&err);

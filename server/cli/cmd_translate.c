@@ -142,7 +142,7 @@ static int write_slot(const struct ring *ring, const struct slot *slot, size_t l
     else if (write_json(ring, slot, err) != 0)
         return error_prefix(err, "%s: line %zu: ", ring->input_name, line);
     if (ferror(stdout))
-        return error_set(err, ACRE_EIO, "standard output: expected to be writable, found an error");
+        return error_set(err, ACRE_EIO, ARGS_NOT_PRINTED);
     return 0;
 }
 
@@ -352,8 +352,8 @@ static int translate_lines(struct lines *lines, struct lines *translations,
     free(ring.slots);
     if (ring.has_failed)
         return args_failed("%s", ring.err.text);
-    if (fflush(stdout) != 0)
-        return args_failed("standard output: expected to be writable, found an error");
+    if (!args_are_printed())
+        return args_failed(ARGS_NOT_PRINTED);
     if (rc != 0)
         return args_failed("%s; the %zu lines before it are %s", err.text, ring.n_written,
                            ring.is_scoring ? "scored" : "translated");

@@ -206,7 +206,7 @@ def test_output_that_cannot_be_written(acre_path, token_model):
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
     for args in (["translate", "--model", token_model], ["inspect", token_model],
-                 ["bench", "--model", token_model]):
+                 ["bench", "--model", token_model], ["serve", "--help-config"]):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([acre_path, *args], input=b"Hello.\n" * 2000, stdout=full,
                                   stderr=subprocess.PIPE, timeout=60)

@@ -77,6 +77,20 @@ def test_stores_that_are_none(acre, tmp_path):
     assert other.read_bytes() == before
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_key_that_cannot_be_shown_is_not_added(acre, acre_path, tmp_path):
+    store = tmp_path / "acre.db"
+    acre("keys", "add", "first", "--store", store)
+    for args in (["add", "web"], ["list"], ["list", "--json"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([acre_path, "keys", *args, "--store", store], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (
+            1, "acre: standard output: expected to be writable, found an error\n")
+        assert [row["name"] for row in listed(acre, store)] == ["first"]
+    assert acre("keys", "add", "web", "--store", store).returncode == 0
+
+
 def test_a_new_store_opened_by_several_at_once(acre_path, tmp_path):
     """As replicas do that share a volume and start together."""
     for i in range(20):
