@@ -204,14 +204,22 @@ int settings_assign(struct settings *settings, const char *assignment, struct ac
     return 0;
 }
 
-static int check_access_log(const char *path, struct acre_err *err)
+static int check_file(const char *key, const char *path, struct acre_err *err)
 {
-    const int wrong = path[0] && strcmp(path, "-") != 0 ? path_writable(path) : 0;
+    const int wrong = path[0] ? path_writable(path) : 0;
 
     return wrong == 0 ? 0
                       : error_set(err, ACRE_EIO,
-                                  "access_log: expected a file that can be written, found %s: %s",
+                                  "%s: expected a file that can be written, found %s: %s", key,
                                   path, strerror(wrong));
+}
+
+static int check_files(const struct settings *s, struct acre_err *err)
+{
+    const char *access_log = strcmp(s->access_log, "-") == 0 ? "" : s->access_log;
+    const int rc = check_file("access_log", access_log, err);
+
+    return rc == 0 ? check_file("suggestions", s->suggestions, err) : rc;
 }
 
 static int check_keys(const struct settings *settings, struct acre_err *err)
@@ -224,7 +232,7 @@ static int check_keys(const struct settings *settings, struct acre_err *err)
 
 int settings_check(const struct settings *settings, struct acre_err *err)
 {
-    return check_keys(settings, err) != 0 ? err->code : check_access_log(settings->access_log, err);
+    return check_keys(settings, err) != 0 ? err->code : check_files(settings, err);
 }
 
 int settings_keep_fixed(struct settings *fresh, const struct settings *running,

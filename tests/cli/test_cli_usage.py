@@ -208,6 +208,17 @@ def test_checking_makes_and_changes_no_file(acre, tmp_path):
     failed(acre(*check), 1, f"store: {store}: ")
 
 
+@pytest.mark.parametrize("key", ["access_log", "suggestions"])
+def test_files_that_cannot_be_written_are_refused(acre, tmp_path, key):
+    check = ("serve", "--check-config", "--set")
+    for path, why in ((tmp_path / "no/such", "No such file or directory"),
+                      (tmp_path, "Is a directory")):
+        failed(acre(*check, f"{key}={path}"), 1,
+               f"{key}: expected a file that can be written, found {path}: {why}")
+    assert acre(*check, f"{key}={tmp_path / 'new'}").returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- Starting -----------------------------------------------------------------------------------
 
 
