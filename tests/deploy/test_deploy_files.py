@@ -253,6 +253,18 @@ def test_dockerfiles_keep_the_rules(name):
     assert '"/usr/bin/acre", "health"' in dict(lines)["HEALTHCHECK"]
 
 
+def test_models_have_the_time_that_the_slowest_one_took_twice():
+    took_s = int(re.search(r"ready in (\d+) s", (ROOT / "models/README.md").read_text())[1])
+    unit = (ROOT / "conf/acre.service").read_text()
+    assert int(re.search(r"^TimeoutStartSec=(\d+)min$", unit, re.MULTILINE)[1]) * 60 > 2 * took_s
+    for name in DOCKERFILES:
+        check = dict(instructions(name))["HEALTHCHECK"]
+        assert int(re.search(r"--start-period=(\d+)m ", check)[1]) * 60 > 2 * took_s
+    pod = documents("base", ["deployment.yaml"])[0]["spec"]["template"]["spec"]
+    probe = pod["containers"][0]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] > 2 * took_s
+
+
 # ---- Kubernetes -------------------------------------------------------------------------------
 
 
