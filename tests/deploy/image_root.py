@@ -44,6 +44,11 @@ def build_stage(folder, name="Dockerfile"):
     return folder
 
 
+def health_check(name="Dockerfile"):
+    """The command of the image."""
+    return json.loads(dict(stage(name, "bare"))["HEALTHCHECK"].split(" CMD ")[1])
+
+
 def copy(source, target, owner):
     """As engines do: what a folder has goes into the target. What is there already keeps its
     owner."""
@@ -90,7 +95,7 @@ def files(folder):
 class Container:
     """What a container engine does: the root is read-only, nobody is in it, without privileges. A
     volume is a folder that nobody may write, on VOLUME; `within` begins the commands that run in
-    its network."""
+    its network. Without an address the settings say where it listens."""
 
     VOLUME = "/var/lib/acre"
     NOBODY_IN = ("chroot", f"--userspec={NOBODY}:{NOBODY}")
@@ -100,17 +105,19 @@ class Container:
 
     def __init__(self, root, address, command=("serve", "--config", "/etc/acre/acre.json"),
                  volume="", within=()):
-        self.root, self.address, self.within = root, address, within
+        self.root, self.within = root, within
+        self.check = (["/usr/bin/acre", "health", f"http://{address}"] if address else
+                      health_check())
+        listen = ["--listen", address] if address else []
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             [*within, "unshare", "--mount", "--propagation", "private", "sh", "-c", self.SCRIPT,
-             root, "/usr/bin/acre", *command, "--listen", address], stderr=subprocess.PIPE,
+             root, "/usr/bin/acre", *command, *listen], stderr=subprocess.PIPE,
             text=True, env=os.environ | {"VOLUME": str(volume)})
 
     def health(self):
-        return subprocess.run([*self.within, *self.NOBODY_IN, self.root, "/usr/bin/acre", "health",
-                               f"http://{self.address}"], capture_output=True, text=True,
-                              check=False)
+        return subprocess.run([*self.within, *self.NOBODY_IN, self.root, *self.check],
+                              capture_output=True, text=True, check=False)
 
     def is_ready(self):
         """A server that has ended never will be: then what it said is the reason."""

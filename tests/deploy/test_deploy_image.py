@@ -9,7 +9,7 @@ import time
 import pytest
 from fleet import ACRE, BUILD, ROOT, free_port, wait_until
 from image_root import (NOBODY, Container, ask, build_stage, can_run, compressed_bytes, files,
-                        image)
+                        health_check, image)
 
 MIB = 1 << 20
 
@@ -98,4 +98,39 @@ def test_it_serves_as_nobody_on_a_read_only_root(root):
     finally:
         status = container.stop()
     assert status == 0
+    assert container.health().returncode == 1
+
+
+@pytest.fixture
+def settings(root):
+    """Those of the image, to be changed by one test."""
+    path = root / "etc/acre/acre.json"
+    shipped = path.read_text()
+    yield path
+    path.write_text(shipped)
+
+
+def test_images_have_one_health_check():
+    assert health_check("Dockerfile") == health_check("Dockerfile.cuda")
+
+
+@pytest.mark.skipif(not can_run(), reason="needs root and mount namespaces")
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_the_health_check_asks_what_the_settings_say(root, settings, host):
+    """Another port, and TLS."""
+    models = shutil.copytree(ROOT / "tests/golden/models/tiny-token", root / "models/tiny-token",
+                             dirs_exist_ok=True)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-keyout", root / "etc/acre/tls.key", "-out", root / "etc/acre/tls.pem"],
+                   check=True, capture_output=True)
+    (root / "etc/acre/tls.key").chmod(0o644)
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {
+        "listen": [f"{host}:{free_port()}"], "tls_certificate": "/etc/acre/tls.pem",
+        "tls_key": "/etc/acre/tls.key", "models": f"/models/{models.name}"}))
+    container = Container(root, None)
+    try:
+        wait_until(container.is_ready, "the health check to say so", 20)
+    finally:
+        assert container.stop() == 0
     assert container.health().returncode == 1
