@@ -34,6 +34,16 @@ def test_help_and_version(acre):
         assert option in acre("bench", "--help").stdout
 
 
+@pytest.mark.parametrize("command", ["translate", "bench"])
+def test_help_says_what_is_done_where_an_option_is_not_given(acre, command, token_model):
+    told = dict(re.findall(r"^  --(\S+) .*\(default: (.*)\)$", acre(command, "--help").stdout,
+                           re.MULTILINE))
+    assert told["beam-size"] == told["max-length"] == told["length-penalty"] == "the model's"
+    assert told["num-hypotheses"] == "1"
+    lines = acre("translate", "--model", token_model, "--json", text="Hello.\n").stdout
+    assert len(json.loads(lines)["hypotheses"]) == 1
+
+
 def test_no_command_is_wrong_usage(acre):
     done = acre()
     assert (done.returncode, done.stdout) == (2, "")
