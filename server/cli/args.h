@@ -26,6 +26,12 @@ struct args_command {
         .value = called, .help = text                                                              \
     }
 #define ARGS_POSITIONAL(name, S, field, text) ARGS_TEXT(name, S, field, NULL, text)
+/* A text that is not empty if it is given; else as the caller set it. */
+#define ARGS_FILLED(name, S, field, called, accepts, text)                                         \
+    {                                                                                              \
+        .key = name, .type = OPTION_TEXT, .offset = offsetof(S, field), .value = called,           \
+        .help = text, .valid = args_is_filled, .expected = accepts                                 \
+    }
 #define ARGS_NUMBER(name, S, field, low, high, standard, called, text)                             \
     {                                                                                              \
         .key = name, .type = OPTION_INT, .offset = offsetof(S, field), .min = low, .max = high,    \
@@ -48,6 +54,8 @@ enum args_outcome { ARGS_GO, ARGS_HELP_SHOWN, ARGS_WRONG };
 /* Fills `base` (defaults first) from argv, which starts with the command's name. Help goes to
  * stdout, an error to stderr. */
 enum args_outcome args_parse(const struct args_command *command, void *base, int argc, char **argv);
+
+bool args_is_filled(const char *text);
 
 /* How an option is written: "max_length" -> "--max-length", "o" -> "-o". */
 void args_flag(const char *key, char *name, size_t name_bytes);

@@ -25,8 +25,8 @@ struct health_args {
 };
 
 static const struct option options[] = {
-    ARGS_TEXT("config", struct health_args, config, "FILE",
-              "configuration whose \"listen\" is asked (default: 127.0.0.1:5000)"),
+    ARGS_FILLED("config", struct health_args, config, "FILE", "a file",
+                "configuration whose \"listen\" is asked (default: 127.0.0.1:5000)"),
     ARGS_NUMBER("timeout", struct health_args, timeout_s, 1, 3600, "5", "SECONDS",
                 "longest to wait for each step (default: 5)"),
     {.key = NULL},
@@ -167,7 +167,7 @@ static int judge(const struct target *target, const char *reply, struct acre_err
 
 int cmd_health(int argc, char **argv)
 {
-    struct health_args args;
+    struct health_args args = {.config = ""};
     struct target target = {.is_tls = false};
     struct acre_err err;
     char reply[4096];

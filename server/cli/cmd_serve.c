@@ -32,8 +32,8 @@ struct serve_args {
 };
 
 static const struct option options[] = {
-    ARGS_TEXT("config", struct serve_args, config, "FILE",
-              "configuration in JSON (see conf/acre.json)"),
+    ARGS_FILLED("config", struct serve_args, config, "FILE", "a file",
+                "configuration in JSON (see conf/acre.json)"),
     {.key = "listen",
      .type = OPTION_TEXT,
      .offset = offsetof(struct serve_args, listen),
@@ -42,8 +42,8 @@ static const struct option options[] = {
              "picks a free one",
      .valid = listener_valid,
      .expected = LISTENER_EXPECTED},
-    ARGS_TEXT("models", struct serve_args, models, "DIR",
-              "folder of model directories (default: models)"),
+    ARGS_FILLED("models", struct serve_args, models, "DIR", "a folder",
+                "folder of model directories (default: models)"),
     ARGS_LIST("set", struct serve_args, set, "KEY=VALUE",
               "set one key of the configuration; may be repeated"),
     ARGS_FLAG("check_config", struct serve_args, check_config,
