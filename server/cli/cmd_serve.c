@@ -268,9 +268,14 @@ static struct http_options http_options(struct serve *serve)
     return chosen;
 }
 
+static bool logs_json(const struct settings *settings)
+{
+    return strcmp(settings->log_format, "json") == 0;
+}
+
 static int configure_log(const struct settings *settings, struct acre_err *err)
 {
-    return log_configure(strcmp(settings->log_format, "json") == 0, settings->access_log, err);
+    return log_configure(logs_json(settings), settings->access_log, err);
 }
 
 /* What a reload has read counts from now on. */
@@ -380,8 +385,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
     struct server *server = &serve->server;
     struct http_options chosen;
 
-    if (log_start(err) != 0 || configure_log(serve->settings, err) != 0 ||
-        tls_context_open(serve->settings->tls_certificate, serve->settings->tls_key, &serve->tls,
+    if (tls_context_open(serve->settings->tls_certificate, serve->settings->tls_key, &serve->tls,
                          err) != 0 ||
         open_store(server, err) != 0 ||
         limits_open(&server->limits, server->settings, server->store, err) != 0 ||
@@ -414,6 +418,18 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
     return 0;
 }
 
+/* After what the log has, the reason for leaving; who reads JSON gets no other line. */
+static int stop_log(const struct settings *settings, int rc, const struct acre_err *err)
+{
+    log_stop();
+    if (rc == 0)
+        return EXIT_DONE;
+    if (!logs_json(settings))
+        return args_failed("%s", err->text);
+    log_error("%s", err->text);
+    return EXIT_FAILED;
+}
+
 static int run_server(struct settings *settings, const struct serve_args *args)
 {
     const uint64_t start_ns = uv_hrtime();
@@ -424,13 +440,16 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     int rc;
 
     handle_signals_while_starting();
+    if (log_start(&err) != 0 || configure_log(settings, &err) != 0)
+        return stop_log(settings, err.code, &err);
     raise_descriptor_limit(settings);
     if (listener_inherit(&serve.listener, &err) != 0 ||
         (serve.listener.n_fds == 0 && listener_open(settings->listen, &serve.listener, &err) != 0))
-        return args_failed("%s", err.text);
+        return stop_log(settings, err.code, &err);
     if (uv_loop_init(&serve.loop) != 0) {
         listener_close(&serve.listener);
-        return args_failed("the event loop cannot be set up");
+        rc = error_set(&err, ACRE_ENOMEM, "the event loop cannot be set up");
+        return stop_log(settings, rc, &err);
     }
     serve.server.loop = &serve.loop;
     rc = serve_on(&serve, start_ns, &err);
@@ -447,8 +466,7 @@ static int run_server(struct settings *settings, const struct serve_args *args)
     models_fini(&serve.server.models);
     tls_context_close(serve.tls);
     uv_loop_close(&serve.loop);
-    log_stop();
-    return rc == 0 ? EXIT_DONE : args_failed("%s", err.text);
+    return stop_log(settings, rc, &err);
 }
 
 int cmd_serve(int argc, char **argv)

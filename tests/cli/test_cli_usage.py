@@ -306,3 +306,21 @@ def test_port_in_use(acre, host, family, token_model):
 def test_unknown_host(acre, token_model):
     done = acre("serve", "--listen", "no-such-host.invalid:5000", "--models", token_model)
     start_failed(done, "listen: expected an address", "no-such-host.invalid")
+
+
+def test_who_reads_json_reads_why_it_did_not_start(acre, tmp_path, token_model):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for args, text in (
+            (["--models", token_model, "--listen", address], "listen: expected a free address"),
+            (["--models", tmp_path, "--listen", "127.0.0.1:0"], "expected a subfolder with a"),
+            (["--models", token_model, "--listen", "127.0.0.1:0", "--set",
+              f"tls_certificate={tmp_path}"], "tls_"),
+            (["--models", token_model, "--listen", "127.0.0.1:0", "--set",
+              f"store={tmp_path}"], f"store: {tmp_path}"),
+        ):
+            done = acre("serve", "--set", "log_format=json", *args)
+            assert (done.returncode, done.stdout) == (1, "")
+            lines = [json.loads(line) for line in done.stderr.splitlines()]
+            assert lines[-1]["level"] == "error" and text in lines[-1]["message"]
+            assert sum(line["level"] == "error" for line in lines) == 1
