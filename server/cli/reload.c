@@ -186,6 +186,7 @@ void reload_init(struct reload *reload)
 void reload_begin(struct reload *reload)
 {
     log_info("reloading configuration and models");
+    log_reopen(); /* who moves files away does not ask whether the configuration is good */
     if (reload->is_running)
         reload->is_wanted = true;
     else

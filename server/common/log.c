@@ -247,10 +247,8 @@ static void forget_replies(void)
 int log_configure(bool json, const char *access, struct acre_err *err)
 {
     atomic_store(&as_json, json);
-    if (replies_path && strcmp(replies_path, access) == 0) {
-        spool_reopen(replies);
+    if (replies_path && strcmp(replies_path, access) == 0)
         return 0;
-    }
     forget_replies();
     if (!access[0])
         return 0;
@@ -261,6 +259,12 @@ int log_configure(bool json, const char *access, struct acre_err *err)
         return 0;
     forget_replies();
     return error_set(err, ACRE_ENOMEM, "access_log: its thread cannot be started");
+}
+
+void log_reopen(void)
+{
+    if (replies)
+        spool_reopen(replies);
 }
 
 void log_stop(void)

@@ -22,9 +22,12 @@ void log_engine(void *user, enum acre_log_level level, const char *line);
 /* From then on a thread writes. */
 int log_start(struct acre_err *err);
 
-/* Lines as JSON or as text. Replies go to the file `access`, "-" is stdout, "" is nowhere; a file
- * is opened anew each time. Loop thread. */
+/* Lines as JSON or as text. Replies go to the file `access`, "-" is stdout, "" is nowhere. Loop
+ * thread. */
 int log_configure(bool as_json, const char *access, struct acre_err *err);
+
+/* Opens the file of replies anew: somebody may have moved it away. Loop thread. */
+void log_reopen(void);
 
 /* Waits a second at most for what is left to be written. */
 void log_stop(void);

@@ -134,7 +134,8 @@ const struct option settings_table[] = {
     TEXT(log_format, "text", is_text_or_json, "\"text\" or \"json\"",
          "what lines of the log, on standard error, and of the access log look like"),
     TEXT(access_log, "", NULL, NULL,
-         "file for one line of each reply; - is standard output, empty is none"),
+         "file for one line of each reply, opened anew on SIGHUP; - is standard output, empty is "
+         "none"),
     FIXED_TEXT(suggestions, "", NULL, NULL,
                "file to which POST /suggest appends what users suggest, up to 64 MiB; "
                "empty = 403"),
@@ -208,10 +209,10 @@ static int check_file(const char *key, const char *path, struct acre_err *err)
 {
     const int wrong = path[0] ? path_writable(path) : 0;
 
-    return wrong == 0 ? 0
-                      : error_set(err, ACRE_EIO,
-                                  "%s: expected a file that can be written, found %s: %s", key,
-                                  path, strerror(wrong));
+    return wrong == 0
+               ? 0
+               : error_set(err, ACRE_EIO, "%s: expected a file that can be written, found %s: %s",
+                           key, path, strerror(wrong));
 }
 
 static int check_files(const struct settings *s, struct acre_err *err)
