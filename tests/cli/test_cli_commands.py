@@ -110,7 +110,9 @@ def test_json(acre, token_model):
 def test_forced_length(acre, token_model):
     flags = ["--json", "--min-length", "7", "--max-length", "7"]
     done = acre("translate", "--model", token_model, *flags, text="Hello.\nHow are you?\n")
-    for line in done.stdout.splitlines():
+    lines = done.stdout.splitlines()
+    assert (done.returncode, len(lines)) == (0, 2)
+    for line in lines:
         assert len(json.loads(line)["hypotheses"][0]["tokens"]) == 7
 
 

@@ -14,7 +14,7 @@ import requests
 ROOT = Path(__file__).resolve().parents[2]
 ACRE = os.environ.get("ACRE", str(ROOT / "build/acre"))
 # how much longer things may take, e.g. with sanitizers
-PATIENCE = 10 if re.search("address|thread|undefined|san", ACRE) else 1
+PATIENCE = 10 if Path(ACRE).parent.name in ("address", "thread", "undefined") else 1
 SENTENCE = "Hello world, how are you today my friend?"
 
 
@@ -34,12 +34,15 @@ class Server:
                                         env=os.environ | (env or {}))
         self.log = []
         self.port = None
+        patience = threading.Timer(60 * PATIENCE, self.process.kill)
+        patience.start()
         for line in self.process.stderr:
             self.log.append(line)
             listening = re.search(r"listening on https?://\S*:(\d+)", line)
             if listening:
                 self.port = int(listening[1])
                 break
+        patience.cancel()
         assert self.port, "".join(self.log)
         self.url = f"http://127.0.0.1:{self.port}"
         self.reader = threading.Thread(target=self._read_log, daemon=True)
@@ -82,6 +85,20 @@ class Server:
 
     def is_alive(self):
         return self.process.poll() is None and self.get("/health").status_code == 200
+
+
+def stop_all(servers):
+    """Each must end well, and all are stopped before that is said."""
+    statuses = [server.stop() for server in servers]
+    for server, status in zip(servers, statuses, strict=True):
+        assert status == 0, "".join(server.log)
+
+
+def read_more(connection, most=1 << 16):
+    """What comes next; the other side must not have closed."""
+    data = connection.recv(most)
+    assert data, "the connection was closed"
+    return data
 
 
 def read_reply(connection):

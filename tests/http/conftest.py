@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from acre_server import ROOT, Server
+from acre_server import ROOT, Server, stop_all
 
 # two languages and both levels: en-de token by token, en-fr by characters
 MODELS = {"en-de-token": "tiny-token", "en-fr-char": "tiny-char"}
@@ -42,5 +42,4 @@ def serve(models):
         return servers[-1]
 
     yield make
-    for server in servers:
-        assert server.stop() == 0, "".join(server.log)
+    stop_all(servers)

@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 import deepl
 import pytest
 import requests
-from acre_server import ACRE, SENTENCE, read_reply
+from acre_server import ACRE, SENTENCE, read_more, read_reply
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import ServerException
 from libretranslatepy import LibreTranslateAPI
@@ -306,7 +306,7 @@ def test_every_get_takes_a_body(server, kind, body):
 def read_head(connection):
     data = b""
     while b"\r\n\r\n" not in data:
-        data += connection.recv(1)
+        data += read_more(connection, 1)
     lines = data.decode().split("\r\n")
     return int(lines[0].split()[1]), {k.lower(): v.strip() for k, v in
                                       (line.split(":", 1) for line in lines[1:] if line)}

@@ -308,6 +308,9 @@ def test_files_turned_off(serve):
     assert reply.status_code == 403
     assert reply.json()["error"] == "Files translation are disabled on this server."
     assert server.get("/download_file/anything.txt").status_code == 400
+    reply = server.post("/v2/document", files={"file": ("a.txt", "Hello")},
+                        data={"source_lang": "EN", "target_lang": "DE"})
+    assert (reply.status_code, reply.json()["code"]) == (400, "files_disabled")
 
 
 def test_empty_and_blank_files(server):
@@ -437,10 +440,10 @@ def test_one_client_s_uploads_push_out_its_own(serve):
 
 
 def test_files_have_a_lifetime(serve):
-    server = serve(file_lifetime_s=1)
+    server = serve(file_lifetime_s=3)
     url = upload(server, "a.txt", "Hello").json()["translatedFileUrl"]
     assert requests.get(url, timeout=10).status_code == 200
-    assert eventually(lambda: requests.get(url, timeout=10).status_code == 404, 5)
+    assert eventually(lambda: requests.get(url, timeout=10).status_code == 404, 15)
     assert metric(server, "acre_kept_files") == metric(server, "acre_kept_files_bytes") == 0
     assert upload(server, "a.txt", "Hello").status_code == 200
 

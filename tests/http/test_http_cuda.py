@@ -7,7 +7,7 @@ from pathlib import Path
 
 import acre_server
 import pytest
-from acre_server import Server, eventually
+from acre_server import Server, eventually, stop_all
 
 EMULATED = Path(acre_server.ACRE).parent / "emulated/acre"
 TEXTS = ["Hello.", "The cat is old.", "We go home.", "Where is the house?", "I see you."]
@@ -31,8 +31,7 @@ def emulated(models, monkeypatch, tmp_path):
         return servers[-1]
 
     yield make
-    for server in servers:
-        assert server.stop() == 0, "".join(server.log)
+    stop_all(servers)
 
 
 def replies(server, texts, **fields):

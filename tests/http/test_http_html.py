@@ -58,13 +58,26 @@ def test_sentences_of_chinese_are_set_apart(server):
 def test_a_stream_of_values_ends_with_its_error(shipped):
     """What has values is rendered in one, when all of it is there; its time may be over before."""
     text = "<p>The dog sleeps in the garden of the old house.<img alt='The cat.'>" * 5
-    found = set()
     for timeout_ms in range(1, 25):
-        reply = shipped.translate(text, target="de", format="html", translate_attributes=True,
-                                  stream=True, beam_size=8, timeout_ms=timeout_ms)
-        found.add(reply.status_code)
-        assert reply.status_code == 504 or "deadline_exceeded" in reply.text, reply.text
-    assert shipped.translate("Hi.").status_code == 200
+        reply = shipped.translate(text, format="html", translate_attributes=True, stream=True,
+                                  beam_size=8, timeout_ms=timeout_ms)
+        assert reply.status_code == 504, reply.text
+    assert shipped.is_alive()
+
+
+def test_a_stream_tells_the_error_of_values_behind_what_it_has_told(shipped):
+    texts = ["Hi.", "<p>The dog sleeps in the garden of the old house.<img alt='The cat.'>" * 40]
+    for timeout_ms in (25, 50, 100, 200, 400, 800):
+        reply = shipped.translate(texts, format="html", translate_attributes=True, stream=True,
+                                  beam_size=8, timeout_ms=timeout_ms * PATIENCE)
+        if reply.status_code == 200:
+            break
+        assert reply.status_code in (503, 504)
+    assert reply.status_code == 200
+    lines = [json.loads(line) for line in reply.text.splitlines()]
+    assert lines[0]["translatedText"]
+    assert lines[-1].get("code") == "deadline_exceeded" or lines[-1] == {"done": True}
+    assert shipped.is_alive()
 
 
 def inner_texts(text):
@@ -195,9 +208,10 @@ def test_arrays_and_alternatives(shipped):
 ], ids=lambda text: text[:12])
 def test_deep_and_broken_markup_is_bounded(shipped, text):
     begin = time.monotonic()
-    reply = shipped.translate(text, format="html", max_length=1, beam_size=1)
-    assert reply.status_code in (200, 413, 504), reply.text[:200]
-    assert time.monotonic() - begin < 60 * PATIENCE
+    reply = shipped.translate(text, format="html", max_length=1, beam_size=1,
+                              timeout_ms=10000 * PATIENCE)
+    assert reply.status_code in (200, 413, 503, 504), reply.text[:200]
+    assert time.monotonic() - begin < 20 * PATIENCE
     if reply.status_code == 200:
         found = reply.json()["translatedText"]
         assert found.count("<b>") == text.count("<b>")

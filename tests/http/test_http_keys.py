@@ -6,6 +6,7 @@ import resource
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -447,6 +448,8 @@ def test_full_disk_stops_nothing_and_loses_nothing(models, store):
                "--set", f"store={store.path}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
                                preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+    patience = threading.Timer(100 * PATIENCE, process.kill)  # a line that never comes
+    patience.start()
     log = []
     for line in process.stderr:
         log.append(line)
@@ -471,6 +474,7 @@ def test_full_disk_stops_nothing_and_loses_nothing(models, store):
                              timeout=10).status_code == 200
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, unlimited)
     read_until("what keys use is counted in memory alone: no longer")
+    patience.cancel()
     process.terminate()
     assert process.wait(timeout=20) == 0
     process.stderr.close()

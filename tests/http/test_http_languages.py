@@ -175,26 +175,25 @@ def test_languages_are_not_looked_up_for_each_pair(many):
     assert seconds["auto"] < 3 * seconds["en"] + 0.1
 
 
-def test_a_text_without_letters_goes_into_the_language_of_the_model(tmp_path):
+def test_a_text_without_letters_goes_into_the_language_of_the_model(serve, tmp_path):
     """Which the request need not say, and which is not the one it is taken to be in."""
     folder = tmp_path / "into-english"
     shutil.copytree(MANY / "nllb-many", folder)
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"tgt_lang": "eng_Latn"}))
-    server = Server(folder)
+    server = serve(models=folder)
     for target in ({}, {"target": "en"}):
         reply = server.post("/translate/into-english", json={"q": "👍", "source": "auto", **target})
         assert reply.status_code == 200, reply.text
         assert reply.json()["detectedLanguage"]["language"] != "en"
-    assert server.stop() == 0, "".join(server.log)
 
 
-def test_a_model_that_is_named_detects_among_its_own_languages(tmp_path):
+def test_a_model_that_is_named_detects_among_its_own_languages(serve, tmp_path):
     """mBART-50 has no traditional Chinese, which NLLB beside it has, and no Welsh."""
     folder = tmp_path / "models"
     shutil.copytree(MANY / "nllb-many", folder / "nllb-many")
     shutil.copytree(MANY / "mbart-many", folder / "mbart-many")
-    server = Server(folder)
+    server = serve(models=folder)
     found = {}
     for model in ("nllb-many", "mbart-many"):
         reply = server.post(f"/translate/{model}", json={
@@ -207,7 +206,6 @@ def test_a_model_that_is_named_detects_among_its_own_languages(tmp_path):
     assert reply.status_code == 400
     assert "expected a language that this model translates from" in reply.json()["message"]
     assert "cy" not in reply.json()["message"].split("found")[0]
-    assert server.stop() == 0
     assert found == {"nllb-many": "zh-Hant", "mbart-many": "zh"}
 
 
@@ -231,7 +229,7 @@ def test_pairs_of_glossaries_are_listed_once(server):
     assert all(source != target and "-" not in source + target for source, target in pairs)
 
 
-def test_pairs_of_glossaries_are_those_of_any_region(tmp_path):
+def test_pairs_of_glossaries_are_those_of_any_region(serve, tmp_path):
     """One model has Brazilian Portuguese, another the European."""
     for source, target in (("en", "pt-BR"), ("fr", "pt-PT"), ("en", "pt-PT")):
         folder = tmp_path / f"{source}-{target}"
@@ -239,24 +237,22 @@ def test_pairs_of_glossaries_are_those_of_any_region(tmp_path):
         path = folder / "tokenizer_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) |
                                    {"source_lang": source, "target_lang": target}))
-    server = Server(tmp_path)
+    server = serve(models=tmp_path)
     pairs = server.get("/v2/glossary-language-pairs").json()["supported_languages"]
-    assert server.stop() == 0, "".join(server.log)
     assert sorted(tuple(pair.values()) for pair in pairs) == [("en", "pt"), ("fr", "pt")]
 
 
-def test_a_model_that_tells_no_language_is_called_by_its_name(tmp_path):
+def test_a_model_that_tells_no_language_is_called_by_its_name(serve, tmp_path):
     folder = tmp_path / "models/mine"
     shutil.copytree(ROOT / "tests/golden/models/tiny-token", folder)
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     del settings["source_lang"], settings["target_lang"]
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    server = Server(folder.parent)
+    server = serve(models=folder.parent)
     text = text_of(server.post("/translate/mine", json={"q": TEXT}))
     assert text_of(server.post("/translate/mine", json={"q": TEXT, "source": "auto"})) == text
     named = server.post("/translate/mine", json={"q": TEXT, "source": "en"})
     assert named.json()["code"] == "model_mismatch"
-    assert server.stop() == 0
 
 
 def test_the_page_offers_what_models_of_many_languages_translate(server, many):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import requests
-from acre_server import ACRE, PATIENCE, eventually, read_reply
+from acre_server import ACRE, PATIENCE, eventually, read_more, read_reply
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -99,7 +99,7 @@ def get_many(server, n):
             connection.sendall(100 * HEALTH)
             data = b""
             while data.count(b"HTTP/1.1 200") < 100 or not data.endswith(b"}\n"):
-                data += connection.recv(1 << 16)
+                data += read_more(connection)
     return time.monotonic() - start
 
 
@@ -118,8 +118,8 @@ def test_pipes_that_nobody_reads_hold_up_nobody(models):
                                 "--set", "access_log=-"], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     try:
-        line = b""
-        while b"listening" not in line:
+        line = b"..."
+        while line and b"listening" not in line:
             line = process.stderr.readline()
         port = int(re.search(rb":(\d+),", line)[1])
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from acre_server import ACRE, PATIENCE, eventually
+from acre_server import ACRE, PATIENCE, eventually, read_more
 
 HELLO = {"q": "hello", "source": "en", "target": "de"}
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -70,7 +70,7 @@ def test_several_headers_are_one_list(proxied):
         client.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\n"
                        b"X-Forwarded-For: 10.0.0.1\r\n\r\n"
                        b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
-        while client.recv(4096).count(b'"status"') < 1:
+        while b'"status"' not in read_more(client):
             continue
         assert eventually(lambda: len(server.clients()) == 2)
     assert server.clients() == ["203.0.113.7", "127.0.0.1"]
@@ -125,7 +125,7 @@ def test_memory_of_many_addresses_is_bounded(proxied):
                     % (len(body), i >> 16, i & 0xffff, body) for i in range(start, start + 500)))
                 data = b""
                 while data.count(b"HTTP/1.1 400") < 500 or not data.endswith(b"}\n"):
-                    data += client.recv(1 << 20)
+                    data += read_more(client, 1 << 20)
 
     flood(0, 1000)
     before, begin = resident(server), time.monotonic()

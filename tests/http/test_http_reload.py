@@ -8,14 +8,13 @@ import signal
 import sqlite3
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import requests
-from acre_server import ACRE, PATIENCE, ROOT, SENTENCE, Server, eventually
+from acre_server import ACRE, PATIENCE, ROOT, SENTENCE, Server, eventually, stop_all
 
 GOLDEN = ROOT / "tests/golden/models"
 RELOADED = re.compile(r"reloaded: (\d+) models, (\d+) of them new, (\d+) left")
@@ -50,8 +49,7 @@ def start(folder, tmp_path):
         return servers[-1]
 
     yield make
-    for server in servers:
-        assert server.stop() == 0, "".join(server.log)
+    stop_all(servers)
 
 
 def outcomes(server):
@@ -213,8 +211,12 @@ class Load:
         with requests.Session() as session:
             while not self.stopped.is_set():
                 q = SENTENCE if i % 4 < 2 else [SENTENCE] * 20
-                reply = session.post(server.url + path, json={"q": q, **fields},
-                                     timeout=60 * PATIENCE)
+                try:
+                    reply = session.post(server.url + path, json={"q": q, **fields},
+                                         timeout=60 * PATIENCE)
+                except requests.RequestException as error:
+                    self.failed.append(str(error))
+                    continue
                 if reply.status_code == 200:
                     self.n_good += 1
                     self.texts.add(str(reply.json()["translatedText"]))

@@ -42,7 +42,8 @@ def test_limits_and_names_are_the_server_s_own(serve):
 def test_what_the_page_asks_for_is_there(server):
     schemas = server.get("/openapi.json").json()["components"]["schemas"]
     offered = set(schemas["TranslateRequest"]["properties"])
-    for field in sorted(offered & {"stream", "alignments"}):
+    for field in ("alignments", "stream"):
+        assert field in offered
         reply = server.translate(**{field: True})
         assert reply.status_code == 200, (field, reply.text)
 
