@@ -94,30 +94,33 @@ size_t subtitle_code_bytes(const char *text, size_t bytes)
     return n < bytes && text[n] == '}' ? n + 1 : 0;
 }
 
-/* Behind the codes that a line begins with. */
-static size_t skip_codes(const struct subtitle_reader *reader, const struct line *line)
+/* Of the codes that text[bytes] begins with. */
+static size_t codes_bytes(const char *text, size_t bytes)
 {
-    size_t at = line->begin, n;
+    size_t at = 0, n;
 
-    while ((n = subtitle_code_bytes(reader->text + at, line->end - at)) > 0)
+    while ((n = subtitle_code_bytes(text + at, bytes - at)) > 0)
         at += n;
     return at;
 }
 
 static bool begins_speech(const struct subtitle_reader *reader, const struct line *line)
 {
-    const size_t at = skip_codes(reader, line);
+    const char *text = reader->text + line->begin;
+    const size_t bytes = line->end - line->begin, n = codes_bytes(text, bytes);
 
-    return dash_bytes(reader->text + at, line->end - at) > 0;
+    return dash_bytes(text + n, bytes - n) > 0;
 }
 
-/* Behind a dash and its blank: a model would leave it out, or make a minus of it. */
-static size_t skip_dash(const struct subtitle_reader *reader, size_t at, size_t end)
+/* A dash goes with its blank: a model would leave it out, or make a minus of it. */
+size_t subtitle_lead_bytes(const char *text, size_t bytes)
 {
-    at += dash_bytes(reader->text + at, end - at);
-    while (at < end && reader->text[at] == ' ')
-        at++;
-    return at;
+    size_t n = codes_bytes(text, bytes);
+
+    n += dash_bytes(text + n, bytes - n);
+    while (n < bytes && text[n] == ' ')
+        n++;
+    return n;
 }
 
 /* The lines that belong to the one before, up to *end. */
@@ -145,7 +148,8 @@ bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end)
         } else if (begins_cue(reader, &line)) {
             reader->in_cue = false;
         } else if (reader->in_cue) {
-            *begin = skip_dash(reader, skip_codes(reader, &line), line.end);
+            *begin =
+                line.begin + subtitle_lead_bytes(reader->text + line.begin, line.end - line.begin);
             *end = line.end;
             join_lines(reader, end);
             return true;

@@ -25,6 +25,9 @@ bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end);
  * "{\i1}", "{\an8}"; 0: there is none. Looks no further than to the next brace. */
 size_t subtitle_code_bytes(const char *text, size_t bytes);
 
+/* Of what a line of speech begins with before its words: codes, a dash, blanks. */
+size_t subtitle_lead_bytes(const char *text, size_t bytes);
+
 /* What the first line ends with: "\r\n", "\r" or "\n", which it is without an end, too. */
 const char *subtitle_line_end(const char *text, size_t bytes);
 

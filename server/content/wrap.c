@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 
-#include "content/subtitle.h" /* codes are in one piece */
+#include "content/subtitle.h" /* codes, and what stands before words, are in one piece */
 
 static bool is_place(const char *line, size_t at)
 {
@@ -21,14 +21,14 @@ void wrap_line(char *line, size_t bytes, size_t n_breaks)
     size_t before = 0, n = 1;
     bool in_tag = false;
 
-    for (size_t at = 0; at + 1 < bytes && n <= n_breaks; at++) {
+    for (size_t at = subtitle_lead_bytes(line, bytes); at + 1 < bytes && n <= n_breaks; at++) {
         const size_t ideal = bytes * n / (n_breaks + 1),
                      code = subtitle_code_bytes(line + at, bytes - at);
 
         in_tag = begins_tag(line, at) || (in_tag && line[at] != '>');
         if (code > 0)
             at += code - 1;
-        if (code > 0 || in_tag || at == 0 || !is_place(line, at))
+        if (code > 0 || in_tag || !is_place(line, at))
             continue;
         if (at < ideal) {
             before = at;

@@ -98,7 +98,8 @@ def test_auto_and_other_fields(server):
 
 
 def test_page(shipped):
-    page = ('<!DOCTYPE html>\n<html><head><meta charset=utf-8><title>The dog</title><style>p {}</style></head>\n'
+    page = ('<!DOCTYPE html>\n<html><head><meta charset=utf-8><title>The dog</title>'
+            '<style>p {}</style></head>\n'
             '<body><p>The <b>dog</b> sleeps &amp; eats.</p><code>x &lt; y</code></body></html>\n')
     found = download(shipped, "Page.HTML", page)
     assert found.headers["Content-Type"] == "text/html; charset=utf-8"

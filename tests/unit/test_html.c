@@ -139,6 +139,8 @@ static const struct reading {
     {HTML_PAGE, "<!DOCTYPE a'[b>A dog.", "A dog.\n", NULL},
     {HTML_SUBRIP, "1:0 --> 1:1\rA dog\rsleeps.\r\r1:1 --> 1:2\r{\\i\r", "A dog sleeps.\n{\\i\n",
      NULL},
+    {HTML_SUBRIP, CUE "{\\i1}- A\nlonger.", "A longer.\n", NULL},
+    {HTML_SUBRIP, CUE "- Unparted\n<i>", "Unparted \n", NULL},
     {HTML_WEBVTT, CUE "I see<00:00:00.480><c> the old</c><00:00:01.000><c> house.</c>",
      "I see the old house.\n", NULL},
     {HTML_WEBVTT, CUE "It is <1 or <", "It is <1 or <\n", CUE "It is &lt;1 or &lt;"},
