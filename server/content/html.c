@@ -35,7 +35,9 @@ struct html {
     struct open_element *open; /* owned */
     size_t n_open, open_capacity;
     uint32_t n_in_bucket[BUCKETS]; /* of `open`, by a hash of their names */
-    bool has_breaks;               /* ends of lines are the document's, as in subtitles */
+    size_t n_outer;  /* of `open`: outside the section, no tag in it is their partner */
+    bool has_breaks; /* ends of lines are the document's, as in subtitles */
+    bool is_plain;   /* "&" begins no reference */
 };
 
 /* ---- Elements -------------------------------------------------------------------------------- */
@@ -183,9 +185,9 @@ static bool skip_element(struct html *h, const struct html_token *start)
     for (; html_next(&h->reader, &token); before = h->reader) {
         const bool is_same = token.n_name == start->n_name &&
                              strncasecmp(h->reader.text + token.name, name, token.n_name) == 0 &&
-                             token.type != HTML_OTHER && token.type != HTML_TEXT;
+                             (token.type == HTML_START || token.type == HTML_END);
 
-        if (token.type == HTML_TEXT)
+        if (token.type == HTML_TEXT || token.type == HTML_CDATA)
             has_text = has_text || !unicode_is_blank(h->reader.text + token.at, token.n);
         if (ends_before(h, start, rank, &token, depth) ||
             (rank > 0 && depth == 0 && token.type == HTML_END && is_among(h, &token, containers))) {
@@ -296,7 +298,7 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
     const char *text = h->reader.text;
     size_t behind = at, bytes, n;
 
-    if (h->prose->is_plain || !isalnum((unsigned char)text[at]))
+    if (h->is_plain || !isalnum((unsigned char)text[at]))
         return placeholder_bytes(text, end, at);
     if (*url_end <= at)
         for (*url_end = at; *url_end < end && is_of_url(text, end, *url_end, &n);)
@@ -348,7 +350,7 @@ static void add_text(struct html *h, const struct html_token *token)
             add_mask(h, at, n);
         } else if (h->n_blanks == 0 && (n = prose_extend_mask(h->prose, at, end)) > 0) {
             continue;
-        } else if (text[at] == '&' && !h->prose->is_plain) {
+        } else if (text[at] == '&' && !h->is_plain) {
             n = add_reference(h, at, end - at);
         } else if (strchr(" \t\n\f\r", text[at])) {
             add_blank(h, at, n = 1);
@@ -427,7 +429,8 @@ static void close_pair(struct html *h, const struct html_token *token)
 {
     const size_t mark = (place_blanks(h), prose_add_mark(h->prose, PROSE_TAG, token->at, token->n));
     struct prose_mark *marks = h->prose->marks;
-    const size_t lowest = h->n_open > MAX_SEARCHED ? h->n_open - MAX_SEARCHED : 0;
+    const size_t farthest = h->n_open > MAX_SEARCHED ? h->n_open - MAX_SEARCHED : 0,
+                 lowest = farthest > h->n_outer ? farthest : h->n_outer;
 
     if (h->prose->no_memory || h->n_in_bucket[bucket_of(h, token)] == 0)
         return;
@@ -574,6 +577,61 @@ static void add_end(struct html *h, const struct html_token *token)
     }
 }
 
+static void add_token(struct html *h, const struct html_token *token);
+
+/* ---- Sections of XML ------------------------------------------------------------------------- */
+
+/* Whether text without markup of its own is that of a page, as feeds and lists of strings have it:
+ * it has tags, or what only references would be. */
+static bool is_page(const struct html_reader *section)
+{
+    struct html_reader reader = *section;
+    struct html_token token;
+    char utf8[5];
+    size_t n;
+
+    while (html_next(&reader, &token)) {
+        if (token.type == HTML_START || token.type == HTML_END)
+            return true;
+        for (size_t at = token.at; token.type == HTML_TEXT && at < token.at + token.n; at += n) {
+            n = 1;
+            if (reader.text[at] == '&' &&
+                reference_read(reader.text + at, token.at + token.n - at, &n, utf8) !=
+                    REFERENCE_NONE &&
+                reader.text[at + n - 1] == ';')
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Its text is in lines of its own, so that no words go in or out. */
+static void add_section(struct html *h, const struct html_token *token)
+{
+    const struct html_reader outer = h->reader;
+    struct html_token text = {.type = HTML_TEXT,
+                              .at = token->at + HTML_CDATA_BYTES,
+                              .n = token->n - HTML_CDATA_BYTES - HTML_CDATA_END_BYTES};
+    const size_t n_outer = h->n_outer;
+
+    h->reader = (struct html_reader){
+        .text = outer.text, .bytes = text.at + text.n, .at = text.at, .syntax = HTML_PAGE};
+    h->is_plain = !is_page(&h->reader);
+    h->n_outer = h->n_open;
+    end_line(h);
+    prose_add_mark(h->prose, h->is_plain ? PROSE_PLAIN : PROSE_POINT, token->at, HTML_CDATA_BYTES);
+    if (h->is_plain)
+        add_text(h, &text);
+    while (!h->is_plain && !h->prose->no_memory && html_next(&h->reader, &text))
+        add_token(h, &text);
+    end_line(h);
+    prose_add_mark(h->prose, PROSE_ESCAPED, h->reader.bytes, HTML_CDATA_END_BYTES);
+    drop_open(h, h->n_outer);
+    h->n_outer = n_outer;
+    h->is_plain = false;
+    h->reader = outer;
+}
+
 static void add_token(struct html *h, const struct html_token *token)
 {
     switch (token->type) {
@@ -585,6 +643,9 @@ static void add_token(struct html *h, const struct html_token *token)
         break;
     case HTML_END:
         add_end(h, token);
+        break;
+    case HTML_CDATA:
+        add_section(h, token);
         break;
     case HTML_OTHER:
         if (is_cut(h, token))
@@ -634,7 +695,8 @@ int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct
     struct html h = {.reader = {.text = document, .syntax = is_vtt ? HTML_WEBVTT : HTML_SUBRIP},
                      .prose = prose,
                      .markup = &markup,
-                     .has_breaks = true};
+                     .has_breaks = true,
+                     .is_plain = !is_vtt};
     struct subtitle_reader speeches = {.text = document, .bytes = bytes, .is_vtt = is_vtt};
     struct html_token token;
     size_t at = 0, begin, end;

@@ -193,6 +193,14 @@ static size_t end_of_doctype(const struct html_reader *r, size_t at)
     return r->bytes;
 }
 
+static bool is_cdata(const struct html_reader *r, const struct html_token *token)
+{
+    return (r->syntax == HTML_XHTML || r->syntax == HTML_XML) &&
+           token->n >= HTML_CDATA_BYTES + HTML_CDATA_END_BYTES &&
+           begins(r, token->at, "<![CDATA[") &&
+           memcmp(r->text + token->at + token->n - HTML_CDATA_END_BYTES, "]]>", 3) == 0;
+}
+
 /* "<!", "<?" and "</" that begin no tag. */
 static size_t end_of_declaration(const struct html_reader *r, size_t at)
 {
@@ -246,6 +254,8 @@ static void read_markup(struct html_reader *r, struct html_token *token)
     token->n = time_bytes(r, token->at);
     if (token->n == 0)
         token->n = end_of_declaration(r, token->at) - token->at;
+    if (is_cdata(r, token))
+        token->type = HTML_CDATA;
 }
 
 bool html_next(struct html_reader *r, struct html_token *token)

@@ -28,8 +28,11 @@ enum html_type {
     HTML_TEXT,  /* with character references */
     HTML_START, /* a start tag */
     HTML_END,
-    HTML_OTHER /* comments, declarations, scripts, styles, times, and what browsers drop */
+    HTML_CDATA, /* <![CDATA[text]]> of XML */
+    HTML_OTHER  /* comments, declarations, scripts, styles, times, and what browsers drop */
 };
+
+enum { HTML_CDATA_BYTES = 9, HTML_CDATA_END_BYTES = 3 }; /* of what is around the text */
 
 struct html_token {
     enum html_type type;

@@ -24,8 +24,10 @@ enum prose_kind {
     PROSE_TAG,   /* likewise: a tag without partner, which keeps its order among other tags */
     PROSE_OPEN,  /* where an element begins; its partner is the PROSE_CLOSE */
     PROSE_CLOSE,
-    PROSE_MASK, /* stands in the text as n bytes that translators copy, e.g. "X1" */
-    PROSE_TERM  /* n bytes of the text whose translation is known (terms.h) */
+    PROSE_MASK,   /* stands in the text as n bytes that translators copy, e.g. "X1" */
+    PROSE_TERM,   /* n bytes of the text whose translation is known (terms.h) */
+    PROSE_PLAIN,  /* from here on nothing is escaped, */
+    PROSE_ESCAPED /* and from here on it is */
 };
 
 struct prose_mark {

@@ -254,6 +254,7 @@ int render_open(const struct prose *prose, const struct acre_result *result, siz
     r->writer.result = result;
     r->writer.hypothesis = result ? &result->hypotheses[hypothesis] : NULL;
     r->writer.is_traced = is_traced;
+    r->writer.is_plain = !prose->is_markup || prose->is_plain;
     *render = r;
     return 0;
 }

@@ -81,13 +81,33 @@ static void leave_term(struct writer *w, const char *text, size_t n)
     w->is_behind = w->is_behind && n == 0;
 }
 
+/* Of a section of XML: "]]>" would end it, and is parted among two. */
+static void put_plain(struct writer *w, const char *text, size_t n)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i < n && w->prose->is_xml; i++) {
+        if (text[i] != '>')
+            continue;
+        writer_put(w, text + begin, i - begin);
+        begin = i;
+        if (w->bytes > 1 && memcmp(w->text + w->bytes - 2, "]]", 2) == 0)
+            writer_put(w, "]]><![CDATA[", 12);
+    }
+    writer_put(w, text + begin, n - begin);
+}
+
 void writer_text(struct writer *w, const char *text, size_t n)
 {
     const char *escape;
     size_t used = 1, begin = 0;
 
     leave_term(w, text, n);
-    for (size_t i = 0; i < n && w->prose->is_markup && !w->prose->is_plain; i += used) {
+    if (w->is_plain) {
+        put_plain(w, text, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += used) {
         escape = escape_of(w, text + i, n - i, &used);
         if (!escape) {
             used = 1;
@@ -169,6 +189,8 @@ void writer_raw(struct writer *w, const struct prose_mark *mark)
         at = (size_t)p->values[low].raw + p->values[low].n_raw;
     }
     writer_put(w, p->document + at, end - at);
+    if (mark->kind == PROSE_PLAIN || mark->kind == PROSE_ESCAPED)
+        w->is_plain = mark->kind == PROSE_PLAIN;
 }
 
 /* ---- Terms ----------------------------------------------------------------------------------- */

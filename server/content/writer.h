@@ -19,6 +19,7 @@ struct writer {
     size_t n_taken;    /* of the document: bytes before `text` */
     size_t line;       /* of `text`: where this line of the prose, with its marks, begins */
     size_t next_break; /* of the prose's */
+    bool is_plain;     /* nothing is escaped */
     bool is_value;     /* of an attribute: quotes are escaped, too */
     bool is_behind;    /* a term or a mask, from which the next word must stand apart */
     bool has_word;     /* at the end of what was taken */

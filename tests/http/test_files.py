@@ -133,6 +133,19 @@ def test_xhtml_stays_well_formed(server, text):
     assert [e.tag for e in found.iter()] == [e.tag for e in ElementTree.fromstring(page).iter()]
 
 
+def test_sections_of_xml_are_translated(shipped):
+    """As plain text, or as the page that they are where they have tags, as in feeds."""
+    page = ("<n><![CDATA[Where is my train & your dog?]]><p>Good morning!</p>"
+            "<![CDATA[<p>Where is <b>my train</b>?</p><p>Tom &amp; Ann.</p>]]><![CDATA[ ]]&<> ]]></n>")
+    text = download(shipped, "a.xhtml", page).content.decode()
+    found = ElementTree.fromstring(text)
+    assert text.count("<![CDATA[") == text.count("]]>") == 3
+    assert found.text.startswith("Wo ist mein Zug") and "&amp;" not in found.text
+    assert found[0].text == "Guten Morgen!"
+    assert found[0].tail.startswith("<p>Wo ist <b>mein Zug</b>?</p><p>Tom ")
+    assert found[0].tail.endswith("</p> ]]&<> ")
+
+
 @pytest.mark.parametrize("name, says, is_kept_ascii", [
     ("a.html", '<meta charset="iso-8859-1">', True),
     ("a.html", "<META http-equiv=Content-Type content='text/html; CHARSET=windows-1252'>", True),

@@ -16,6 +16,10 @@
 #define CUE "00:01.000 --> 00:02.000\n"
 
 static const char *const documents[] = {
+    "<![CDATA[",
+    "<![CDATA[]]",
+    "<![CDATA[<b]]>",
+    "<![CDATA[&]]>",
     "<!DOCTYPE",
     "<!DOCTYPE [",
     "<!DOCTYPE [<!-",
@@ -141,6 +145,13 @@ static const struct reading {
      NULL},
     {HTML_SUBRIP, CUE "{\\i1}- A\nlonger.", "A longer.\n", NULL},
     {HTML_SUBRIP, CUE "- Unparted\n<i>", "Unparted \n", NULL},
+    {HTML_XML, "<n>A <![CDATA[dog & 5 < 6 >]]> is &lt;<![CDATA[]]>&gt;.</n>",
+     "A\ndog & 5 < 6 >\nis <\n>.\n", "<n>A <![CDATA[dog & 5 < 6 >]]> is &lt;<![CDATA[]]>&gt;.</n>"},
+    {HTML_XML, "<n><![CDATA[<p>A <b>dog</b>&nbsp;is<br>here &amp; I</n></p>]]></n>",
+     "A dog\u00A0is\nhere & I\n",
+     "<n><![CDATA[<p>A <b>dog</b>&#160;is<br>here &amp; I</n></p>]]></n>"},
+    {HTML_XHTML, "<p><![CDATA[a]]></p><code><![CDATA[b]]></code><![CDATA[<p>", "a\nX1\n", NULL},
+    {HTML_PAGE, "<p><![CDATA[a]]></p>", "", NULL},
     {HTML_WEBVTT, CUE "I see<00:00:00.480><c> the old</c><00:00:01.000><c> house.</c>",
      "I see the old house.\n", NULL},
     {HTML_WEBVTT, CUE "It is <1 or <", "It is <1 or <\n", CUE "It is &lt;1 or &lt;"},
