@@ -136,7 +136,8 @@ def test_xhtml_stays_well_formed(server, text):
 def test_sections_of_xml_are_translated(shipped):
     """As plain text, or as the page that they are where they have tags, as in feeds."""
     page = ("<n><![CDATA[Where is my train & your dog?]]><p>Good morning!</p>"
-            "<![CDATA[<p>Where is <b>my train</b>?</p><p>Tom &amp; Ann.</p>]]><![CDATA[ ]]&<> ]]></n>")
+            "<![CDATA[<p>Where is <b>my train</b>?</p><p>Tom &amp; Ann.</p>]]>"
+            "<![CDATA[ ]]&<> ]]></n>")
     text = download(shipped, "a.xhtml", page).content.decode()
     found = ElementTree.fromstring(text)
     assert text.count("<![CDATA[") == text.count("]]>") == 3
