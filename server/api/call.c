@@ -357,9 +357,37 @@ static void answer(struct call *call)
     call_end(call);
 }
 
+/* Pool thread. */
+static void keep_in_pool(uv_work_t *work)
+{
+    struct call *call = work->data;
+
+    call->rc = call->dialect->keep(call, &call->error);
+}
+
+/* What is kept is told also if it was told to give up meanwhile. */
+static void on_kept(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+
+    (void)status;
+    call->is_working = false;
+    call->server->n_working--;
+    if (call->rc == 0)
+        answer(call);
+    else if (call->is_given_up)
+        give_up(call, call->why);
+    else
+        end_with_error(call, &call->error);
+}
+
 /* It has been admitted, or rc says that it is not. */
 static void begin(struct call *call)
 {
+    if (call->rc == 0 && call->dialect->keep) {
+        work_in_pool(call, keep_in_pool, on_kept);
+        return;
+    }
     if (call->rc == 0 && call->dialect->answer) {
         answer(call);
         return;

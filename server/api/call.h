@@ -76,8 +76,10 @@ struct call {
 struct dialect {
     const char *const *fields; /* the names of all, NULL at the end */
     const char *key_field;     /* one of them, where an API key may stand */
-    /* What needs no translation: the reply, NULL is an error. Then the rest but `word` is NULL. */
+    /* What needs no translation: the reply, NULL is an error. Then the rest but `word`, parse() and
+     * keep() is NULL. keep() is before it, in the pool: what waits for a disk; or NULL. */
     json_t *(*answer)(struct call *call, struct srv_error *error);
+    int (*keep)(struct call *call, struct srv_error *error);
     const char *repeated; /* the one that a form may have several times; or NULL */
     /* Reads what takes long of the fields, before parse(), in the thread that read them; or NULL.
      */

@@ -1,8 +1,8 @@
 /* LibreTranslate's calls beside translating: /detect, /frontend/settings, /suggest.
  *
  * A suggestion is a line of JSON that a thread of the pool appends to the file `suggestions`; the
- * reply does not wait for the disk, and a failure is a line of the log. Who asks after the file was
- * found full is told so. */
+ * reply waits for that, and no other does. Who asks after the file was found full is told so. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,55 +94,6 @@ static const char *const suggest_fields[] = {"q", "s", "source", "target", "api_
 
 enum { SUGGESTIONS_BYTES = 64 << 20 }; /* so that nobody can fill the disk */
 
-struct suggestion {
-    uv_work_t work;
-    const char *path; /* of the settings */
-    char *line;       /* owned, [bytes], ends with a newline */
-    size_t bytes;
-};
-
-/* Pool thread. Lines that are appended with one write() do not mix. */
-static void append_line(uv_work_t *work)
-{
-    const struct suggestion *suggestion = work->data;
-    int fd = open(suggestion->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-
-    if (fd < 0 || write(fd, suggestion->line, suggestion->bytes) != (ssize_t)suggestion->bytes)
-        log_warning("%s: a suggestion could not be written", suggestion->path);
-    if (fd >= 0)
-        close(fd);
-}
-
-static void on_appended(uv_work_t *work, int status)
-{
-    struct suggestion *suggestion = work->data;
-
-    (void)status;
-    free(suggestion->line);
-    free(suggestion);
-}
-
-/* Takes `object`. */
-static int keep(struct server *server, json_t *object)
-{
-    struct suggestion *suggestion = calloc(1, sizeof(*suggestion));
-    char *text = object ? json_dumps(object, JSON_FLAGS) : NULL;
-
-    json_decref(object);
-    if (!suggestion || !text) {
-        free(suggestion);
-        free(text);
-        return -1;
-    }
-    suggestion->line = text;
-    suggestion->bytes = strlen(text) + 1;
-    text[suggestion->bytes - 1] = '\n'; /* in the terminator's place */
-    suggestion->path = server->settings->suggestions;
-    suggestion->work.data = suggestion;
-    uv_queue_work(server->loop, &suggestion->work, append_line, on_appended);
-    return 0;
-}
-
 /* What is on its way to the file may go a little beyond. */
 static bool are_full(struct server *server)
 {
@@ -157,40 +108,90 @@ static bool are_full(struct server *server)
     return server->has_full_suggestions;
 }
 
-static json_t *suggest(struct call *call, struct srv_error *error)
+/* q, s, source and target. */
+static int read_suggestion(struct call *call, const char *values[4], struct srv_error *error)
 {
-    const char *values[4] = {NULL};
-    json_t *object;
-
-    if (!call->server->settings->suggestions[0]) {
-        error_reply(error, 403, "suggestions_disabled", "Suggestions are disabled on this server.");
-        return NULL;
-    }
     for (size_t i = 0; i < 4; i++) {
         if (fields_text(&call->fields, suggest_fields[i], &values[i], error) != 0)
-            return NULL;
-        if (!values[i]) {
-            error_field(error, "missing_parameter", suggest_fields[i],
-                        "expected a value, found none");
-            return NULL;
-        }
+            return -1;
+        if (!values[i])
+            return error_field(error, "missing_parameter", suggest_fields[i],
+                               "expected a value, found none");
     }
-    if (are_full(call->server)) {
-        error_reply(error, 503, "suggestions_full", "Too many suggestions are kept already.");
-        return NULL;
-    }
+    return 0;
+}
+
+static int check_suggestion(struct call *call, struct srv_error *error)
+{
+    const char *values[4] = {NULL};
+
+    if (!call->server->settings->suggestions[0])
+        return error_reply(error, 403, "suggestions_disabled",
+                           "Suggestions are disabled on this server.");
+    if (read_suggestion(call, values, error) != 0)
+        return -1;
+    return are_full(call->server) ? error_reply(error, 503, "suggestions_full",
+                                                "Too many suggestions are kept already.")
+                                  : 0;
+}
+
+/* Lines that are appended with one write() do not mix. 0, or what is wrong. */
+static int append(const char *path, const char *line, size_t bytes)
+{
+    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    ssize_t n;
+    int wrong;
+
+    if (fd < 0)
+        return errno;
+    n = write(fd, line, bytes);
+    wrong = n < 0 ? errno : n < (ssize_t)bytes ? ENOSPC : 0;
+    return close(fd) != 0 && wrong == 0 ? errno : wrong;
+}
+
+/* Pool thread. */
+static int keep_suggestion(struct call *call, struct srv_error *error)
+{
+    const char *path = call->server->settings->suggestions; /* of a running server it stays */
+    const char *values[4] = {NULL};
+    json_t *object;
+    size_t bytes;
+    char *line;
+    int wrong;
+
+    if (read_suggestion(call, values, error) != 0)
+        return -1;
     object = json_pack("{s:s, s:s, s:s, s:s}", "q", values[0], "s", values[1], "source", values[2],
                        "target", values[3]);
-    if (keep(call->server, object) != 0) {
+    line = object ? json_dumps(object, JSON_FLAGS) : NULL;
+    json_decref(object);
+    if (!line)
+        return error_from_engine(error, ACRE_ENOMEM, NULL);
+    bytes = strlen(line) + 1;
+    line[bytes - 1] = '\n'; /* in the terminator's place */
+    wrong = append(path, line, bytes);
+    free(line);
+    if (wrong == 0)
+        return 0;
+    log_warning("%s: a suggestion could not be written: %s", path, strerror(wrong));
+    return error_reply(error, 500, "suggestion_not_kept", "The suggestion could not be written.");
+}
+
+static json_t *suggest(struct call *call, struct srv_error *error)
+{
+    json_t *told = json_pack("{s:b}", "success", 1);
+
+    (void)call;
+    if (!told)
         error_from_engine(error, ACRE_ENOMEM, NULL);
-        return NULL;
-    }
-    return json_pack("{s:b}", "success", 1);
+    return told;
 }
 
 static const struct dialect suggest_dialect = {
     .fields = suggest_fields,
     .key_field = "api_key",
+    .parse = check_suggestion,
+    .keep = keep_suggestion,
     .answer = suggest,
     .word = libre_word,
 };

@@ -128,3 +128,20 @@ def test_suggestions_do_not_fill_the_disk(serve, tmp_path):
     kept.rename(tmp_path / "elsewhere")
     assert server.post("/suggest", json=SUGGESTION).json() == {"success": True}
     assert eventually(lambda: kept.exists() and kept.read_text().count("\n") == 1)
+
+
+def test_who_suggests_is_told_that_it_could_not_be_written(serve, tmp_path):
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    for path, repair in (("/dev/full", None), (folder / "suggestions", folder.mkdir)):
+        server = serve(suggestions=str(path))
+        if repair:
+            folder.rmdir()
+        for way in ways(SUGGESTION):
+            reply = server.post("/suggest", **way)
+            assert reply.status_code == 500 and reply.json()["code"] == "suggestion_not_kept"
+        assert any("a suggestion could not be written: No s" in line for line in server.log)
+        if repair:
+            repair()
+            assert server.post("/suggest", json=SUGGESTION).json() == {"success": True}
+            assert json.loads(path.read_text()) == SUGGESTION  # before the reply
