@@ -102,12 +102,12 @@ static int add_translation(struct frame *frame, const struct acre_model *model,
 {
     struct tokens *tokens = &frame->translation;
     size_t n = tokens->n;
-    int status = utf8_check_text(request->translation, request->translation_bytes,
-                                 "translation: ", err);
+    int status =
+        utf8_check_text(request->translation, request->translation_bytes, "translation: ", err);
     if (status == 0)
-        status = tokenizer_encode_target(model->tokenizer, request->translation,
-                                         request->translation_bytes, request->is_tokens, tokens,
-                                         err);
+        status =
+            tokenizer_encode_target(model->tokenizer, request->translation,
+                                    request->translation_bytes, request->is_tokens, tokens, err);
     if (status != 0)
         return status;
     if (n == 1 && tokens->n > 1 && request->is_tokens && tokens->ids[0] == tokens->ids[1])

@@ -320,8 +320,8 @@ static bool is_listed(const char *list, const char *word, size_t bytes)
 static bool is_number_next(const struct document *document, size_t at)
 {
     at = skip_blanks(document->text, at, document->text_bytes);
-    return at < document->text_bytes && u_isdigit(utf8_next(document->text, document->text_bytes,
-                                                            &at));
+    return at < document->text_bytes &&
+           u_isdigit(utf8_next(document->text, document->text_bytes, &at));
 }
 
 /* Whether the sentence that seems to end at `end`, but for blanks, goes on: after an initial or a

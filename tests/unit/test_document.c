@@ -97,7 +97,7 @@ static const struct splitting splittings[] = {
      "Man nimmt z. B. Gold, i. d. R. Silber. \xC3\x9C"
      "ber Abs. 3 BGB.",
      {"Man nimmt z. B. Gold, i. d. R. Silber.", "\xC3\x9C"
-                                               "ber Abs. 3 BGB."}},
+                                                "ber Abs. 3 BGB."}},
     {"de",
      "Der Hl. Nikolaus gab 5 Mio. Euro. D. h. am 5. M\xC3\xA4r. 1990.",
      {"Der Hl. Nikolaus gab 5 Mio. Euro.", "D. h. am 5. M\xC3\xA4r. 1990."}},
@@ -169,9 +169,9 @@ static void test_unknown(void **state)
     for (size_t i = 0; i < 2 * sizeof(texts) / sizeof(texts[0]); i++) {
         struct document document;
         const char *text = texts[i / 2].text;
-        assert_int_equal(document_init(&document, text, strlen(text), i % 2 ? shipped : pieces,
-                                       "en", 50, NULL),
-                         0);
+        assert_int_equal(
+            document_init(&document, text, strlen(text), i % 2 ? shipped : pieces, "en", 50, NULL),
+            0);
         assert_int_equal(document.n_sentences, texts[i / 2].n_sentences);
         document_fini(&document);
     }
@@ -810,22 +810,14 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_join),
-        cmocka_unit_test(test_join_apart),
-        cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_codes_alone),
-        cmocka_unit_test(test_bad_text),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_filling),
-        cmocka_unit_test(test_split_choices),
-        cmocka_unit_test(test_split_choices_of_many_lines),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_token_lines),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_known),         cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_join),          cmocka_unit_test(test_join_apart),
+        cmocka_unit_test(test_codes),         cmocka_unit_test(test_codes_alone),
+        cmocka_unit_test(test_bad_text),      cmocka_unit_test(test_random),
+        cmocka_unit_test(test_places),        cmocka_unit_test(test_filling),
+        cmocka_unit_test(test_split_choices), cmocka_unit_test(test_split_choices_of_many_lines),
+        cmocka_unit_test(test_parts),         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_token_lines),   cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
