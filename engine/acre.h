@@ -165,7 +165,7 @@ enum acre_split {
 
 struct acre_request {
     struct acre_model *model;
-    const char *text; /* UTF-8, [text_bytes], no terminator needed */
+    const char *text; /* UTF-8 without U+0000, [text_bytes]; no terminator needed */
     size_t text_bytes;
     const char *source, *target; /* languages by any name; NULL: those of the model's info */
     bool is_tokens; /* text is the vocabulary's own tokens separated by spaces, one sentence */

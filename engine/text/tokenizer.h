@@ -4,7 +4,7 @@
  *            target_vocab.json too if tokenizer_config.json says separate_vocabs
  *   M2M100   sentencepiece.bpe.model and vocab.json, with a token for each language
  *   NLLB     sentencepiece.bpe.model, or tokenizer.json, likewise; mBART-50 as well
- *   bytes    tokenizer_config.json says ByteTokenizer: 0 pad, 1 end, 2 + byte
+ *   bytes    tokenizer_config.json says ByteTokenizer: 0 pad, 1 end, 2 + byte of text in NFC
  *
  * Immutable once open, so any thread may use it.
  */
