@@ -228,7 +228,7 @@ static void ranges_of_beginnings(const struct tokenizer *tokenizer, const struct
         char *beginning;
         assert_int_equal(tokenizer_decode(tokenizer, tokens->ids, i + 1, &beginning, NULL), 0);
         size_t end = i + 1 == tokens->n ? strlen(text) : strlen(beginning);
-        bool is_beginning = end >= done && !memcmp(beginning, text, strlen(beginning));
+        bool is_beginning = end >= done && !strncmp(beginning, text, strlen(beginning));
         mem_free(beginning);
         if (!is_beginning)
             continue;
