@@ -67,7 +67,9 @@ struct batch {
     std::vector<sentence> sentences; /* by slot */
     device_array<struct search> searches;
     device_array<int32_t> n_rows, n_groups, slots, beams, ids, places, lengths, path_rows;
-    device_array<int32_t> state_before, state_after, groups, counts, paths, tokens, step, pages;
+    device_array<int32_t> state_before, state_after, groups, counts, paths, tokens, pages;
+    device_array<uint32_t> step;
+    int64_t n_steps = 0; /* as the host counts them */
     device_array<struct slice_scan> scans;
     device_array<struct candidate> best;
     device_array<struct continuation> merged;
@@ -80,7 +82,7 @@ struct batch {
           ids(rows()), places(rows()), lengths(rows()), path_rows(rows()), state_before(rows()),
           state_after(rows()), groups(3 * (size_t)s.n_slots), counts(rows()),
           paths(2 * rows() * (size_t)s.positions), tokens(rows() * (size_t)s.positions),
-          step(std::vector<int32_t>(1, 0)), pages((size_t)(SEARCH_PAGES * (1 + s.n_slots))),
+          pages((size_t)(SEARCH_PAGES * (1 + s.n_slots))), step(std::vector<uint32_t>(1, 0)),
           scans(rows() * (size_t)n_slices), best(scans.n * 2 * (size_t)s.beam),
           merged(rows() * 2 * (size_t)s.beam), ends((size_t)s.n_slots)
     {
@@ -248,6 +250,16 @@ static void check_end(const batch &b, int slot)
     }
 }
 
+/* What the host reads of the step that is done: how many rows it had, and who has ended. */
+static void check_page(batch *b, int rows, const std::vector<bool> &has_ended)
+{
+    std::vector<int32_t> pages = b->pages.get();
+    const int32_t *page = &pages[(size_t)(b->n_steps++ % SEARCH_PAGES * (1 + b->shape.n_slots))];
+    assert_int_equal(page[0], rows);
+    for (size_t slot = 0; slot < has_ended.size(); slot++)
+        assert_int_equal(page[1 + slot], has_ended[slot]);
+}
+
 /* Decodes n sentences; slots that are free are entered again. The end token is likely. */
 static void decode(batch *b, int n)
 {
@@ -263,6 +275,7 @@ static void decode(batch *b, int n)
         scan(b, logits);
         advance(b);
         is_live = false;
+        std::vector<bool> has_ended((size_t)b->shape.n_slots);
         for (int slot = 0; slot < b->shape.n_slots; slot++) {
             int live = b->sentences[(size_t)slot].search.n_live;
             if (live == 0)
@@ -270,6 +283,7 @@ static void decode(batch *b, int n)
             bool goes_on = advance_on_cpu(b, slot, &logits[(size_t)row * (size_t)b->vocabulary]);
             row += live;
             is_live |= goes_on;
+            has_ended[(size_t)slot] = !goes_on;
             if (goes_on)
                 continue;
             check_end(*b, slot);
@@ -279,6 +293,7 @@ static void decode(batch *b, int n)
             }
         }
         assert_int_equal(row, rows);
+        check_page(b, rows, has_ended);
     }
 }
 
@@ -288,6 +303,18 @@ static void test_decoding(void **)
         batch b({random_int(1, 6), i == 0 ? 1 : random_int(2, 6), 12}, i == 1 ? 1500 : 90, false,
                 i % 2 == 1);
         decode(&b, 12);
+    }
+}
+
+/* The host finds the page of every step, however many there were before. */
+static void test_very_many_steps(void **)
+{
+    for (int64_t n : {(int64_t)INT32_MAX - 2, (int64_t)UINT32_MAX - 2}) {
+        batch b({3, 2, 12}, 90, false, false);
+        b.n_steps = n;
+        b.step.put({(uint32_t)n});
+        decode(&b, 6);
+        assert_true(b.n_steps > n + SEARCH_PAGES);
     }
 }
 
@@ -381,9 +408,13 @@ static void test_many_slots(void **)
 int search_suite()
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding),   cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_wide_beam),  cmocka_unit_test(test_search_schedules),
-        cmocka_unit_test(test_many_slots), cmocka_unit_test(test_forced_tokens),
+        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_very_many_steps),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_wide_beam),
+        cmocka_unit_test(test_search_schedules),
+        cmocka_unit_test(test_many_slots),
+        cmocka_unit_test(test_forced_tokens),
     };
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);
 }

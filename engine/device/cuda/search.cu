@@ -4,10 +4,10 @@
 
 enum { PLACE_THREADS = 512, PLACE_WARPS = PLACE_THREADS / 32 };
 
-/* The page of step number `step`. */
-GPU_CODE int32_t *page_of(const step_pages &pages, const slots_shape &shape, int step)
+/* The page of step number `step`, by which the host finds it, too. */
+GPU_CODE int32_t *page_of(const step_pages &pages, const slots_shape &shape, uint32_t step)
 {
-    return pages.words + step % SEARCH_PAGES * (1 + shape.n_slots);
+    return pages.words + (int)(step % SEARCH_PAGES) * (1 + shape.n_slots);
 }
 
 /* The sum of x of the lanes before this one. */
@@ -60,7 +60,8 @@ __global__ static void __launch_bounds__(PLACE_THREADS, 1) place_rows(place_task
     gpu_layout layout = {gpu_shared(), 0};
     int32_t *rows_of = layout.take<int32_t>(PLACE_WARPS);
     int32_t *groups_of = layout.take<int32_t>(PLACE_WARPS);
-    int n_rows = 0, n_groups = 0, step = *task.pages.step;
+    int n_rows = 0, n_groups = 0;
+    uint32_t step = *task.pages.step;
     int32_t *page = page_of(task.pages, task.shape, step);
     for (int first = 0; first < task.shape.n_slots; first += PLACE_THREADS) {
         int slot = first + (int)threadIdx.x, rows, groups;

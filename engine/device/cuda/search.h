@@ -43,8 +43,10 @@ GPU_BOTH int cache_row(const slots_shape &shape, int slot, int t, int b)
  * that a recorded step can write it. Words: its rows, then of each slot whether it has ended. */
 struct step_pages {
     int32_t *words; /* [SEARCH_PAGES][1 + n_slots] */
-    int32_t *step;  /* on the device: steps begun so far */
+    uint32_t *step; /* on the device: steps begun so far; from 2^32 on they are counted anew */
 };
+
+static_assert((SEARCH_PAGES & (SEARCH_PAGES - 1)) == 0, "pages take turns from 2^32 on, too");
 
 /* ---- Rows of a step -------------------------------------------------------------------------- */
 

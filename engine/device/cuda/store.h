@@ -45,7 +45,7 @@ struct store {
     float *looks;                  /* [aligned layers][H][n_slots * beam][positions] */
     size_t look_heads;             /* aligned layers times heads */
     int32_t *alignment;            /* [n_slots][positions][beam] */
-    int32_t *step;                 /* steps begun so far */
+    uint32_t *step;                /* steps begun so far, see search.h */
     float *carried, *recurrent;    /* [n_slots * beam][C padded], [..][4C padded]: of LSTM layers */
     void *carried_narrow;          /* likewise, of 16 bits */
 
