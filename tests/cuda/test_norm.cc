@@ -132,12 +132,33 @@ static void test_embedding(void **)
     }
 }
 
+static uint32_t bf16_of_bits(uint32_t bits)
+{
+    return narrow<bf16>(float_of_bits(bits)).bits;
+}
+
+/* A NaN must not become a number: 0x7fffffff is the one that GPUs make. */
+static void test_rounding_to_bf16(void **)
+{
+    for (uint32_t nan : {0x7fffffffu, 0xffffffffu, 0x7fc00000u, 0xffc00000u, 0x7f800001u})
+        assert_int_equal(bf16_of_bits(nan), 0x7fff);
+    assert_int_equal(bf16_of_bits(0x7f800000), 0x7f80); /* infinities */
+    assert_int_equal(bf16_of_bits(0xff800000), 0xff80);
+    assert_int_equal(bf16_of_bits(0x7f7f0000), 0x7f7f); /* the largest number there is, */
+    assert_int_equal(bf16_of_bits(0x7f7f7fff), 0x7f7f); /* what is rounded to it, */
+    assert_int_equal(bf16_of_bits(0xff7fffff), 0xff80); /* and what is beyond it */
+    assert_int_equal(bf16_of_bits(0x3f808000), 0x3f80); /* ties go to even */
+    assert_int_equal(bf16_of_bits(0x3f818000), 0x3f82);
+    assert_int_equal(bf16_of_bits(0x80000000), 0x8000);
+}
+
 int norm_suite()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_closing),
         cmocka_unit_test(test_closing_alone),
         cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_rounding_to_bf16),
     };
     return cmocka_run_group_tests_name("norm", tests, NULL, NULL);
 }

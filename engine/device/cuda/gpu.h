@@ -114,9 +114,12 @@ template <> GPU_CODE f16 narrow<f16>(float x)
     return to_f16(x);
 }
 
+/* NaN stays NaN: rounding the GPU's, whose bits are all set, would carry into the sign. */
 template <> GPU_CODE bf16 narrow<bf16>(float x)
 {
     uint32_t bits = bits_of_float(x);
+    if (x != x)
+        return {0x7fff};
     return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
