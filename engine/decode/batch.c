@@ -64,8 +64,8 @@ int batch_open(const struct network *network, const struct search_model *model,
         batch_close(batch);
     if (status == ACRE_EUNSUPPORTED)
         return err_set(err, status,
-                       "config.json: expected fewer positions or a smaller vocabulary for %s, "
-                       "found %zu positions",
+                       "config.json: expected fewer positions, narrower heads of attention or a "
+                       "smaller vocabulary for %s, found %zu positions",
                        network->device->name, network->positions);
     if (status != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for batches of %zu sentences and beam %zu",

@@ -81,7 +81,8 @@ struct stream_limits {
     size_t max_width;      /* largest K of the weights */
     size_t max_planes;     /* most sizes of areas of one attention, at least 1 */
     size_t max_rows;       /* of a pass */
-    bool has_areas;        /* some attention works on areas one by one */
+    bool has_areas;        /* some attention works on areas one by one, */
+    bool has_area_keys;    /* and of these some have keys of their own */
 };
 
 /* All that it points to must live as long as the store. */
@@ -166,7 +167,8 @@ struct device_ops {
     void (*area_key_close)(struct area_key *key);
 
     /* What passes work on. Owned by the caller; 0, ACRE_ENOMEM; ACRE_EUNSUPPORTED: the device has
-     * no way to work on so long memories or so many tokens. Closing NULL is allowed. */
+     * no way to work on so long memories, so wide heads or so many tokens. Closing NULL is allowed.
+     */
     int (*stream_open)(struct device *device, const struct stream_limits *limits,
                        struct stream **stream);
     int (*buffer_open)(struct device *device, size_t max_rows, size_t max_width,

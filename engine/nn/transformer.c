@@ -213,6 +213,7 @@ static void widen_limits(const struct attention *attention, struct stream_limits
     if (planes > limits->max_planes)
         limits->max_planes = planes;
     limits->has_areas |= !attention_is_plain(attention);
+    limits->has_area_keys |= attention->key != NULL;
 }
 
 /* [R,C], [R,3C], [R,C], [R,F], and [R,C] where norms stand before sublayers */

@@ -66,6 +66,38 @@ static void test_what_kernels_can(void **)
     check_opened(8, 80, NUMBER_BF16, LAUNCHES_RECORDED);
 }
 
+static int open_stream(size_t shared_bytes, const struct stream_limits &limits)
+{
+    struct device *device = NULL;
+    struct stream *stream = NULL;
+    emulate::revive();
+    emulate::machine.shared_bytes = shared_bytes;
+    assert_int_equal(device_cuda_open(0, &device, NULL), 0);
+    int status = cuda_stream_open(device, &limits, &stream);
+    cuda_stream_close(stream);
+    device_close(device);
+    emulate::revive();
+    return status;
+}
+
+enum : size_t { SHARED_SM_75 = 65536, SHARED_SM_86 = 101376, SHARED_SM_90 = 232448 };
+
+/* Products of heads and keys of areas have rows of a head in shared memory: an LSTM's are wide. */
+static void test_too_wide_heads(void **)
+{
+    struct stream_limits limits = {};
+    limits.max_memory = 16;
+    limits.max_head_width = limits.max_width = 1600;
+    limits.max_planes = 2;
+    limits.max_rows = 1;
+    limits.has_areas = true;
+    assert_int_equal(open_stream(SHARED_SM_75, limits), 0);
+    limits.has_area_keys = true;
+    assert_int_equal(open_stream(SHARED_SM_75, limits), ACRE_EUNSUPPORTED);
+    assert_int_equal(open_stream(SHARED_SM_86, limits), ACRE_EUNSUPPORTED);
+    assert_int_equal(open_stream(SHARED_SM_90, limits), 0);
+}
+
 /* Whoever closes may never have used the device, and wakes no other one up. */
 static void test_closed_by_another_thread(void **)
 {
@@ -149,6 +181,7 @@ int device_suite()
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_what_kernels_can),
+        cmocka_unit_test(test_too_wide_heads),
         cmocka_unit_test(test_closed_by_another_thread),
         cmocka_unit_test(test_memory_while_another_thread_records),
         cmocka_unit_test(test_failed_launches_are_not_forgotten),

@@ -181,8 +181,8 @@ def test_too_long_a_memory_is_refused(tmp_path):
                              "--batch-size", "1"], input=b"", capture_output=True,
                             timeout=TIMEOUT_S, check=False)
     assert result.returncode == 1
-    assert f"{model}/config.json: expected fewer positions or a smaller vocabulary for cuda:0" \
-        in result.stderr.decode()
+    assert f"{model}/config.json: expected fewer positions, narrower heads of attention or a " \
+        "smaller vocabulary for cuda:0" in result.stderr.decode()
 
 
 def test_device_is_named():

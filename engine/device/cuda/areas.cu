@@ -114,7 +114,7 @@ GPU_CODE void multiply_column(const float *vectors, const float *w, int d, int c
     }
 }
 
-static size_t product_bytes(int head_width)
+size_t head_product_bytes(int head_width)
 {
     gpu_layout layout;
     layout.take<float>((size_t)(PRODUCT_ROWS * head_width));
@@ -281,7 +281,8 @@ void items_launch(cudaStream_t stream, const item_task &task, int max_rows)
 void head_product_launch(cudaStream_t stream, const head_product_task &task, int max_rows)
 {
     dim3 grid(parts_of(max_rows, PRODUCT_ROWS), (unsigned)task.n_heads);
-    gpu_launch(stream, multiply_heads, grid, AREA_THREADS, product_bytes(task.head_width), task);
+    gpu_launch(stream, multiply_heads, grid, AREA_THREADS, head_product_bytes(task.head_width),
+               task);
 }
 
 void features_launch(cudaStream_t stream, const feature_task &task, int max_rows)
@@ -294,5 +295,6 @@ void area_keys_launch(cudaStream_t stream, const area_key_task &task, int max_ro
 {
     dim3 grid(parts_of(max_rows, PRODUCT_ROWS), (unsigned)task.shape.n_heads,
               (unsigned)(task.shape.width * task.shape.height));
-    gpu_launch(stream, find_keys, grid, AREA_THREADS, product_bytes(task.shape.head_width), task);
+    gpu_launch(stream, find_keys, grid, AREA_THREADS, head_product_bytes(task.shape.head_width),
+               task);
 }

@@ -108,4 +108,8 @@ struct area_key_task {
 
 void area_keys_launch(cudaStream_t stream, const area_key_task &task, int max_rows);
 
+/* What a block of products of heads and of keys needs: the caller asks before it promises to run
+ * such a model. */
+size_t head_product_bytes(int head_width);
+
 #endif

@@ -1,5 +1,7 @@
 #include "device/cuda/stream.h"
 
+#include <algorithm>
+
 #include "device/cuda/attend.h"
 #include "device/cuda/attend_areas.h"
 #include "device/cuda/linear.h"
@@ -23,15 +25,18 @@ static void take(struct stream *stream, const struct stream_limits *limits)
     items_take_all(memory, rows, limits->max_width, planes, &stream->areas);
 }
 
-/* Whether the scores of a query fit into the shared memory of a block. */
+/* Whether what a block keeps in shared memory fits: the scores of a query and, where keys are made
+ * of areas, some rows of a head. */
 static bool fits(const struct cuda_device *device, const struct stream_limits *limits)
 {
     struct area_shape shape = {(int)limits->max_planes, 1, 1, 1, 1};
     int length = (int)limits->max_memory;
-    size_t bytes = attend_bytes(length, MAX_AREA_WIDTH), areas = 0;
+    size_t most = attend_bytes(length, MAX_AREA_WIDTH);
     if (limits->has_areas)
-        areas = attend_areas_bytes(&shape, length);
-    return (bytes > areas ? bytes : areas) <= device->shared_bytes;
+        most = std::max(most, attend_areas_bytes(&shape, length));
+    if (limits->has_area_keys)
+        most = std::max(most, head_product_bytes((int)limits->max_head_width));
+    return most <= device->shared_bytes;
 }
 
 int cuda_stream_open(struct device *device, const struct stream_limits *limits, struct stream **out)
