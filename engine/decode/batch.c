@@ -67,6 +67,8 @@ int batch_open(const struct network *network, const struct search_model *model,
                        "config.json: expected fewer positions, narrower heads of attention or a "
                        "smaller vocabulary for %s, found %zu positions",
                        network->device->name, network->positions);
+    if (status == ACRE_EDEVICE)
+        return err_set(err, status, "%s: %s", network->device->name, acre_status_text(status));
     if (status != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for batches of %zu sentences and beam %zu",
                        limits->max_sentences, limits->max_beam_size);

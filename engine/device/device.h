@@ -167,8 +167,8 @@ struct device_ops {
     void (*area_key_close)(struct area_key *key);
 
     /* What passes work on. Owned by the caller; 0, ACRE_ENOMEM; ACRE_EUNSUPPORTED: the device has
-     * no way to work on so long memories, so wide heads or so many tokens. Closing NULL is allowed.
-     */
+     * no way to work on so long memories, so wide heads or so many tokens; ACRE_EDEVICE:
+     * it is lost. Closing NULL is allowed. */
     int (*stream_open)(struct device *device, const struct stream_limits *limits,
                        struct stream **stream);
     int (*buffer_open)(struct device *device, size_t max_rows, size_t max_width,

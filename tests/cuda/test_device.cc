@@ -3,6 +3,7 @@
  * that hangs. */
 #include "suites.h"
 
+#include <ctime>
 #include <thread>
 
 #include "canaries.h"
@@ -146,13 +147,45 @@ static void test_failed_launches_are_not_forgotten(void **)
     cudaEventRecord(event, test_stream());
     emulate::machine.shared_bytes = 1;
     canary_launch(test_stream(), {});
-    assert_int_equal(gpu_wait(event), cudaErrorInvalidValue);
-    assert_int_equal(gpu_wait(test_stream()), cudaErrorInvalidValue);
+    assert_int_equal(gpu_wait(0, event), cudaErrorInvalidValue);
+    assert_int_equal(gpu_wait(0, test_stream()), cudaErrorInvalidValue);
     assert_int_equal(cudaPeekAtLastError(), cudaErrorInvalidValue);
     cudaGetLastError();
-    assert_int_equal(gpu_wait(event), cudaSuccess);
+    assert_int_equal(gpu_wait(0, event), cudaSuccess);
     cudaEventDestroy(event);
     emulate::revive();
+}
+
+/* What is given back of a lost device fails; the thread's next calls go to another one. */
+static void test_lost_memory_is_no_error(void **)
+{
+    struct gpu_memory memory = {};
+    cudaStream_t stream;
+    float *number;
+    emulate::revive();
+    emulate::machine.n_devices = 2;
+    cudaSetDevice(1);
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    gpu_take(&memory, &number, 1, GPU_ZEROED);
+    emulate::machine.launches_until_fault = 0;
+    add_one_launch(stream, {number, 1, 1.0f});
+    assert_int_equal(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+    gpu_release(&memory);
+    cudaSetDevice(0);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    cudaStreamDestroy(stream);
+    emulate::revive();
+}
+
+/* Once one has waited for so long, nobody does again; other devices go on. */
+static void check_given_up()
+{
+    time_t start = time(NULL);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(gpu_wait(0, test_stream()), cudaErrorNotReady);
+    assert_in_range(time(NULL) - start, 0, LOST_S / 2);
+    assert_true(gpu_is_abandoned(0));
+    assert_false(gpu_is_abandoned(1));
 }
 
 /* The last: memory is not given back any more. */
@@ -164,13 +197,13 @@ static void test_nobody_waits_for_ever(void **)
     cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
     add_one_launch(test_stream(), {number, 1, 1.0f});
     cudaEventRecord(event, test_stream());
-    assert_int_equal(gpu_wait(event), cudaSuccess);
-    assert_int_equal(gpu_wait(test_stream()), cudaSuccess);
-    assert_false(gpu_is_abandoned());
+    assert_int_equal(gpu_wait(0, event), cudaSuccess);
+    assert_int_equal(gpu_wait(0, test_stream()), cudaSuccess);
+    assert_false(gpu_is_abandoned(0));
     emulate::machine.hangs = true;
     add_one_launch(test_stream(), {number, 1, 1.0f});
-    assert_int_equal(gpu_wait(test_stream()), cudaErrorNotReady);
-    assert_true(gpu_is_abandoned());
+    assert_int_equal(gpu_wait(0, test_stream()), cudaErrorNotReady);
+    check_given_up();
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     cudaEventDestroy(event);
     emulate::revive();
@@ -185,6 +218,7 @@ int device_suite()
         cmocka_unit_test(test_closed_by_another_thread),
         cmocka_unit_test(test_memory_while_another_thread_records),
         cmocka_unit_test(test_failed_launches_are_not_forgotten),
+        cmocka_unit_test(test_lost_memory_is_no_error),
         cmocka_unit_test(test_nobody_waits_for_ever),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);

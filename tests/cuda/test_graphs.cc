@@ -28,7 +28,7 @@ struct adder {
     ~adder()
     {
         test_wait();
-        graphs_close(stream.graphs);
+        graphs_close(stream.graphs, 0);
     }
     static void body(void *user)
     {

@@ -350,7 +350,7 @@ void cuda_memory_weights(struct stream *stream, const struct attention *attentio
     task.context_stride = stream->sums_stride;
     attend_areas_launch(stream->cuda, type, task, 1);
     int32_t slot = 0, length = 0;
-    if (gpu_wait(stream->cuda) != cudaSuccess)
+    if (gpu_wait(stream->device->ordinal, stream->cuda) != cudaSuccess)
         return; /* the next poll tells */
     cudaMemcpy(&slot, task.slots, sizeof(slot), cudaMemcpyDeviceToHost);
     cudaMemcpy(&length, store->lengths + slot, sizeof(length), cudaMemcpyDeviceToHost);

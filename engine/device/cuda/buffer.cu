@@ -99,7 +99,7 @@ void cuda_read(struct stream *stream, const struct buffer *buffer, size_t n_rows
                              NULL};
         convert_launch(stream->cuda, task, (int)n_rows);
     }
-    if (gpu_wait(stream->cuda) != cudaSuccess)
+    if (gpu_wait(stream->device->ordinal, stream->cuda) != cudaSuccess)
         return; /* the next poll tells */
     for (size_t row = 0; row < n_rows; row++)
         cudaMemcpy(out + row * width, buffer->numbers + row * stride, width * sizeof(*out),
@@ -111,7 +111,7 @@ void cuda_write(struct stream *stream, struct buffer *buffer, size_t n_rows, siz
 {
     size_t stride = (size_t)buffer->stride;
     cuda_use(stream->device);
-    if (gpu_wait(stream->cuda) != cudaSuccess)
+    if (gpu_wait(stream->device->ordinal, stream->cuda) != cudaSuccess)
         return;
     for (size_t row = 0; row < n_rows; row++)
         cudaMemcpy(buffer->numbers + row * stride, in + row * width, width * sizeof(*in),

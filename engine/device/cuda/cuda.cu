@@ -19,7 +19,7 @@ enum {
 static void cuda_close(struct device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
-    if (cuda->stream && !gpu_is_abandoned()) {
+    if (cuda->stream && !gpu_is_abandoned(cuda->ordinal)) {
         cuda_use(cuda);
         cudaStreamDestroy(cuda->stream);
     }

@@ -65,12 +65,12 @@ static void forget(struct graphs *graphs, struct graph *graph)
     *graph = {};
 }
 
-void graphs_close(struct graphs *graphs)
+void graphs_close(struct graphs *graphs, int device)
 {
     if (!graphs)
         return;
     for (struct graph &each : graphs->all)
-        if (!gpu_is_abandoned())
+        if (!gpu_is_abandoned(device))
             forget(graphs, &each);
     mem_note(-(ptrdiff_t)GRAPH_NODES * GRAPH_NODE_BYTES);
     mem_free(graphs);

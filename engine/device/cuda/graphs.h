@@ -28,7 +28,8 @@ enum {
 
 /* NULL: no memory. The memory that graphs may take is stated from here on. */
 struct graphs *graphs_open();
-void graphs_close(struct graphs *graphs); /* nothing of them runs any more; NULL is allowed */
+/* Nothing of them runs any more, unless the GPU is given up; NULL is allowed. */
+void graphs_close(struct graphs *graphs, int device);
 
 /* A pass: body(user), or its replay. Without graphs (NULL) it is the body. */
 void graphs_run(struct graphs *graphs, struct stream *stream, struct rows *rows,

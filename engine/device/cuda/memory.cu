@@ -14,16 +14,25 @@ struct gpu_block {
     bool is_pinned;
 };
 
-static std::atomic<bool> is_abandoned;
+enum { MAX_GPUS = 64 };
 
-void gpu_abandon()
+/* By number; the last is that of all beyond. */
+static std::atomic<bool> is_abandoned[MAX_GPUS], is_any_abandoned;
+
+static std::atomic<bool> *abandoned(int device)
 {
-    is_abandoned = true;
+    return &is_abandoned[device < MAX_GPUS ? device : MAX_GPUS - 1];
 }
 
-bool gpu_is_abandoned()
+void gpu_abandon(int device)
 {
-    return is_abandoned;
+    *abandoned(device) = true;
+    is_any_abandoned = true;
+}
+
+bool gpu_is_abandoned(int device)
+{
+    return *abandoned(device);
 }
 
 static cudaError_t settle()
@@ -81,14 +90,21 @@ static void give(const struct gpu_block *block)
         cudaFree(block->at);
 }
 
+static bool may_give(const struct gpu_block *block)
+{
+    return block->is_pinned ? !is_any_abandoned : !gpu_is_abandoned(block->device);
+}
+
+/* What a lost device answers is told by its polls, and no error of the thread's next calls. */
 void gpu_release(struct gpu_memory *memory)
 {
     for (struct gpu_block *block = memory->blocks, *next; block; block = next) {
         next = block->next;
-        if (!is_abandoned)
+        if (may_give(block))
             give(block);
         mem_note(-(ptrdiff_t)block->bytes);
         mem_free(block);
     }
     memory->blocks = NULL;
+    cudaGetLastError();
 }

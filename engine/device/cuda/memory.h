@@ -25,12 +25,12 @@ bool gpu_settle();
 
 /* NULL if there is none, which the list remembers, and for 0 bytes. */
 void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind);
-void gpu_release(struct gpu_memory *memory);
+void gpu_release(struct gpu_memory *memory); /* leaves no error of CUDA behind */
 
-/* The GPU is hung: whatever waits for it would wait for ever. From now on nothing is given back, in
- * the whole process. */
-void gpu_abandon();
-bool gpu_is_abandoned();
+/* This GPU is hung: whatever waits for it would wait for ever. From now on nothing of it is given
+ * back; nor is pinned memory, which all GPUs share. Never taken back. */
+void gpu_abandon(int device);
+bool gpu_is_abandoned(int device);
 
 template <class T>
 void gpu_take(struct gpu_memory *memory, T **out, size_t n, enum gpu_kind kind = GPU_RAW)

@@ -56,9 +56,12 @@ int cuda_poll(struct stream *stream, struct store *store, int most_behind,
     cuda_use(stream->device);
     *progress = {};
     progress->ended = store->ended;
+    int device = stream->device->ordinal;
     cudaError_t error = cudaPeekAtLastError();
+    if (error == cudaSuccess && gpu_is_abandoned(device))
+        error = cudaErrorNotReady;
     while (error == cudaSuccess && store->n_steps - store->n_polled > most_behind) {
-        error = gpu_wait(store->done[store->n_polled % SEARCH_PAGES]);
+        error = gpu_wait(device, store->done[store->n_polled % SEARCH_PAGES]);
         if (error == cudaSuccess)
             read_step(store, store->n_polled++, progress);
     }

@@ -116,7 +116,8 @@ struct row_page *rows_page(struct rows *rows)
 {
     struct row_page *page = &rows->pages[rows->next_page];
     rows->next_page ^= 1;
-    gpu_wait(page->sent); /* or the device is lost, and what is read there of no use */
+    /* or the device is lost, and what is read there of no use */
+    gpu_wait(rows->device->ordinal, page->sent);
     return page;
 }
 

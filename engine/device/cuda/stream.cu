@@ -68,13 +68,14 @@ void cuda_stream_close(struct stream *stream)
 {
     if (!stream)
         return;
+    int device = stream->device->ordinal;
     cuda_use(stream->device);
     cudaGetLastError(); /* no poll's to tell */
-    if (stream->cuda && !gpu_is_abandoned())
-        gpu_wait(stream->cuda);
-    if (stream->cuda && !gpu_is_abandoned())
+    if (stream->cuda)
+        gpu_wait(device, stream->cuda);
+    if (stream->cuda && !gpu_is_abandoned(device))
         cudaStreamDestroy(stream->cuda);
+    graphs_close(stream->graphs, device);
     gpu_release(&stream->memory);
-    graphs_close(stream->graphs);
     mem_free(stream);
 }

@@ -10,9 +10,9 @@
 
 enum { LOST_S = 10 }; /* what takes longer is never waited for again */
 
-/* For what was launched before the event, or for all work of a stream: cudaSuccess,
- * cudaErrorNotReady: it takes too long; or what went wrong. */
-cudaError_t gpu_wait(cudaEvent_t event);
-cudaError_t gpu_wait(cudaStream_t stream);
+/* For what was launched on this GPU before the event, or for all work of a stream: cudaSuccess;
+ * cudaErrorNotReady: it takes too long, or the GPU was given up; or what went wrong. */
+cudaError_t gpu_wait(int device, cudaEvent_t event);
+cudaError_t gpu_wait(int device, cudaStream_t stream);
 
 #endif
