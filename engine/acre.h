@@ -221,7 +221,8 @@ int acre_translate(struct acre_engine *engine, const struct acre_request *reques
                    struct acre_job **job, struct acre_err *err);
 
 /* Computes it on this thread for a sentence of a job whose `done` was called, with the areas that
- * weigh at least `least`. *attention is owned by the caller. */
+ * weigh at least `least`. *attention is owned by the caller. Of a device that is lost meanwhile it
+ * is ACRE_EDEVICE, whether or not the engine knows by then. */
 int acre_attention_open(const struct acre_job *job, size_t sentence, float least,
                         struct acre_attention **attention, struct acre_err *err);
 void acre_attention_close(struct acre_attention *attention); /* NULL is allowed */

@@ -1,5 +1,8 @@
 /* What a translation attends to: the cross-attention of its best hypothesis, decoded once more
- * token by token, on the caller's thread. */
+ * token by token, on the caller's thread.
+ *
+ * What can go wrong: there is no memory, the device has no room for all areas of so long a memory,
+ * or it is lost, which is looked for after every token: what a lost one shows is nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,12 +137,13 @@ static const struct network *network_of(const struct acre_model *model)
 }
 
 static int replay_init(struct replay *replay, const struct acre_model *model, size_t n_source,
-                       size_t n_target)
+                       size_t n_target, struct acre_err *err)
 {
     const struct workspace_limits limits = {
         .n_slots = 1,
         .max_beam = 1,
         .max_rows = n_source,
+        .is_shown = true,
         .search = {model->constraint, model->config.start_token, model->config.end_token, false},
     };
     const struct network *network = network_of(model);
@@ -149,27 +153,38 @@ static int replay_init(struct replay *replay, const struct acre_model *model, si
     if (!replay->weights || !replay->source)
         return ACRE_ENOMEM;
     replay->target = replay->source + n_source;
-    return workspace_open(network, &limits, &replay->workspace);
+    int status = workspace_open(network, &limits, &replay->workspace);
+    if (status == ACRE_EUNSUPPORTED)
+        err_set(err, status,
+                "config.json: expected fewer positions to show attention on %s, found %zu",
+                network->device->name, network->positions);
+    if (status == ACRE_EDEVICE)
+        err_set(err, status, "%s: %s", network->device->name, acre_status_text(status));
+    return status;
 }
 
-/* Reads target token after target token; the last one has nothing to go on to. */
-static void run(struct replay *replay, size_t n_source, size_t n_target,
-                struct listening *listening)
+/* Reads target token after target token; the last one has nothing to go on to. 0, ACRE_EDEVICE. */
+static int run(struct replay *replay, size_t n_source, size_t n_target, struct listening *listening,
+               struct acre_err *err)
 {
     struct workspace *workspace = &replay->workspace;
     const struct device_ops *ops = workspace->network->device->ops;
     struct attention_listener listener = {listen, listening, replay->weights};
+    struct progress none;
+    int status = 0;
     struct entry entry = {
         .n_source = n_source - 1, .source = replay->source, .last = replay->source[n_source - 1]};
     entry.decoding = (struct acre_decoding){
         .beam_size = 1, .num_hypotheses = 1, .max_length = (int)n_target - 1, .length_penalty = 1};
     workspace_enter(workspace, 1, &entry);
-    for (listening->t = 0; listening->t < n_target; listening->t++) {
+    for (listening->t = 0; status == 0 && listening->t < n_target; listening->t++) {
         workspace_show_step(workspace, &listener);
         if (listening->t + 1 < n_target)
             ops->search_force(workspace->stream, workspace->store, 0,
                               replay->target[listening->t + 1]);
+        status = ops->poll(workspace->stream, workspace->store, 0, &none, err);
     }
+    return status;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -194,7 +209,8 @@ static int fill_tokens(struct record *record, const struct acre_model *model,
 }
 
 /* End tokens stand nowhere. */
-static int fill_ranges(struct record *record, const struct acre_job *job, size_t number)
+static int fill_ranges(struct record *record, const struct acre_job *job, size_t number,
+                       struct acre_err *err)
 {
     struct acre_attention *attention = &record->attention;
     struct aligned_sentence aligned;
@@ -205,7 +221,7 @@ static int fill_ranges(struct record *record, const struct acre_job *job, size_t
     attention->target_ranges = record->ranges + attention->n_source;
     job_aligned(job, number, &aligned);
     return align_ranges(job_model(job)->tokenizer, &aligned, record->ranges,
-                        record->ranges + attention->n_source, NULL);
+                        record->ranges + attention->n_source, err);
 }
 
 static void put_ids(struct replay *replay, const struct acre_model *model,
@@ -246,23 +262,27 @@ int acre_attention_open(const struct acre_job *job, size_t number, float least,
     struct record *record = new_record(model, sentence, least);
     struct listening listening = {.record = record};
     struct replay replay = {.weights = NULL};
-    int status =
-        record ? replay_init(&replay, model, record->attention.n_source, record->attention.n_target)
-               : ACRE_ENOMEM;
+    int status = record ? replay_init(&replay, model, record->attention.n_source,
+                                      record->attention.n_target, err)
+                        : ACRE_ENOMEM;
     if (status == 0) {
         put_ids(&replay, model, sentence);
-        run(&replay, record->attention.n_source, record->attention.n_target, &listening);
-        status = keep_notes(record, &listening);
+        status =
+            run(&replay, record->attention.n_source, record->attention.n_target, &listening, err);
     }
+    if (status == 0)
+        status = keep_notes(record, &listening);
     if (status == 0)
         status = fill_tokens(record, model, &replay);
     if (status == 0)
-        status = fill_ranges(record, job, number);
+        status = fill_ranges(record, job, number, err);
+    if (status == ACRE_ENOMEM)
+        err_set(err, status, "no memory for the attention of a sentence");
     mem_free(listening.noted);
     replay_fini(&replay);
     if (status != 0) {
         acre_attention_close(record ? &record->attention : NULL);
-        return err_set(err, status, "no memory for the attention of a sentence");
+        return status;
     }
     *out = &record->attention;
     return 0;

@@ -83,6 +83,7 @@ struct stream_limits {
     size_t max_rows;       /* of a pass */
     bool has_areas;        /* some attention works on areas one by one, */
     bool has_area_keys;    /* and of these some have keys of their own */
+    bool is_shown;         /* memory_weights() is asked for */
 };
 
 /* All that it points to must live as long as the store. */
@@ -269,7 +270,8 @@ struct device_ops {
     /* Candidates become the next hypotheses. */
     void (*search_advance)(struct stream *stream, struct rows *rows, struct store *store);
 
-    /* ---- For pictures, measuring and tests: they wait, and are not for recorded passes ---- */
+    /* ---- For pictures, measuring and tests: they wait, and are not for recorded passes. Of a lost
+     * device they leave what they should write as it is, and the next poll tells. ---- */
 
     /* Instead of search_output and search_advance: the only hypothesis of a slot goes on with this
      * token, whatever the logits say. */

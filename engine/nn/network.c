@@ -75,6 +75,7 @@ int workspace_open(const struct network *network, const struct workspace_limits 
     *workspace = (struct workspace){.network = network, .max_rows = max_rows(network, limits)};
     network->architecture->needs(network, &needs);
     needs.stream.max_rows = workspace->max_rows;
+    needs.stream.is_shown = limits->is_shown;
     struct store_shape shape = {
         .n_slots = limits->n_slots,
         .max_beam = limits->max_beam,

@@ -23,6 +23,7 @@ size_t network_weights_floats(const struct network *network, size_t memory_lengt
 struct workspace_limits {
     size_t n_slots, max_beam;
     size_t max_rows; /* of one pass; 0: as many as a batch may want, see workspace_max_rows() */
+    bool is_shown;   /* some step has a listener */
     struct search_model search;
 };
 
@@ -35,7 +36,8 @@ struct workspace {
     struct buffer *buffers[NETWORK_BUFFERS];
 };
 
-/* 0 or ACRE_ENOMEM; needs workspace_close() either way. It must stay where it is. */
+/* 0, or what opening on a device fails with; needs workspace_close() either way. It must stay where
+ * it is. */
 int workspace_open(const struct network *network, const struct workspace_limits *limits,
                    struct workspace *workspace);
 void workspace_close(struct workspace *workspace);

@@ -99,6 +99,20 @@ static void test_too_wide_heads(void **)
     assert_int_equal(open_stream(SHARED_SM_90, limits), 0);
 }
 
+/* Plain attention needs less than its pictures, for which areas are taken one by one. */
+static void test_too_large_pictures(void **)
+{
+    struct stream_limits limits = {};
+    limits.max_memory = 1024;
+    limits.max_head_width = limits.max_width = 64;
+    limits.max_planes = MAX_AREA_WIDTH;
+    limits.max_rows = 1;
+    assert_int_equal(open_stream(SHARED_SM_75, limits), 0);
+    limits.is_shown = true;
+    assert_int_equal(open_stream(SHARED_SM_75, limits), ACRE_EUNSUPPORTED);
+    assert_int_equal(open_stream(SHARED_SM_86, limits), 0);
+}
+
 /* Whoever closes may never have used the device, and wakes no other one up. */
 static void test_closed_by_another_thread(void **)
 {
@@ -215,6 +229,7 @@ int device_suite()
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_what_kernels_can),
         cmocka_unit_test(test_too_wide_heads),
+        cmocka_unit_test(test_too_large_pictures),
         cmocka_unit_test(test_closed_by_another_thread),
         cmocka_unit_test(test_memory_while_another_thread_records),
         cmocka_unit_test(test_failed_launches_are_not_forgotten),

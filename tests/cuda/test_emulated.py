@@ -172,17 +172,38 @@ def test_attention_is_its_definition(check, n):
     assert run(f"{check}/cuda/shapes", "cuda", n)[-1].endswith(" 0 shapes off")
 
 
+def changed(directory, name, **changes):
+    """A copy of a model with another configuration."""
+    model = shutil.copytree(ROOT / "tests/golden/models" / name, directory / name)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | changes))
+    return model
+
+
+def refusal(model, *options, text=""):
+    """What is said by a program that translates nothing."""
+    result = subprocess.run([ACRE, "translate", "--model", model, "--device", "cuda",
+                             "--batch-size", "1", *options], input=text.encode(),
+                            capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert result.returncode == 1
+    return result.stderr.decode()
+
+
 def test_too_long_a_memory_is_refused(tmp_path):
     """Its scores do not fit into the shared memory of a block."""
-    model = shutil.copytree(ROOT / "tests/golden/models/tiny-area", tmp_path / "long")
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 8192}))
-    result = subprocess.run([ACRE, "translate", "--model", model, "--device", "cuda",
-                             "--batch-size", "1"], input=b"", capture_output=True,
-                            timeout=TIMEOUT_S, check=False)
-    assert result.returncode == 1
+    model = changed(tmp_path, "tiny-area", max_position_embeddings=8192)
     assert f"{model}/config.json: expected fewer positions, narrower heads of attention or a " \
-        "smaller vocabulary for cuda:0" in result.stderr.decode()
+        "smaller vocabulary for cuda:0" in refusal(model)
+
+
+def test_too_large_a_picture_is_refused(tmp_path):
+    """And nothing else: of plain attention pictures alone take areas one by one."""
+    area = {"key": "mean", "value": "mean", "decoder_cross": {"width": [16, 16]}}
+    model = changed(tmp_path, "tiny-area-mean", area=area, max_position_embeddings=4096)
+    given = ("--max-length", "3")
+    assert len(translate(model, ["We go."], *given, batch=1)) == 1
+    assert "config.json: expected fewer positions to show attention on cuda:0" in \
+        refusal(model, *given, "--json", "--attention", text="We go.\n")
 
 
 def test_device_is_named():

@@ -1,11 +1,14 @@
 /* Translations by passes that are recorded as graphs, through acre.h: sentences of different
  * lengths and beams come into a batch and leave it between the replays, and have the bits that
- * plain launches give. */
+ * plain launches give. And what becomes of pictures of attention, which are made by launches of the
+ * caller's thread, where the device is lost. */
 #include "suites.h"
 
 #include <cstdlib>
+#include <ctime>
 #include <string>
 
+#include "device/cuda/wait.h"
 #include "support.h"
 
 extern "C" {
@@ -29,13 +32,13 @@ struct place {
     struct acre_engine *engine = nullptr;
     struct acre_model *model = nullptr;
 
-    place(const char *name, const char *type, const char *launches)
+    place(const char *name, const char *type, const char *launches, const char *device = "cuda")
     {
         struct acre_options options = {};
         struct acre_err err;
         std::string directory = std::string("tests/golden/models/") + name;
         setenv("ACRE_GPU", launches, 1);
-        options.device = "cuda";
+        options.device = device;
         options.compute_type = type;
         options.batch_size = BATCH;
         options.max_beam_size = 3;
@@ -190,12 +193,72 @@ static void test_lost_in_a_replay(void **)
     emulate::revive();
 }
 
+/* ---- Pictures -------------------------------------------------------------------------------- */
+
+static struct acre_job *translated(const place &place)
+{
+    struct acre_job *job = place.submit(0);
+    acre_job_wait(job, -1);
+    assert_int_equal(acre_job_result(job)->status, 0);
+    return job;
+}
+
+static int show(const struct acre_job *job, struct acre_err *err)
+{
+    struct acre_attention *attention = nullptr;
+    int status = acre_attention_open(job, 0, 0, &attention, err);
+    acre_attention_close(attention);
+    return status;
+}
+
+/* It is an error, and no picture without areas. */
+static void check_lost(const struct acre_job *job, const char *why)
+{
+    struct acre_err err = {};
+    assert_int_equal(show(job, &err), ACRE_EDEVICE);
+    if (!strstr(err.text, why))
+        fail_msg("expected \"%s\", found \"%s\"", why, err.text);
+}
+
+static void test_lost_in_a_picture(void **)
+{
+    for (int launches : {0, 30}) {
+        emulate::revive();
+        place place(MODEL, "f32", "");
+        struct acre_job *job = translated(place);
+        assert_int_equal(show(job, nullptr), 0);
+        emulate::machine.launches_until_fault = launches;
+        check_lost(job, "cudaErrorIllegalAddress");
+        acre_job_close(job);
+    }
+    emulate::revive();
+}
+
+/* One wait is long: of all that follow none is. The last: that device is given up. */
+static void test_hung_in_a_picture(void **)
+{
+    emulate::revive();
+    emulate::machine.n_devices = 3;
+    {
+        place place(MODEL, "f32", "", "cuda:2");
+        struct acre_job *job = translated(place);
+        time_t start = time(NULL);
+        emulate::machine.hangs = true;
+        check_lost(job, "a step has taken more than 10 s");
+        check_lost(job, "the device that computes is lost");
+        assert_in_range(time(NULL) - start, LOST_S - 1, 2 * LOST_S);
+        acre_job_close(job);
+    }
+    emulate::revive();
+}
+
 int replays_suite()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_translations),         cmocka_unit_test(test_captures_fail),
         cmocka_unit_test(test_no_memory_for_graphs), cmocka_unit_test(test_memory_is_stated),
-        cmocka_unit_test(test_lost_in_a_replay),
+        cmocka_unit_test(test_lost_in_a_replay),     cmocka_unit_test(test_lost_in_a_picture),
+        cmocka_unit_test(test_hung_in_a_picture),
     };
     return cmocka_run_group_tests_name("replays", tests, NULL, NULL);
 }

@@ -26,13 +26,13 @@ static void take(struct stream *stream, const struct stream_limits *limits)
 }
 
 /* Whether what a block keeps in shared memory fits: the scores of a query and, where keys are made
- * of areas, some rows of a head. */
+ * of areas, some rows of a head. Pictures take areas one by one, whatever the attention. */
 static bool fits(const struct cuda_device *device, const struct stream_limits *limits)
 {
     struct area_shape shape = {(int)limits->max_planes, 1, 1, 1, 1};
     int length = (int)limits->max_memory;
     size_t most = attend_bytes(length, MAX_AREA_WIDTH);
-    if (limits->has_areas)
+    if (limits->has_areas || limits->is_shown)
         most = std::max(most, attend_areas_bytes(&shape, length));
     if (limits->has_area_keys)
         most = std::max(most, head_product_bytes((int)limits->max_head_width));
