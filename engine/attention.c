@@ -126,7 +126,7 @@ static void replay_fini(struct replay *replay)
     mem_free(replay->source);
 }
 
-/* On a device that is well, if there is one. */
+/* On a device that is well, if there is one. NULL: none was when the model was opened. */
 static const struct network *network_of(const struct acre_model *model)
 {
     const struct acre_engine *engine = model->engine;
@@ -147,6 +147,8 @@ static int replay_init(struct replay *replay, const struct acre_model *model, si
         .search = {model->constraint, model->config.start_token, model->config.end_token, false},
     };
     const struct network *network = network_of(model);
+    if (!network)
+        return scheduler_health(model->engine->scheduler, err);
     replay->weights =
         mem_calloc(network_weights_floats(network, n_source), sizeof(*replay->weights));
     replay->source = mem_alloc((n_source + n_target) * sizeof(*replay->source));

@@ -45,7 +45,7 @@ struct acre_model {
     struct tokenizer *tokenizer;
     struct language_names sources, targets; /* in the order of the tokenizer's, if it has them */
     const struct acre_language *source, *target; /* where a request does not say; NULL: none */
-    struct network *networks[MAX_DEVICES];       /* one on each */
+    struct network *networks[MAX_DEVICES];       /* one on each that was well */
     struct constraint *constraint;
     struct served_model *served;
     struct acre_model *fallback; /* the same of engine->fallback, which owns it; or NULL */

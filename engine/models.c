@@ -189,7 +189,7 @@ static void tell_loading(void *user, uint64_t read_bytes, uint64_t all_bytes)
                (double)all_bytes / (1 << 20));
 }
 
-/* Onto one device; the first one's type is that of all. */
+/* Onto one device; all come to the same type. */
 static int load_weights(struct acre_engine *engine, const char *directory, struct acre_model *model,
                         size_t device, struct acre_err *err)
 {
@@ -197,7 +197,7 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
     int status = safetensors_open(directory, &weights, err);
     if (status != 0)
         return status;
-    if (!engine->is_type_forced && device == 0 && engine->devices.all[0]->has_f16)
+    if (!engine->is_type_forced && engine->devices.all[device]->has_f16)
         model->config.compute_type = half_or_f32(&model->config, weights);
     struct loading loading = {.model = model};
     if (safetensors_parameters(weights) >= LARGE_PARAMETERS)
@@ -211,6 +211,18 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
                               &model->networks[device], err);
     model->parameters = safetensors_parameters(weights);
     safetensors_close(weights);
+    return status;
+}
+
+/* Onto all devices that are well. Where none is, the fallback's model serves; this one has no
+ * network then. */
+static int load_all_weights(struct acre_engine *engine, const char *directory,
+                            struct acre_model *model, struct acre_err *err)
+{
+    int status = engine->fallback ? 0 : scheduler_health(engine->scheduler, err);
+    for (size_t i = 0; status == 0 && i < engine->devices.n; i++)
+        if (scheduler_device_is_well(engine->scheduler, i))
+            status = load_weights(engine, directory, model, i, err);
     return status;
 }
 
@@ -256,8 +268,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     if (status == 0)
         status = check_languages(model, err);
     size_t before = mem_held();
-    for (size_t i = 0; status == 0 && i < engine->devices.n; i++)
-        status = load_weights(engine, directory, model, i, err);
+    if (status == 0)
+        status = load_all_weights(engine, directory, model, err);
     if (status != 0)
         return status;
     size_t packed_bytes = mem_held() - before;
@@ -335,7 +347,7 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
     free(path);
     if (status != 0) {
         /* Errors of a file begin with its name in the directory. */
-        bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION;
+        bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION && status != ACRE_EDEVICE;
         err_prefix(err, is_of_file ? "%s/" : "%s: ", directory);
         acre_model_close(model->fallback);
         model_free(model);

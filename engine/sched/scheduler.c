@@ -17,7 +17,8 @@
 
 struct served_model {
     struct plan_model plan; /* first: what the plan calls a model is one of these */
-    struct batch **batches; /* owned, [n_workers]; each is touched by its worker only */
+    struct batch **batches; /* owned, [n_workers]; each is touched by its worker only; NULL: its
+                             * device was lost before */
 };
 
 struct worker {
@@ -225,11 +226,20 @@ static int open_batches(const struct scheduler *scheduler, struct served_model *
     served->batches = mem_calloc(n_workers(scheduler), sizeof(struct batch *));
     for (size_t i = 0; served->batches && i < n_workers(scheduler); i++) {
         const struct network *network = networks[scheduler->plan.workers[i].device];
-        int status = batch_open(network, model, limits, &served->batches[i], err);
+        int status = network ? batch_open(network, model, limits, &served->batches[i], err) : 0;
         if (status != 0)
             return status;
     }
     return served->batches ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
+}
+
+/* Of any batch, for all are alike; without one no text is taken. */
+static size_t max_admit_rows(const struct scheduler *scheduler, const struct served_model *served)
+{
+    for (size_t i = 0; i < n_workers(scheduler); i++)
+        if (served->batches[i])
+            return batch_admit_rows(served->batches[i]);
+    return 0;
 }
 
 static int open_plan(const struct scheduler *scheduler, struct served_model *served,
@@ -238,7 +248,7 @@ static int open_plan(const struct scheduler *scheduler, struct served_model *ser
     struct plan_limits plan_limits = {
         .max_sentences = limits->max_sentences,
         .max_load = limits->max_sentences * PLAN_LOAD_PER_SENTENCE,
-        .max_admit_rows = batch_admit_rows(served->batches[0]),
+        .max_admit_rows = max_admit_rows(scheduler, served),
     };
     if (plan_model_init(&served->plan, n_workers(scheduler), &plan_limits) == 0)
         return 0;

@@ -43,8 +43,8 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
  * with ACRE_ECLOSED. Frees the models. NULL is allowed. */
 void scheduler_close(struct scheduler *scheduler);
 
-/* Adds a model, which has a network on every device; opens its batches. *served lives until it is
- * removed. */
+/* Adds a model, which has a network on every device, but for those that are lost (NULL); opens its
+ * batches. *served lives until it is removed. */
 int scheduler_add_model(struct scheduler *scheduler, struct network *const *networks,
                         const struct search_model *model, const struct batch_limits *limits,
                         struct served_model **served, struct acre_err *err);

@@ -1,12 +1,14 @@
 /* Translations by passes that are recorded as graphs, through acre.h: sentences of different
  * lengths and beams come into a batch and leave it between the replays, and have the bits that
- * plain launches give. And what becomes of pictures of attention, which are made by launches of the
- * caller's thread, where the device is lost. */
+ * plain launches give. And where a device is lost, what becomes of pictures of attention, which
+ * the caller's thread makes, and of models that are opened afterwards. */
 #include "suites.h"
 
 #include <cstdlib>
 #include <ctime>
 #include <string>
+
+#include <unistd.h>
 
 #include "device/cuda/wait.h"
 #include "support.h"
@@ -32,13 +34,15 @@ struct place {
     struct acre_engine *engine = nullptr;
     struct acre_model *model = nullptr;
 
-    place(const char *name, const char *type, const char *launches, const char *device = "cuda")
+    place(const char *name, const char *type, const char *launches, const char *device = "cuda",
+          const char *fallback = nullptr)
     {
         struct acre_options options = {};
         struct acre_err err;
         std::string directory = std::string("tests/golden/models/") + name;
         setenv("ACRE_GPU", launches, 1);
         options.device = device;
+        options.device_fallback = fallback;
         options.compute_type = type;
         options.batch_size = BATCH;
         options.max_beam_size = 3;
@@ -252,12 +256,74 @@ static void test_hung_in_a_picture(void **)
     emulate::revive();
 }
 
+/* ---- Models that are opened later ------------------------------------------------------------ */
+
+static void check_another_model(place *place)
+{
+    struct acre_err err;
+    if (acre_model_open(place->engine, "tests/golden/models/tiny-token", &place->model, &err) != 0)
+        fail_msg("%s", err.text);
+    struct acre_job *job = translated(*place);
+    assert_int_equal(show(job, nullptr), 0);
+    acre_job_close(job);
+}
+
+/* One of two devices is lost: what is opened then works on the other one. */
+static void test_models_open_beside_a_lost_device(void **)
+{
+    std::string file = "/tmp/acre_fault." + std::to_string(getpid()), of_first = file + ".0";
+    size_t n_devices, n_lost = 0;
+    emulate::revive();
+    emulate::machine.n_devices = 2;
+    setenv("EMULATED_FAULT", file.c_str(), 1);
+    {
+        place place(MODEL, "f32", "");
+        fclose(fopen(of_first.c_str(), "w"));
+        for (int i = 0; i < 20 && n_lost == 0; i++) {
+            translate(place);
+            acre_engine_devices(place.engine, &n_devices, &n_lost);
+        }
+        assert_int_equal(n_lost, 1);
+        check_another_model(&place);
+    }
+    unlink(of_first.c_str());
+    unsetenv("EMULATED_FAULT");
+    emulate::revive();
+}
+
+/* The only device is lost: the CPU goes on, or nothing is opened. */
+static void test_models_open_without_a_device(void **)
+{
+    for (const char *fallback : {"cpu", "none"}) {
+        emulate::revive();
+        place place(MODEL, "f32", "", "cuda", fallback);
+        emulate::machine.launches_until_fault = 0;
+        translate(place);
+        struct acre_model *model;
+        struct acre_err err;
+        if (strcmp(fallback, "cpu") == 0) {
+            check_another_model(&place);
+            continue;
+        }
+        assert_int_equal(
+            acre_model_open(place.engine, "tests/golden/models/tiny-token", &model, &err),
+            ACRE_EDEVICE);
+        assert_non_null(strstr(err.text, "cudaErrorIllegalAddress"));
+    }
+    emulate::revive();
+}
+
 int replays_suite()
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_translations),         cmocka_unit_test(test_captures_fail),
-        cmocka_unit_test(test_no_memory_for_graphs), cmocka_unit_test(test_memory_is_stated),
-        cmocka_unit_test(test_lost_in_a_replay),     cmocka_unit_test(test_lost_in_a_picture),
+        cmocka_unit_test(test_translations),
+        cmocka_unit_test(test_captures_fail),
+        cmocka_unit_test(test_no_memory_for_graphs),
+        cmocka_unit_test(test_memory_is_stated),
+        cmocka_unit_test(test_lost_in_a_replay),
+        cmocka_unit_test(test_lost_in_a_picture),
+        cmocka_unit_test(test_models_open_beside_a_lost_device),
+        cmocka_unit_test(test_models_open_without_a_device),
         cmocka_unit_test(test_hung_in_a_picture),
     };
     return cmocka_run_group_tests_name("replays", tests, NULL, NULL);
