@@ -55,6 +55,42 @@ static void leave_place(const struct call *call)
     *own = server->heavy_callers[--server->n_heavy];
 }
 
+static void work_in_pool(struct call *call, uv_work_cb work, uv_after_work_cb after)
+{
+    call->work.data = call;
+    call->is_working = true;
+    call->server->n_working++;
+    uv_queue_work(call->server->loop, &call->work, work, after);
+}
+
+/* Pool thread. */
+static void free_in_pool(uv_work_t *work)
+{
+    struct call *call = work->data;
+
+    fields_fini(&call->fields);
+}
+
+static void on_freed(uv_work_t *work, int status)
+{
+    struct call *call = work->data;
+
+    (void)status;
+    call->server->n_working--;
+    free(call);
+}
+
+/* What a long body became may be a tree of fifty times its size, also where it is refused. */
+static void free_call(struct call *call)
+{
+    if (call->is_long) {
+        work_in_pool(call, free_in_pool, on_freed);
+        return;
+    }
+    fields_fini(&call->fields);
+    free(call);
+}
+
 void call_end(struct call *call)
 {
     if (call->is_working) { /* who works frees it */
@@ -66,14 +102,13 @@ void call_end(struct call *call)
     turn_leave(&call->turn);
     leave_place(call);
     translate_close(call->translate);
-    fields_fini(&call->fields);
     document_close(call->document);
     upload_close(call->upload);
     free(call->request.texts);
     free(call->ignored);
     free(call->body);
     dictionary_drop(call->dictionary);
-    free(call);
+    free_call(call);
 }
 
 static void end_with_error(struct call *call, struct srv_error *error)
@@ -158,14 +193,6 @@ static void send_reply(struct call *call)
 static void write_in_pool(uv_work_t *work)
 {
     write_reply(work->data);
-}
-
-static void work_in_pool(struct call *call, uv_work_cb work, uv_after_work_cb after)
-{
-    call->work.data = call;
-    call->is_working = true;
-    call->server->n_working++;
-    uv_queue_work(call->server->loop, &call->work, work, after);
 }
 
 /* If it was told to give up meanwhile, and the reply is there, it is sent all the same. */
@@ -336,7 +363,6 @@ static void read_fields(struct call *call)
                                 dialect->file, &call->error);
     if (call->rc == 0 && dialect->prepare)
         call->rc = dialect->prepare(call, &call->error);
-    fields_thin(&call->fields, call->max_texts > CALL_MAX_TAGS ? call->max_texts : CALL_MAX_TAGS);
     if (call->rc != 0 || !dialect->file)
         return;
     call->upload = upload_open(&call->fields);
@@ -479,7 +505,6 @@ void call_start(struct server *server, struct http_request *request, const char 
     call->dialect = dialect;
     decoding_init(&call->request.decoding);
     call->name = name;
-    call->max_texts = (size_t)server->settings->max_texts;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
     if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
         error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");
@@ -493,5 +518,6 @@ void call_start(struct server *server, struct http_request *request, const char 
         on_fields(call);
         return;
     }
+    call->is_long = true;
     work_in_pool(call, read_in_pool, on_read);
 }

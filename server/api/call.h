@@ -21,14 +21,12 @@ struct file;
 struct upload;
 
 enum { CALL_MAX_GLOSSARIES = 5 }; /* as DeepL has it */
-enum { CALL_MAX_TAGS = 100 };     /* ignored ones: every tag of a document is compared with all */
 
 struct call {
     struct server *server;
     struct http_request *http; /* NULL once its client has its reply: see accept() */
     const struct dialect *dialect;
     const char *name;             /* of the model, in the path; or NULL. Lives with the request */
-    size_t max_texts;             /* the setting, as it was when the call began */
     struct fields fields;         /* owns the strings of `request` */
     struct srv_translate request; /* `texts` owned */
     struct translate *translate;  /* owned, once started */
@@ -60,6 +58,7 @@ struct call {
     http_room_fn *go_on;      /* while it waits for its turn; else NULL */
     struct call *next_stream; /* of server->streams */
 
+    bool is_long;            /* its body, which is read in the pool and freed there */
     uv_work_t work;          /* of a thread of the pool, which reads the body or writes the reply */
     bool is_working;         /* in there; or other replicas are asked whether it may go on */
     struct turn turn;        /* of server->heavy */

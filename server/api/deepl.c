@@ -39,7 +39,8 @@ static const char *const field_names[] = {
     NULL,
 };
 
-enum { MAX_TAG_BYTES = 64 };
+/* Every tag of a document is compared with all names. */
+enum { MAX_TAGS = 100, MAX_TAG_BYTES = 64 };
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
@@ -165,12 +166,12 @@ static int take_ignored(const json_t *names, struct srv_text *ignored, struct sr
 static int parse_ignored(struct call *call, struct srv_error *error)
 {
     int rc;
-    const json_t *names = find_names(call, "ignore_tags", CALL_MAX_TAGS, error, &rc);
+    const json_t *names = find_names(call, "ignore_tags", MAX_TAGS, error, &rc);
     const size_t n = json_array_size(names);
 
     if (rc != 0 || n == 0)
         return rc;
-    if (n > CALL_MAX_TAGS)
+    if (n > MAX_TAGS)
         return deepl_refuse_value(error, "ignore_tags", "expected at most 100 names");
     call->ignored = calloc(n, sizeof(call->ignored[0]));
     if (!call->ignored)

@@ -248,31 +248,6 @@ int fields_read(struct fields *fields, const struct http_request *request, const
     return fields_read_file(fields, request, names, repeated, NULL, error);
 }
 
-static void empty(json_t *value)
-{
-    json_object_clear(value);
-    json_array_clear(value);
-}
-
-void fields_thin(struct fields *fields, size_t most)
-{
-    const char *key;
-    json_t *value, *each;
-    size_t i;
-
-    json_object_foreach(fields->object, key, value)
-    {
-        json_object_clear(value);
-        json_array_foreach(value, i, each)
-        {
-            if (i < most)
-                empty(each);
-            else
-                json_array_set_new(value, i, json_null());
-        }
-    }
-}
-
 void fields_fini(struct fields *fields)
 {
     json_decref(fields->object);

@@ -43,11 +43,6 @@ void fields_fini(struct fields *fields);
 /* Leaves out members, of an object in a field, that are not among `names`, likewise. */
 void fields_drop_unknown(json_t *object, const char *const *names);
 
-/* Frees what is refused whatever it is, and takes long to free: for the thread that reads a long
- * body, so that the loop need not. Objects become empty, and so do those and lists in lists; what a
- * list has beyond `most` becomes null. Kinds and lengths, of which errors tell, stay. */
-void fields_thin(struct fields *fields, size_t most);
-
 /* NULL if the field is absent, null or an empty string: forms send those for what is not given. */
 json_t *fields_find(const struct fields *fields, const char *name);
 
