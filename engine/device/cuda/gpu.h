@@ -114,13 +114,12 @@ template <> GPU_CODE f16 narrow<f16>(float x)
     return to_f16(x);
 }
 
-/* NaN stays NaN: rounding the GPU's, whose bits are all set, would carry into the sign. */
+/* The one NaN that a GPU's arithmetic makes has all bits set: rounding would carry into its sign.
+ */
 template <> GPU_CODE bf16 narrow<bf16>(float x)
 {
-    uint32_t bits = bits_of_float(x);
-    if (x != x)
-        return {0x7fff};
-    return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+    uint32_t bits = bits_of_float(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return {(uint16_t)((bits == 0x7fffffff ? bits : rounded) >> 16)};
 }
 
 GPU_CODE float load_number(const void *array, enum number_type type, size_t i)
