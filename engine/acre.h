@@ -161,6 +161,7 @@ enum acre_split {
     ACRE_SPLIT_LINES,     /* where they read like it, and at line ends */
     ACRE_SPLIT_SENTENCES, /* only where they read like it */
     ACRE_SPLIT_NOTHING,   /* nowhere */
+    ACRE_SPLIT_ONLY_LINES /* only at line ends */
 };
 
 struct acre_request {

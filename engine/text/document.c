@@ -278,7 +278,7 @@ static int take_line(struct splitter *splitter)
 {
     struct part *lines = &splitter->lines;
     size_t begin = lines->at;
-    if (splitter->split != ACRE_SPLIT_LINES)
+    if (splitter->split == ACRE_SPLIT_SENTENCES || splitter->split == ACRE_SPLIT_NOTHING)
         lines->at = lines->end;
     while (lines->at < lines->end)
         if (is_line_end(utf8_next(splitter->document->text, lines->end, &lines->at)))
@@ -380,7 +380,7 @@ static void take_sentence(struct splitter *splitter)
     if (end < bytes && splitter->split == ACRE_SPLIT_SENTENCES &&
         !is_ended(splitter->document->text, splitter->sentence, splitter->trimmed))
         return;
-    if (end < bytes && splitter->split == ACRE_SPLIT_NOTHING)
+    if (end < bytes && splitter->split >= ACRE_SPLIT_NOTHING)
         return;
     splitter->lines = (struct part){splitter->sentence, end};
     splitter->sentence = splitter->trimmed = end;

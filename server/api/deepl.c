@@ -183,7 +183,6 @@ static int parse_ignored(struct call *call, struct srv_error *error)
     return 0;
 }
 
-/* Lines of what is made of markup are its blocks: they always end a sentence. */
 static int parse_markup(struct call *call, struct srv_error *error)
 {
     const char *kind = NULL;
@@ -197,7 +196,6 @@ static int parse_markup(struct call *call, struct srv_error *error)
     }
     call->tag_version = call->tag_version ? call->tag_version : "v2";
     call->request.format = strcmp(kind, "html") == 0 ? SRV_HTML : SRV_XML;
-    call->request.split = ACRE_SPLIT_LINES;
     return parse_ignored(call, error);
 }
 

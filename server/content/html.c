@@ -216,23 +216,6 @@ static bool has_line_end(const char *text, size_t n)
     return memchr(text, '\n', n) || memchr(text, '\r', n);
 }
 
-/* Blanks become one, or stay what they were where browsers show none. */
-static void place_blanks(struct html *h)
-{
-    const struct prose *p = h->prose;
-
-    if (h->n_blanks == 0)
-        return;
-    if (line_is_empty(h) || p->text[p->text_bytes - 1] == ' ') {
-        prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
-    } else {
-        if (h->has_breaks && has_line_end(h->reader.text + h->blanks, h->n_blanks))
-            prose_add_break(h->prose);
-        prose_add_text(h->prose, " ", 1);
-    }
-    h->n_blanks = 0;
-}
-
 static void end_line(struct html *h)
 {
     if (h->n_blanks > 0)
@@ -243,6 +226,32 @@ static void end_line(struct html *h)
         return;
     prose_add_text(h->prose, "\n", 1);
     h->line = h->prose->text_bytes;
+}
+
+/* Whether ends of lines are the text's: in XML, and in sections of it that are no pages. */
+static bool has_lines(const struct html *h)
+{
+    return h->markup->has_lines && (h->reader.syntax == HTML_XML || h->is_plain);
+}
+
+/* Blanks become one, or stay what they were where browsers show none, or lines end. */
+static void place_blanks(struct html *h)
+{
+    const struct prose *p = h->prose;
+    const bool ends_line = has_line_end(h->reader.text + h->blanks, h->n_blanks);
+
+    if (h->n_blanks == 0)
+        return;
+    if (ends_line && has_lines(h)) {
+        end_line(h);
+    } else if (line_is_empty(h) || p->text[p->text_bytes - 1] == ' ') {
+        prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
+    } else {
+        if (ends_line && h->has_breaks)
+            prose_add_break(h->prose);
+        prose_add_text(h->prose, " ", 1);
+    }
+    h->n_blanks = 0;
 }
 
 static void add_point(struct html *h, size_t at, size_t n)

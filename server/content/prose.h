@@ -99,6 +99,7 @@ struct prose_name {
 /* What an HTML or XML document is read with. */
 struct prose_markup {
     enum html_syntax syntax;          /* of a page, XHTML or XML */
+    bool has_lines;                   /* ends of lines within its text end lines of the prose */
     bool with_attributes;             /* translate alt, title and placeholder, too */
     const struct prose_name *ignored; /* [n_ignored]: elements that are kept as they are */
     size_t n_ignored;

@@ -70,8 +70,9 @@ static int open_job(struct item *item, struct acre_err *err)
     request.text = item->is_prose ? item->prose.text : item->text;
     request.text_bytes = item->is_prose ? item->prose.text_bytes : item->bytes;
     request.is_aligned = request.is_aligned || item->is_prose;
-    if (item->prose.is_markup)
-        request.split = ACRE_SPLIT_LINES; /* which are its blocks */
+    if (item->prose.is_markup) /* whose lines are its blocks */
+        request.split =
+            request.split == ACRE_SPLIT_NOTHING ? ACRE_SPLIT_ONLY_LINES : ACRE_SPLIT_LINES;
     request.user = item;
     request.timeout_ms = left_ms(item->translate);
     if (item->is_prose && unicode_is_blank(request.text, request.text_bytes))

@@ -243,6 +243,7 @@ static void check(const char *document, size_t bytes, unsigned kind)
     const struct prose_markup markup = {.syntax = kind == 1   ? HTML_XHTML
                                                   : kind == 2 ? HTML_XML
                                                               : HTML_PAGE,
+                                        .has_lines = kind == 2 && bytes % 2 == 1,
                                         .with_attributes = kind == 3};
     struct prose prose;
     struct dictionary *dictionary;

@@ -350,6 +350,21 @@ def test_line_ends_as_the_client_says(server):
     assert len({translate(split) for split in ("0", "1", "nonewlines")}) == 3
 
 
+def test_line_ends_in_markup(server):
+    """Strings of Weblate come as XML: what they say in lines must come back in lines."""
+    def translate(**options):
+        return server.post("/v2/translate", json={
+            "text": ["Save it. Go on.\n\nThen <x/>close the window.\n- Item one\n"], **options,
+            **ENGLISH}).json()["translations"][0]["text"]
+    for options in ({}, {"split_sentences": "1"}):
+        lines = translate(tag_handling="xml", **options).split("\n")
+        assert len(lines) == 5 and [bool(line) for line in lines] == [1, 0, 1, 1, 0]
+    joined = translate(tag_handling="xml", split_sentences="nonewlines")
+    assert joined.count("\n") == 1 and joined.endswith("\n")
+    assert translate(tag_handling="xml", split_sentences="0") != joined
+    assert translate(tag_handling="html").count("\n") == 1
+
+
 def test_languages_over_http(server):
     for reply in (server.get("/v2/languages"), server.get("/v2/languages?type=source"),
                   server.post("/v2/languages", data={"type": "source"})):

@@ -635,6 +635,7 @@ static void test_split_choices(void **state)
         {ACRE_SPLIT_SENTENCES, " \nOne\n ", {"One"}},
         {ACRE_SPLIT_NOTHING, " One. Two\nthree.\n\nFour. ", {"One. Two\nthree.\n\nFour."}},
         {ACRE_SPLIT_NOTHING, " \n ", {0}},
+        {ACRE_SPLIT_ONLY_LINES, "One. Two\n\nthree. \n Four.", {"One. Two", "three.", "Four."}},
         {ACRE_SPLIT_NOTHING,
          "One two three four five. One two three four five six seven",
          {"One two three four five.", "One two three four five six", "seven"}},
@@ -662,7 +663,7 @@ static void test_split_choices_of_many_lines(void **state)
     static const char *const units[] = {")\n", "\n", "a\n", "...\n", "a)\n"};
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         char *text = repeat("a", units[i], LARGE / 8);
-        for (int split = ACRE_SPLIT_LINES; split <= ACRE_SPLIT_NOTHING; split++) {
+        for (int split = ACRE_SPLIT_LINES; split <= ACRE_SPLIT_ONLY_LINES; split++) {
             struct document document;
             split_parts(&document, text, LARGE, (enum acre_split)split);
             document_fini(&document);

@@ -158,6 +158,16 @@ static const struct reading {
     {HTML_SUBRIP, CUE "It is <1> or", "It is <1> or\n", NULL},
 };
 
+/* XML whose ends of lines are those of the text. */
+static const struct reading lines[] = {
+    {HTML_XML, "Save it.\n\nThen close\r\n- One\n", "Save it.\nThen close\n- One\n", NULL},
+    {HTML_XML, "<n>\n  <p>A <b>dog\n is</b> here.</p> \n</n>", "A dog\nis here.\n", NULL},
+    {HTML_XML, "A <b> \n dog</b>&#10;is\there.", "A \ndog is here.\n",
+     "A <b> \n dog</b> is here."},
+    {HTML_XML, "<n><![CDATA[A\ndog.]]><![CDATA[<p>A\ndog.</p>]]></n>", "A\ndog.\nA dog.\n",
+     "<n><![CDATA[A\ndog.]]><![CDATA[<p>A dog.</p>]]></n>"},
+};
+
 static char *render_nothing(const struct prose *prose)
 {
     struct render_part part;
@@ -170,23 +180,42 @@ static char *render_nothing(const struct prose *prose)
     return part.text;
 }
 
+static void check_reading(const struct reading *expected, struct prose *prose)
+{
+    char *rendered;
+
+    if (prose->text_bytes != strlen(expected->text) ||
+        memcmp(prose->text, expected->text, prose->text_bytes) != 0)
+        fail_msg("%s: expected \"%s\", found \"%.*s\"", expected->document, expected->text,
+                 (int)prose->text_bytes, prose->text);
+    rendered = render_nothing(prose);
+    assert_string_equal(rendered, expected->rendered ? expected->rendered : expected->document);
+    free(rendered);
+    prose_fini(prose);
+}
+
 static void text_is_what_is_to_be_translated(void **state)
 {
+    struct prose prose;
+
     (void)state;
     for (size_t i = 0; i < sizeof(readings) / sizeof(readings[0]); i++) {
-        const struct reading *each = &readings[i];
-        struct prose prose;
-        char *rendered;
+        read_as(readings[i].document, strlen(readings[i].document), readings[i].syntax, &prose);
+        check_reading(&readings[i], &prose);
+    }
+}
 
-        read_as(each->document, strlen(each->document), each->syntax, &prose);
-        if (prose.text_bytes != strlen(each->text) ||
-            memcmp(prose.text, each->text, prose.text_bytes) != 0)
-            fail_msg("%s: expected \"%s\", found \"%.*s\"", each->document, each->text,
-                     (int)prose.text_bytes, prose.text);
-        rendered = render_nothing(&prose);
-        assert_string_equal(rendered, each->rendered ? each->rendered : each->document);
-        free(rendered);
-        prose_fini(&prose);
+static void ends_of_lines_are_those_of_the_text(void **state)
+{
+    const struct prose_markup markup = {.syntax = HTML_XML, .has_lines = true};
+    struct prose prose;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        assert_int_equal(prose_read_markup(lines[i].document, strlen(lines[i].document), &markup,
+                                           &prose, NULL),
+                         0);
+        check_reading(&lines[i], &prose);
     }
 }
 
@@ -195,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_read_behind_the_document),
         cmocka_unit_test(text_is_what_is_to_be_translated),
+        cmocka_unit_test(ends_of_lines_are_those_of_the_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
