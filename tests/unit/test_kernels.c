@@ -75,7 +75,7 @@ static struct case_ random_case(void)
     enum compute_type type = (enum compute_type)(rand() % 3);
     size_t m = pick(1, 40), n = pick(1, 300), k = pick(1, 300);
     struct case_ c = {.x = random_floats(m * k, 1), .w = random_floats(n * k, 1)};
-    c.bias = random_floats(kernel_padded(n), 1);
+    c.bias = random_floats(kernel_padded(n), rand() % 4 ? 1 : 500); /* activations far out */
     c.residual = random_floats(m * n, 1);
     if (rand() % 8 == 0)
         memset(c.x, 0, k * sizeof(float));

@@ -10,7 +10,7 @@ ALWAYS_INLINE vf activate(enum activation activation, vf x)
     case ACTIVATION_RELU:
         return vmax(x, splat(0.0f));
     case ACTIVATION_SWISH:
-        return x / (1.0f + vexp(vmax(-x, splat(-87.3f))));
+        return x / (1.0f + vexp(-vmax(x, splat(-87.3f)))); /* vexp() takes no more than 88 */
     default:
         return x;
     }
