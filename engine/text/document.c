@@ -324,13 +324,29 @@ static bool is_number_next(const struct document *document, size_t at)
            u_isdigit(utf8_next(document->text, document->text_bytes, &at));
 }
 
-/* Whether the sentence that seems to end at `end`, but for blanks, goes on: after an initial or a
- * letter of an abbreviation ("J. Smith", "z. B. Gold", "p. 7"), a title, what a number follows, or
- * an ordinal number ("am 3. Oktober"). Two sentences taken for one do less harm than the reverse.
- */
+/* Whether a quotation or a bracket has ended at `end` and the line goes on in small letters:
+ * "Really?" she asked. */
+static bool is_quoted(const struct document *document, size_t end)
+{
+    const char *text = document->text;
+    int32_t next = character_before(text, end);
+    if (!u_ispunct(next) || u_hasBinaryProperty(next, UCHAR_S_TERM))
+        return false;
+    do
+        next = utf8_next(text, document->text_bytes, &end);
+    while (end < document->text_bytes && is_blank(next) && !is_line_end(next));
+    return u_islower(next);
+}
+
+/* Whether the sentence that seems to end at `end`, but for blanks, goes on: after what was quoted
+ * in it, after an initial or a letter of an abbreviation ("J. Smith", "z. B. Gold", "p. 7"), a
+ * title, what a number follows, or an ordinal number ("am 3. Oktober"). Two sentences taken for one
+ * do less harm than the reverse. */
 static bool goes_on(const struct splitter *splitter, size_t begin, size_t end)
 {
     const char *text = splitter->document->text;
+    if (end > begin && end < splitter->document->text_bytes && is_quoted(splitter->document, end))
+        return true;
     if (end < begin + 2 || text[end - 1] != '.')
         return false;
     end--;

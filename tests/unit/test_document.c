@@ -125,6 +125,12 @@ static const struct splitting splittings[] = {
      {"\xE4\xBB\x8A\xE6\x97\xA5\xE3\x80\x82", "\xE6\x98\x8E\xE6\x97\xA5\xE3\x80\x82"}},
     {"en", "He said \"Stop.\" Then he left.", {"He said \"Stop.\"", "Then he left."}},
     {"en", "Really?! Yes.", {"Really?!", "Yes."}},
+    {"en",
+     "\"Really?\"  she asked. \"No!\" He left.",
+     {"\"Really?\"  she asked.", "\"No!\"", "He left."}},
+    {"en",
+     "They (all?) left. \"Who?\"\nme! why? i see",
+     {"They (all?) left.", "\"Who?\"", "me!", "why?", "i see"}},
 };
 
 static void test_known(void **state)
