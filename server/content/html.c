@@ -179,7 +179,8 @@ static bool skip_element(struct html *h, const struct html_token *start)
     const int rank = rank_of(h, start);
     struct html_reader before = h->reader;
     struct html_token token;
-    size_t depth = 0, same = 1;
+    size_t depth = 0, same = 1, n_blocks = 0;
+    const bool is_inline = !is_block(h, start);
     bool has_text = false;
 
     for (; html_next(&h->reader, &token); before = h->reader) {
@@ -193,6 +194,13 @@ static bool skip_element(struct html *h, const struct html_token *start)
             (rank > 0 && depth == 0 && token.type == HTML_END && is_among(h, &token, containers))) {
             h->reader = before;
             return has_text;
+        }
+        if (is_inline && token.n_name > 0 && is_block(h, &token) && !is_void(h, &token)) {
+            if (token.type == HTML_END && n_blocks == 0) { /* its own end tag was forgotten */
+                h->reader = before;
+                return has_text;
+            }
+            n_blocks = token.type == HTML_START ? n_blocks + 1 : n_blocks - 1;
         }
         if (rank > 0 && is_among(h, &token, containers) && token.n_name > 0 && !is_void(h, &token))
             depth = token.type == HTML_START ? depth + 1 : depth - 1;
@@ -273,6 +281,23 @@ static void add_mask(struct html *h, size_t at, size_t n)
     prose_add_mask(h->prose, &h->masks, at, n);
 }
 
+static void add_placeholder(struct html *h, enum placeholder_kind kind, size_t at, size_t n)
+{
+    switch (kind) {
+    case PLACEHOLDER_NAME:
+        add_mask(h, at, n);
+        break;
+    case PLACEHOLDER_SEPARATOR:
+        if (!h->has_breaks) /* a speech is one paragraph */
+            end_line(h);
+        add_point(h, at, n);
+        break;
+    case PLACEHOLDER_SIGN:
+        add_point(h, at, n);
+        break;
+    }
+}
+
 static void add_blank(struct html *h, size_t at, size_t n)
 {
     if (h->n_blanks == 0)
@@ -307,6 +332,8 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
     const char *text = h->reader.text;
     size_t behind = at, bytes, n;
 
+    if (text[at] == '<' && !h->is_plain)
+        return 0; /* text that is escaped when it is written; elsewhere it might begin a tag */
     if (h->is_plain || !isalnum((unsigned char)text[at]))
         return placeholder_bytes(text, end, at);
     if (*url_end <= at)
@@ -315,6 +342,15 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
     for (bytes = placeholder_bytes(text, *url_end, at); behind < at + bytes; behind += n)
         is_of_url(text, end, behind, &n);
     return behind - at; /* whole references */
+}
+
+/* Of a sign that is a reference. */
+static enum placeholder_kind sign_kind(const struct html *h, const char *sign, size_t at, size_t n)
+{
+    const struct html_reader *r = &h->reader;
+
+    return placeholder_sign_kind(sign, 1, at > 0 ? r->text[at - 1] : '\0',
+                                 at + n < r->bytes ? r->text[at + n] : '\0');
 }
 
 /* One character reference; returns its bytes. */
@@ -327,6 +363,8 @@ static size_t add_reference(struct html *h, size_t at, size_t bytes)
     case REFERENCE_KNOWN:
         if (strchr(" \t\n\f\r", utf8[0]))
             add_blank(h, at, n);
+        else if (placeholder_is_sign(utf8[0]))
+            add_placeholder(h, sign_kind(h, utf8, at, n), at, n);
         else
             add_characters(h, utf8, strlen(utf8));
         break;
@@ -353,10 +391,8 @@ static void add_text(struct html *h, const struct html_token *token)
             continue;
         }
         n = placeholder_at(h, at, end, &url_end);
-        if (n > 0 && placeholder_is_emoji(text + at, n)) {
-            add_point(h, at, n);
-        } else if (n > 0) {
-            add_mask(h, at, n);
+        if (n > 0) {
+            add_placeholder(h, placeholder_kind(text, h->reader.bytes, at, n), at, n);
         } else if (h->n_blanks == 0 && (n = prose_extend_mask(h->prose, at, end)) > 0) {
             continue;
         } else if (text[at] == '&' && !h->is_plain) {
@@ -372,6 +408,61 @@ static void add_text(struct html *h, const struct html_token *token)
                 h->masks.n = 0;
         }
     }
+}
+
+/* ---- Tags between words ---------------------------------------------------------------------- */
+
+/* What may begin or end within a word. */
+static bool is_styling(const struct html *h, const struct html_token *token)
+{
+    static const char *const names[] = {"b",      "big",    "del", "em",  "font", "i",
+                                        "ins",    "mark",   "rp",  "rt",  "s",    "small",
+                                        "strike", "strong", "sub", "sup", "u",    NULL};
+
+    return is_among(h, token, names);
+}
+
+static bool begins_word(const struct html *h, size_t at)
+{
+    const char *text = h->reader.text;
+
+    if (at + 1 < h->reader.bytes && text[at] == '<')
+        at++;
+    return at < h->reader.bytes && (isalnum((unsigned char)text[at]) || (text[at] & 0x80));
+}
+
+/* Whether a tag has words on both sides, which would be one without it. */
+static bool parts_words(const struct html *h, const struct html_token *token)
+{
+    const struct prose *p = h->prose;
+    const char last = line_is_empty(h) ? ' ' : p->text[p->text_bytes - 1];
+
+    return h->n_blanks == 0 &&
+           (isalnum((unsigned char)last) || last & 0x80 || strchr(".:!?", last)) &&
+           begins_word(h, token->at + token->n);
+}
+
+/* Whether it begins where another element has just ended: <a>Home</a><a>Help</a>. */
+static bool is_sibling(const struct html *h, const struct html_token *token)
+{
+    const struct prose *p = h->prose;
+    const struct prose_mark *last = p->n_marks > 0 ? &p->marks[p->n_marks - 1] : NULL;
+    struct html_token end = {.n_name = 0};
+
+    if (!last || last->kind != PROSE_CLOSE || last->raw + last->n_raw != token->at)
+        return false;
+    end.name = last->raw + 2;
+    while (isalnum((unsigned char)h->reader.text[end.name + end.n_name]))
+        end.n_name++;
+    return !is_styling(h, token) && !is_styling(h, &end);
+}
+
+/* What stands for something on the page between two texts. */
+static bool is_shown(const struct html *h, const struct html_token *token)
+{
+    static const char *const names[] = {"embed", "img", "input", NULL};
+
+    return html_has_names(h->reader.syntax) && is_among(h, token, names);
 }
 
 /* ---- Pairs of tags --------------------------------------------------------------------------- */
@@ -568,8 +659,12 @@ static void add_start(struct html *h, const struct html_token *token)
         end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, token->n);
     } else if (is_void(h, token)) {
+        if (is_shown(h, token) && parts_words(h, token))
+            end_line(h);
         add_point(h, token->at, token->n);
     } else {
+        if (is_sibling(h, token) && parts_words(h, token))
+            end_line(h);
         open_pair(h, token);
     }
 }

@@ -104,8 +104,9 @@ struct placing {
     struct place *place;
     uint32_t parent;
     bool keeps_order;
-    size_t gap;    /* where the last one is, if so, */
-    uint32_t last; /* and which: those beside each other in the source have one place; 0: none */
+    size_t gap;     /* where the last one is, if so, */
+    uint32_t last;  /* and which: those beside each other in the source have one place; 0: none */
+    uint32_t point; /* the last point, which none passes: "{ ... }"; 0: none */
 };
 
 /* At or behind the one before. */
@@ -122,22 +123,30 @@ static void keep_order(struct placing *placing, struct place_node *node)
     node->key = 4 * node->begin;
 }
 
+static void place_beside(struct place_node *node, const struct place_node *last)
+{
+    node->begin = node->end = last->begin;
+    node->is_left = last->is_left;
+    node->key = last->key;
+}
+
 static void place_point(struct placing *placing, size_t m)
 {
     struct place *p = placing->place;
     const struct prose_mark *marks = p->source.prose->marks;
     struct place_node *node = add_node(p, PLACE_POINT, m, placing->parent);
-    const struct place_node *last = &p->nodes[placing->last];
+    const struct place_node *last = &p->nodes[placing->last], *point = &p->nodes[placing->point];
 
     if (placing->last > 0 && marks[last->mark].at == marks[m].at) {
-        node->begin = node->end = last->begin;
-        node->is_left = last->is_left;
-        node->key = last->key;
+        place_beside(node, last);
     } else {
         set_point(p, node, marks[m].at);
+        if (placing->point > 0 && point->parent == node->parent && point->key > node->key)
+            place_beside(node, point);
         keep_order(placing, node);
     }
-    placing->last = placing->keeps_order ? (uint32_t)(node - p->nodes) : 0;
+    placing->point = (uint32_t)(node - p->nodes);
+    placing->last = placing->keeps_order ? placing->point : 0;
 }
 
 static void place_mask(struct placing *placing, size_t m)

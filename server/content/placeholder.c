@@ -1,5 +1,5 @@
 /* Each kind has a function that says how long a placeholder of it is at a place, 0: it is none.
- * What prose has, too, is none: "100% sure", "$5", "50%discount", "{" alone. */
+ * What prose has, too, is none: "100% sure", "$5", "50%discount". */
 #include "content/placeholder.h"
 
 #include <ctype.h>
@@ -10,7 +10,13 @@
 #include "common/unicode.h"
 #include "content/word.h"
 
-enum { NAME_BYTES = 64, LOCAL_BYTES = 64, DOMAIN_BYTES = 253 };
+enum {
+    NAME_BYTES = 64,
+    LOCAL_BYTES = 64,
+    DOMAIN_BYTES = 253,
+    TAG_BYTES = 256,
+    MESSAGE_BYTES = 512
+};
 
 /* The text from a place to its end. */
 struct span {
@@ -38,6 +44,13 @@ static size_t skip(struct span s, size_t i, const char *set)
     while (is_one_of(peek(s, i), set))
         i++;
     return i;
+}
+
+static bool begins(struct span s, size_t i, const char *word)
+{
+    const size_t n = strlen(word);
+
+    return i + n <= s.n && memcmp(s.at + i, word, n) == 0;
 }
 
 /* Behind `end` where it closes, on one line, what opens before i; else 0. */
@@ -117,6 +130,29 @@ static size_t of_percent(struct span s, char before)
 }
 
 /* ---- { and $ --------------------------------------------------------------------------------- */
+
+/* {n, plural, one {# item} other {# items}}: what programs choose by, as a whole. */
+static size_t of_message(struct span s)
+{
+    static const char *const kinds[] = {"plural,", "select,", "selectordinal,"};
+    size_t i = 1, depth = 1;
+    bool is_message = false;
+
+    while (i < NAME_BYTES && (isalnum((unsigned char)peek(s, i)) || peek(s, i) == '_'))
+        i++;
+    if (i == 1 || peek(s, i) != ',')
+        return 0;
+    i = skip(s, i + 1, " ");
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        is_message = is_message || begins(s, i, kinds[k]);
+    for (; is_message && i < s.n && i < MESSAGE_BYTES; i++) {
+        depth += s.at[i] == '{';
+        depth -= s.at[i] == '}';
+        if (depth == 0)
+            return i + 1;
+    }
+    return 0;
+}
 
 /* {name}, {0}, {price:.2f}, {user.name}, { name }: what a program would put there; no prose. */
 static size_t of_brace(struct span s)
@@ -254,6 +290,125 @@ static size_t of_emoji(struct span s)
     return end;
 }
 
+/* ---- Signs ----------------------------------------------------------------------------------- */
+
+bool placeholder_is_sign(char c)
+{
+    return is_one_of(c, "<>|\\~^`{}");
+}
+
+/* A tag in what is no markup: <b>, </a>, <Enter>, <img src="x"/>. */
+static size_t of_tag(struct span s)
+{
+    const size_t first = peek(s, 1) == '/' ? 2 : 1;
+    size_t i = first;
+
+    while (i < NAME_BYTES && (isalnum((unsigned char)peek(s, i)) || is_one_of(peek(s, i), "-:")))
+        i++;
+    if (i == first || !isalpha((unsigned char)peek(s, first)) || !is_one_of(peek(s, i), " />"))
+        return 0;
+    while (i < TAG_BYTES && !is_one_of(peek(s, i), "<>\n") && i < s.n)
+        i++;
+    return peek(s, i) == '>' ? i + 1 : 0;
+}
+
+static size_t skip_path(struct span s, size_t i)
+{
+    while (i < s.n && !is_one_of(s.at[i], " \t\r\n\"<>|*?"))
+        i++;
+    while (i > 0 && is_one_of(peek(s, i - 1), ".,;:!)\\"))
+        i--;
+    return i;
+}
+
+/* Escapes of line ends and tabs, and the names of servers: \\host\folder. */
+static size_t of_backslash(struct span s)
+{
+    size_t i = 0;
+
+    if (peek(s, 1) == '\\' && isalnum((unsigned char)peek(s, 2)))
+        return skip_path(s, 2);
+    while (peek(s, i) == '\\' && is_one_of(peek(s, i + 1), "nrt"))
+        i += 2;
+    return i > 0 ? i : 1;
+}
+
+/* C:\folder\file */
+static size_t of_drive(struct span s)
+{
+    return isalpha((unsigned char)peek(s, 0)) && peek(s, 1) == ':' && peek(s, 2) == '\\' &&
+                   is_word(peek(s, 3))
+               ? skip_path(s, 3)
+               : 0;
+}
+
+/* A run of them: ">>", "|~", "->"; what may begin something else ends it. */
+static size_t of_signs(struct span s)
+{
+    const size_t dashes = skip(s, 0, "-=");
+
+    if (dashes > 0)
+        return peek(s, dashes) == '>' ? dashes + 1 : 0;
+    return skip(s, 1, ">|~^`}-=");
+}
+
+static size_t of_sign(struct span s)
+{
+    size_t n = 0;
+
+    switch (s.at[0]) {
+    case '<':
+        n = of_tag(s);
+        break;
+    case '`':
+        n = find_end(s, 1, "`");
+        n = n > 2 ? n : 0;
+        break;
+    case '\\':
+        return of_backslash(s);
+    default:
+        break;
+    }
+    return n > 0 ? n : of_signs(s);
+}
+
+static bool is_blank(char c)
+{
+    return isspace((unsigned char)c);
+}
+
+enum placeholder_kind placeholder_sign_kind(const char *signs, size_t n, char before, char after)
+{
+    const bool is_menu = memchr(signs, '>', n) || memchr(signs, '|', n);
+    const bool is_behind = is_word(before) || is_one_of(before, ".,;:!?)");
+    bool parts;
+
+    if (!before || !after)
+        return PLACEHOLDER_SIGN;
+    if (is_blank(before) && is_blank(after))
+        parts = is_menu;
+    else /* tags may touch it, too */
+        parts = is_behind ? is_word(after) || after == '<' : before == '>' && is_word(after);
+    return parts ? PLACEHOLDER_SEPARATOR : PLACEHOLDER_SIGN;
+}
+
+enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at, size_t n)
+{
+    const struct span s = {text + at, n};
+    const bool is_emoji = (unsigned char)s.at[0] >= 0x80 || (unsigned char)peek(s, 1) >= 0x80,
+               is_escape = s.at[0] == '\\' && is_one_of(peek(s, 1), "nrt"),
+               is_tag = s.at[0] == '<' && (isalpha((unsigned char)peek(s, 1)) || peek(s, 1) == '/');
+
+    if (is_emoji || is_tag)
+        return PLACEHOLDER_SIGN;
+    if (!is_escape && skip(s, 0, "<>|\\~^`{}-=") < n)
+        return PLACEHOLDER_NAME;
+    return placeholder_sign_kind(s.at, n, at > 0 ? text[at - 1] : '\0',
+                                 at + n < bytes ? text[at + n] : '\0');
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
 /* Whether a word has begun before a place, of which what follows is the rest. */
 static bool is_in_word(const char *text, size_t at)
 {
@@ -269,11 +424,6 @@ static bool is_in_word(const char *text, size_t at)
     return word_is_spaced(c) && !joins((UChar32)c);
 }
 
-bool placeholder_is_emoji(const char *text, size_t bytes)
-{
-    return (unsigned char)text[0] >= 0x80 || (bytes > 1 && (unsigned char)text[1] >= 0x80);
-}
-
 size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
 {
     const struct span s = {text + at, bytes - at};
@@ -284,7 +434,20 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
     case '%':
         return of_percent(s, before);
     case '{':
-        return of_brace(s);
+        n = of_brace(s);
+        n = n ? n : of_message(s);
+        return n ? n : of_sign(s);
+    case '<':
+    case '>':
+    case '|':
+    case '\\':
+    case '~':
+    case '^':
+    case '`':
+    case '}':
+    case '-':
+    case '=':
+        return of_sign(s);
     case '$':
         return of_dollar(s);
     case '#':
@@ -299,5 +462,6 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
     if (!isalnum((unsigned char)s.at[0]) || before == '.' || is_in_word(text, at))
         return 0;
     n = of_url(s);
+    n = n ? n : of_drive(s);
     return n ? n : of_email(s);
 }

@@ -91,6 +91,16 @@ size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, siz
     return prose->n_marks++;
 }
 
+void prose_add_apart(struct prose *prose, size_t raw, size_t n_raw)
+{
+    const size_t mark = prose_add_mark(prose, PROSE_APART, raw, n_raw);
+
+    if (prose->no_memory)
+        return;
+    prose->marks[mark].n = 1;
+    append(prose, "\n", 1);
+}
+
 /* How many marks stand before a place of the text; at the place itself if `with_equal`. */
 static size_t marks_before(const struct prose *prose, size_t at, bool with_equal)
 {

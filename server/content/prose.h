@@ -24,6 +24,7 @@ enum prose_kind {
     PROSE_TAG,   /* likewise: a tag without partner, which keeps its order among other tags */
     PROSE_OPEN,  /* where an element begins; its partner is the PROSE_CLOSE */
     PROSE_CLOSE,
+    PROSE_APART,  /* a sign between sentences: in the text it is the end of a line */
     PROSE_MASK,   /* stands in the text as n bytes that translators copy, e.g. "X1" */
     PROSE_TERM,   /* n bytes of the text whose translation is known (terms.h) */
     PROSE_PLAIN,  /* from here on nothing is escaped, */
@@ -129,6 +130,9 @@ void prose_add_text(struct prose *prose, const char *text, size_t bytes);
 
 /* Returns its index. Points that follow each other in document and text become one. */
 size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, size_t n_raw);
+
+/* A sign with a sentence on each side of it: a PROSE_APART. Not in markup, whose lines are free. */
+void prose_add_apart(struct prose *prose, size_t raw, size_t n_raw);
 
 /* A line of the document ends at the blank that is written next. */
 void prose_add_break(struct prose *prose);

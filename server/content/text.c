@@ -9,8 +9,8 @@ static bool ends_sentence(const char *text, size_t at)
     return text[at] == '\n' || (strchr(".!?", text[at]) && (text[at + 1] == ' '));
 }
 
-/* Emoji go with one of the blanks beside them, so that the words do not stand apart. */
-static size_t add_emoji(struct prose *prose, size_t at, size_t n)
+/* Emoji and signs go with one of the blanks beside them, so that the words do not stand apart. */
+static void add_point(struct prose *prose, size_t at, size_t n)
 {
     const char *document = prose->document;
     const bool is_after_blank = at > 0 && document[at - 1] == ' ' && prose->text_bytes > 0 &&
@@ -20,10 +20,25 @@ static size_t add_emoji(struct prose *prose, size_t at, size_t n)
     if (is_after_blank && (is_before_blank || at + n == prose->document_bytes)) {
         prose->text_bytes--;
         prose_add_mark(prose, PROSE_POINT, at - 1, n + 1);
-        return n;
+    } else {
+        prose_add_mark(prose, PROSE_POINT, at, n);
     }
-    prose_add_mark(prose, PROSE_POINT, at, n);
-    return n;
+}
+
+static void add_placeholder(struct prose *prose, struct prose_masks *masks, size_t at, size_t n)
+{
+    switch (placeholder_kind(prose->document, prose->document_bytes, at, n)) {
+    case PLACEHOLDER_NAME:
+        prose_add_mask(prose, masks, at, n);
+        break;
+    case PLACEHOLDER_SIGN:
+        add_point(prose, at, n);
+        break;
+    case PLACEHOLDER_SEPARATOR:
+        prose_add_apart(prose, at, n);
+        masks->n = 0;
+        break;
+    }
 }
 
 int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err)
@@ -48,10 +63,7 @@ int prose_read_text(const char *document, size_t bytes, struct prose *prose, str
             continue;
         }
         prose_add_text(prose, document + begin, at - begin);
-        if (placeholder_is_emoji(document + at, n))
-            add_emoji(prose, at, n);
-        else
-            prose_add_mask(prose, &masks, at, n);
+        add_placeholder(prose, &masks, at, n);
         begin = at + n;
     }
     if (prose->n_marks > 0)

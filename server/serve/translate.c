@@ -200,8 +200,7 @@ static int copy_markup(struct translate *translate, const struct srv_translate *
     translate->markup.syntax = request->format == SRV_XML     ? HTML_XML
                                : request->format == SRV_XHTML ? HTML_XHTML
                                                               : HTML_PAGE;
-    translate->markup.has_lines =
-        request->format == SRV_XML && request->split == ACRE_SPLIT_LINES;
+    translate->markup.has_lines = request->format == SRV_XML && request->split == ACRE_SPLIT_LINES;
     translate->markup.with_attributes = request->with_attributes;
     for (size_t i = 0; i < request->n_ignored; i++)
         bytes += request->ignored[i].bytes;

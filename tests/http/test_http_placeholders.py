@@ -5,6 +5,7 @@ cases en-de-token kept 200 (as they are: 77), en-fr-token 200 (91), en-de-char 1
 192 (64). What is not copied is put back by alignments.
 """
 
+import html
 import re
 import subprocess
 
@@ -62,6 +63,33 @@ def test_placeholders_are_kept(shipped, model, text_format):
     assert len(lost) <= 0.01 * len(cases), lost
     # a mask that came out twice, or that nothing stood for
     assert not [out for out in found if "X1" in out or "X2" in out]
+
+
+SIGNS = ["Settings > Network > Wi-Fi", "Home | About us | Contact", "Go to File>Save.", "I <3 you!",
+         r"The file was saved.\nClose the window.\r\n\tStart it again.", "A -> B means B => C.",
+         "{count, plural, one {# item} other {# items}} found.", "Hello <b>big</b> world.",
+         "If a < b then stop.", "About ~5 minutes.", "x^2 is a large number.", "Name|Address|City",
+         r"Press <Enter> to open C:\Users\me\new.txt.", "Use `make test` to test it.",
+         r"Copy it to \\server\temp.", "> Is it true?\n> Yes, it is.", "<j@doe.org> wrote this."]
+NAMES = ["{count, plural, one {# item} other {# items}}", r"\n", r"\r\n\t", "<b>", "</b>",
+         "<Enter>",
+         r"C:\Users\me\new.txt", "`make test`", r"\\server\temp", "<j@doe.org>"]
+
+
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token", "en-de-char"])
+@pytest.mark.parametrize("text_format", ["text", "html"])
+def test_signs_are_kept(shipped, model, text_format):
+    """The shipped vocabularies have no pieces for them, and models made words of the bytes."""
+    def signs(text):
+        return re.findall(r"[<>|\\~^`{}]", text)
+    texts = [html.escape(text) if text_format == "html" else text for text in SIGNS]
+    reply = shipped.post(f"/translate/{model}", json={"q": texts, "format": text_format})
+    for text, out in zip(SIGNS, reply.json()["translatedText"]):
+        out = html.unescape(out) if text_format == "html" else out
+        assert signs(out) == signs(text), out
+        if text_format == "text":
+            assert [name for name in NAMES if name in out] == [n for n in NAMES if n in text], out
+        assert len(out) < 2 * len(text) + 10
 
 
 GLUED = ["x%s", "v{version}", "{count}px", "{n}s", "{w}x{h}", "pre{a}mid{b}post", "2{unit}",
@@ -150,8 +178,8 @@ def test_text_without_placeholders_is_what_the_engine_says(shipped):
     with open(ROOT / "models/robustness.tsv", encoding="utf-8") as file:
         texts = [line.split("\t")[-1].strip() for line in file if "\t" in line]
     texts = [text for text in texts if not any(c in text for c in "%{$@:/") and text.isascii()]
-    texts += ["100% sure", "It costs $5 or 50%discount.", "A {b or c d(e} f", "He said: {",
-              "5 % of"]
+    texts += ["100% sure", "It costs $5 or 50%discount.", "A (b or c d[e] f", "He said: -",
+              "5 % of - or = 4"]
     assert len(texts) > 30
     command = [ACRE, "translate", "--model", str(ROOT / "models/en-de-token")]
     output = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True,
