@@ -56,7 +56,8 @@ struct acre_options {
                                   * models; default "none": it ends with ACRE_EDEVICE */
     int n_threads;               /* worker threads; default: the CPUs this process may use */
     int batch_size;              /* most sentences one worker decodes together; default 32 */
-    int max_beam_size;           /* largest beam a request may ask for; default 8 */
+    int max_beam_size;           /* largest beam a request may ask for; default 8, or the model's
+                                  * own if that is larger */
     size_t max_queued_tokens;    /* source tokens that may wait; default 100,000 per thread */
     size_t cache_bytes;          /* for translations of sentences that come again; default: none */
     acre_log_fn *log;            /* called from any thread; default: silent */

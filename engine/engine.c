@@ -14,7 +14,6 @@
 
 enum {
     DEFAULT_BATCH_SIZE = 32,
-    DEFAULT_MAX_BEAM = 8,
     DEFAULT_QUEUED_TOKENS = 100000, /* per thread: half a minute of a small model's work */
 };
 
@@ -85,14 +84,12 @@ static int fill_options(struct acre_options *options, struct acre_err *err)
         options->n_threads = cpu_count();
     if (options->batch_size == 0)
         options->batch_size = DEFAULT_BATCH_SIZE;
-    if (options->max_beam_size == 0)
-        options->max_beam_size = DEFAULT_MAX_BEAM;
     if (options->max_queued_tokens == 0)
         options->max_queued_tokens = DEFAULT_QUEUED_TOKENS * (size_t)options->n_threads;
     int status = engine_check_range("threads", options->n_threads, ACRE_MAX_THREADS, err);
     if (status == 0)
         status = engine_check_range("batch_size", options->batch_size, ACRE_MAX_BATCH_SIZE, err);
-    if (status == 0)
+    if (status == 0 && options->max_beam_size != 0)
         status =
             engine_check_range("max_beam_size", options->max_beam_size, ACRE_MAX_BEAM_SIZE, err);
     return status;

@@ -21,7 +21,7 @@
 #include "text/tokenizer.h"
 
 struct acre_engine {
-    struct acre_options options; /* defaults filled in */
+    struct acre_options options; /* defaults filled in, but max_beam_size: that is for models */
     bool is_type_forced;         /* else each model's own */
     enum compute_type compute_type;
     struct device_set devices; /* each has all models */
@@ -41,6 +41,7 @@ struct acre_model {
     uint64_t serial; /* no other model of the engine has it, nor had */
     char *name;
     struct config config;
+    int max_beam_size; /* of its requests */
     uint64_t parameters;
     struct tokenizer *tokenizer;
     struct language_names sources, targets; /* in the order of the tokenizer's, if it has them */

@@ -124,10 +124,10 @@ static int check_real(const char *name, float value, float min, float max, struc
                    (double)min, (double)max, (double)value);
 }
 
-static int check_decoding(const struct acre_engine *engine, const struct acre_model *model,
-                          const struct acre_decoding *decoding, struct acre_err *err)
+static int check_decoding(const struct acre_model *model, const struct acre_decoding *decoding,
+                          struct acre_err *err)
 {
-    const struct acre_decoding most = {.beam_size = engine->options.max_beam_size,
+    const struct acre_decoding most = {.beam_size = model->max_beam_size,
                                        .num_hypotheses = decoding->beam_size,
                                        .min_length = decoding->max_length,
                                        .max_length = model->config.max_positions -
@@ -231,8 +231,9 @@ static void adapt_decoding(struct acre_decoding *decoding, const struct search_k
 int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
                   struct acre_job **out, struct acre_err *err)
 {
+    (void)engine; /* the model's */
     uint64_t deadline_ns = deadline_of(request);
-    int status = check_decoding(engine, request->model, &request->decoding, err);
+    int status = check_decoding(request->model, &request->decoding, err);
     if (status == 0)
         status = check_int("timeout_ms", request->timeout_ms, 0, INT_MAX, err);
     if (status != 0)

@@ -18,6 +18,7 @@ enum {
     LARGE_PARAMETERS = 100000000, /* whoever loads so many is told that it begins, */
     PROGRESS_SECONDS = 2,         /* and how far it is, not oftener than this */
     PROGRESS_PARTS = 10,          /* nor than so often */
+    DEFAULT_MAX_BEAM = 8,
 };
 
 static double seconds_since(const struct timespec *start)
@@ -80,6 +81,15 @@ static int name_languages(struct acre_model *model)
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
+/* What the engine's options say; if nothing, room for the model's own. */
+static int max_beam_size(const struct acre_model *model)
+{
+    int own = model->config.decoding.beam_size, given = model->engine->options.max_beam_size;
+    if (given > 0)
+        return given;
+    return own > DEFAULT_MAX_BEAM ? own : DEFAULT_MAX_BEAM;
+}
+
 static void fill_info(struct acre_model *model)
 {
     const struct config *config = &model->config;
@@ -106,6 +116,8 @@ static void fill_info(struct acre_model *model)
         .decoding = config->decoding,
     };
     struct acre_decoding *decoding = &model->info.decoding;
+    if (decoding->beam_size > model->max_beam_size)
+        decoding->beam_size = model->max_beam_size;
     if (decoding->max_length > model->info.max_source_tokens)
         decoding->max_length = model->info.max_source_tokens;
     if (decoding->min_length > decoding->max_length)
@@ -123,7 +135,7 @@ static int serve(struct acre_engine *engine, struct acre_model *model, struct ac
     };
     struct batch_limits limits = {
         .max_sentences = (size_t)engine->options.batch_size,
-        .max_beam_size = (size_t)engine->options.max_beam_size,
+        .max_beam_size = (size_t)model->max_beam_size,
     };
     return scheduler_add_model(engine->scheduler, model->networks, &search, &limits, &model->served,
                                err);
@@ -284,6 +296,7 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
         return err_set(err, ACRE_ENOMEM, "no memory for the constraints");
     if (name_languages(model) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the names of languages");
+    model->max_beam_size = max_beam_size(model);
     fill_info(model);
     model->info.packed_bytes = packed_bytes;
     before = mem_held();

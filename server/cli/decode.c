@@ -45,8 +45,6 @@ static int set_decoding(struct decode *decode, const struct decode_args *args)
     *d = acre_model_info(decode->model)->decoding;
     d->num_hypotheses = 1;
     decoding_apply(&args->wish, d);
-    if (args->max_beam_size > 0 && d->beam_size > args->max_beam_size)
-        d->beam_size = (int)args->max_beam_size; /* as the server does */
     if (d->max_length > longest)
         return args_wrong("--max-length: expected at most %d for this model, found %d", longest,
                           d->max_length);
@@ -87,21 +85,15 @@ static int set_language(const struct decode *decode, const char *option, const c
     return 0;
 }
 
-static int max_beam_size(const struct decode_args *args)
-{
-    if (args->max_beam_size > 0)
-        return (int)args->max_beam_size;
-    return args->wish.beam_size > 0 ? (int)args->wish.beam_size : 16;
-}
-
 int decode_open(struct decode *decode, const struct decode_args *args, size_t max_queued_tokens)
 {
+    const int64_t asked = args->wish.beam_size == DECODING_UNSET ? 0 : args->wish.beam_size;
     const struct acre_options options = {
         .device = args->device,
         .compute_type = args->compute_type,
         .n_threads = (int)args->threads,
         .batch_size = (int)args->batch_size,
-        .max_beam_size = max_beam_size(args),
+        .max_beam_size = (int)(args->max_beam_size > 0 ? args->max_beam_size : asked),
         .max_queued_tokens = max_queued_tokens,
     };
     const double start = decode_seconds();

@@ -18,7 +18,7 @@ struct decode_args {
     char compute_type[OPTION_TEXT_BYTES];
     char source[OPTION_TEXT_BYTES], target[OPTION_TEXT_BYTES];
     int64_t threads, batch_size;
-    int64_t max_beam_size; /* 0: beam_size, or enough for any model */
+    int64_t max_beam_size; /* 0: beam_size, or enough for the model */
     struct decoding_wish wish;
     bool tokens, json;
 };

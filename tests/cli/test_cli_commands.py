@@ -66,6 +66,17 @@ def test_one_line_in_one_line_out(acre, request, which, tmp_path):
     assert acre("translate", "--model", model, text=crlf).stdout == done.stdout
 
 
+def test_a_model_may_have_a_wide_beam_of_its_own(acre, token_model, tmp_path):
+    model = shutil.copytree(token_model, tmp_path / "model")
+    file = model / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"num_beams": 20}))
+    wide = acre("translate", "--model", model, text="Hello.\n")
+    assert (wide.returncode, wide.stderr) == (0, "")
+    assert wide.stdout == acre("translate", "--model", token_model, "--beam-size", "20",
+                               text="Hello.\n").stdout
+    assert "beam size          8\n" in acre("inspect", model).stdout  # as acre serve takes it
+
+
 def test_nothing_in_nothing_out(acre, token_model):
     done = acre("translate", "--model", token_model)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -14,6 +14,7 @@
 
 #include "../support/engines.h"
 #include "base/mem.h" /* mem_fail_after */
+#include "temp.h"
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
@@ -104,6 +105,38 @@ static void longest_line_is_accepted(void **state)
     assert_int_equal(acre_job_result(job)->hypotheses[7].n_tokens, 127);
     acre_job_close(job);
     acre_engine_close(engine);
+}
+
+/* Of a model with 12 beams, in an engine that has room for so many; its own decoding always fits.
+ */
+static int beam_size_of(const char *directory, int max_beam_size)
+{
+    struct acre_options options = {.n_threads = 1, .max_beam_size = max_beam_size};
+    struct acre_engine *engine;
+    struct acre_job *job;
+    assert_int_equal(acre_engine_open(&options, &engine, NULL), 0);
+    struct acre_request request = request_of(open_model(engine, directory), "a", false);
+    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    acre_job_close(job);
+    acre_engine_close(engine);
+    return request.decoding.beam_size;
+}
+
+static void decoding_of_a_model_fits_the_engine(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"config.json", "model.safetensors",
+                                        "tokenizer_config.json"};
+    char directory[sizeof(TEMP_TEMPLATE)], from[128];
+    temp_make(directory);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(from, sizeof(from), "%s/%s", model_directories[1], files[i]);
+        temp_copy(directory, files[i], from);
+    }
+    temp_write_text(directory, "generation_config.json", "{\"num_beams\": 12}");
+    assert_int_equal(beam_size_of(directory, 0), 12);
+    assert_int_equal(beam_size_of(directory, 4), 4);
+    temp_remove(directory);
 }
 
 static void assert_not_opened(struct acre_options options, int code, const char *text)
@@ -406,6 +439,7 @@ int main(void)
         cmocka_unit_test(timeout_out_of_range),
         cmocka_unit_test(texts_that_are_not_valid),
         cmocka_unit_test(longest_line_is_accepted),
+        cmocka_unit_test(decoding_of_a_model_fits_the_engine),
         cmocka_unit_test(engines_that_cannot_be_opened),
         cmocka_unit_test(cancelled_job_is_done_once),
         cmocka_unit_test(waiting_job_is_cancelled),

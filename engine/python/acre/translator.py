@@ -200,7 +200,8 @@ class Translator:
 
     `threads` 0 is one for each CPU that the process may use; `compute_type` "auto" is what the
     model was evaluated in. `batch_size` is the most sentences that one thread decodes together,
-    `max_beam_size` the largest beam that calls may ask for; 0 is the engine's default.
+    `max_beam_size` the largest beam that calls may ask for; 0 is the engine's default, which leaves
+    room for the model's own beam.
     """
 
     def __init__(self, model_dir: str | os.PathLike[str], device: str = "auto",
