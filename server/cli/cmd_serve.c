@@ -394,8 +394,7 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
         (server->store && store_start(server->store, &serve->loop, err) != 0) ||
         routes_open(server, err) != 0 || pages_open(server, err) != 0 ||
         files_open(server, err) != 0 || open_engine(server, log_engine, err) != 0 ||
-        translator_open(&serve->loop, server->engine, (int)server->settings->max_beam_size,
-                        &server->translator, err) != 0)
+        translator_open(&serve->loop, server->engine, &server->translator, err) != 0)
         return err->code;
     chosen = http_options(serve);
     if (listener_listen(&serve->listener, err) != 0 ||

@@ -146,14 +146,11 @@ static void render(struct translate *translate)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static struct acre_decoding decoding_of(const struct translator *translator,
-                                        const struct srv_translate *request,
+static struct acre_decoding decoding_of(const struct srv_translate *request,
                                         const struct acre_model *model)
 {
     struct acre_decoding d = acre_model_info(model)->decoding;
 
-    if (d.beam_size > translator->max_beam_size)
-        d.beam_size = translator->max_beam_size;
     d.num_hypotheses = 1;
     decoding_apply(&request->decoding, &d);
     if (d.beam_size < d.num_hypotheses)
@@ -256,7 +253,7 @@ static int take_request(struct translate *translate, const struct srv_translate 
                               .source = code_of(request->source, model, false),
                               .target = code_of(request->target, model, true),
                               .next = request->is_streamed ? translator_on_next : NULL,
-                              .decoding = decoding_of(translate->translator, request, model),
+                              .decoding = decoding_of(request, model),
                               .split = request->split,
                               .is_aligned = request->is_aligned,
                               .caller = request->caller,

@@ -55,9 +55,8 @@ struct translator;
 struct translate;
 typedef void translate_done_fn(void *user);
 
-/* A model's own beam is cut to `max_beam_size`, the engine's limit. */
-int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_size,
-                    struct translator **translator, struct acre_err *err);
+int translator_open(uv_loop_t *loop, struct acre_engine *engine, struct translator **translator,
+                    struct acre_err *err);
 
 /* Whether a translate that is not freed has jobs of the model, or may get some. */
 bool translator_uses(const struct translator *translator, const struct acre_model *model);

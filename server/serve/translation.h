@@ -77,7 +77,6 @@ struct translate {
 
 struct translator {
     struct acre_engine *engine;
-    int max_beam_size;
     size_t n_submitting;
     struct translate *translates; /* those that are not freed; loop thread */
     uv_loop_t *loop;

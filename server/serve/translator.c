@@ -105,8 +105,8 @@ static void on_warm(uv_work_t *work, int status)
     translator->n_submitting--;
 }
 
-int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_size,
-                    struct translator **out, struct acre_err *err)
+int translator_open(uv_loop_t *loop, struct acre_engine *engine, struct translator **out,
+                    struct acre_err *err)
 {
     struct translator *translator = calloc(1, sizeof(*translator));
 
@@ -114,7 +114,6 @@ int translator_open(uv_loop_t *loop, struct acre_engine *engine, int max_beam_si
         return error_set(err, ACRE_ENOMEM, "out of memory");
     translator->loop = loop;
     translator->engine = engine;
-    translator->max_beam_size = max_beam_size;
     if (uv_mutex_init(&translator->lock) != 0)
         goto err_after_alloc;
     translator->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
