@@ -1,13 +1,19 @@
 #include "base/room.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/control_groups.h"
+#include "base/error.h"
 
 enum { SMALL_BYTES = 1 << 20 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t promised; /* and not filled yet, as far as anybody told; of the lock */
 
 static FILE *open_file(const char *folder, const char *name)
 {
@@ -72,7 +78,33 @@ size_t room_bytes(const char *root)
     return least < (double)SIZE_MAX ? (size_t)least : SIZE_MAX;
 }
 
-bool room_has(size_t bytes)
+/* Promises it if it is there. */
+static bool promise(size_t bytes, size_t *left)
 {
-    return bytes < SMALL_BYTES || room_bytes("") >= bytes + ROOM_SPARE_BYTES;
+    pthread_mutex_lock(&lock);
+    size_t all = room_bytes("");
+    *left = all > promised ? all - promised : 0;
+    bool is_there = *left >= ROOM_SPARE_BYTES && *left - ROOM_SPARE_BYTES >= bytes;
+    if (is_there)
+        promised += bytes;
+    pthread_mutex_unlock(&lock);
+    return is_there;
+}
+
+int room_take(const char *what, size_t bytes, struct acre_err *err)
+{
+    size_t left;
+    if (bytes < SMALL_BYTES || promise(bytes, &left))
+        return 0;
+    return err_set(err, ACRE_ENOMEM, "%s: expected %zu MiB of free memory, found %zu MiB", what,
+                   (bytes >> 20) + (ROOM_SPARE_BYTES >> 20), left >> 20);
+}
+
+void room_filled(size_t bytes)
+{
+    if (bytes < SMALL_BYTES)
+        return;
+    pthread_mutex_lock(&lock);
+    promised -= bytes;
+    pthread_mutex_unlock(&lock);
 }

@@ -284,8 +284,8 @@ static void show_shape(int n_dims, const size_t *shape, char out[128])
     snprintf(out + used, (size_t)(128 - used), "]");
 }
 
-/* Room for a tensor, until the next release; NULL if out of memory. */
-static void *take_room(struct safetensors *weights, size_t bytes)
+/* Memory for a tensor, until the next release; NULL if there is none. */
+static void *take_block(struct safetensors *weights, size_t bytes)
 {
     size_t wanted = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, i = 0;
     while (i < weights->n_blocks && weights->blocks[i].bytes - weights->blocks[i].used < wanted)
@@ -322,28 +322,26 @@ void safetensors_watch(struct safetensors *weights, safetensors_progress_fn *pro
     weights->user = user;
 }
 
-/* Before its block is taken. */
-static int check_room(const struct safetensors *weights, const struct weight_entry *entry,
-                      struct acre_err *err)
+/* Before its block is taken; read_numbers() fills it. */
+static int ask_room(const struct safetensors *weights, const struct weight_entry *entry,
+                    struct acre_err *err)
 {
-    size_t bytes = entry->end - entry->begin;
-    if (room_has(bytes))
-        return 0;
-    return err_set(err, ACRE_ENOMEM, "%s: %s: expected %zu MiB of free memory, found %zu MiB",
-                   weights->files[entry->file].name, entry->name, (bytes + ROOM_SPARE_BYTES) >> 20,
-                   room_bytes("") >> 20);
+    int code = room_take(entry->name, entry->end - entry->begin, err);
+    if (code)
+        err_prefix(err, "%s: ", weights->files[entry->file].name);
+    return code;
 }
 
-/* Reads the numbers of an entry. NULL as room: there is none. */
-static int read_numbers(struct safetensors *weights, const struct weight_entry *entry, void *room,
+/* Reads the numbers of an entry. NULL as block: there is no memory for one. */
+static int read_numbers(struct safetensors *weights, const struct weight_entry *entry, void *block,
                         struct tensor *tensor, struct acre_err *err)
 {
     const struct weight_file *file = &weights->files[entry->file];
-    if (!room)
-        return err_set(err, ACRE_ENOMEM, "%s: %s: out of memory", file->name, entry->name);
     *tensor = entry->tensor;
-    tensor->data = room;
-    int code = weight_file_read(file, entry, room, err);
+    tensor->data = block;
+    int code = block ? weight_file_read(file, entry, block, err)
+                     : err_set(err, ACRE_ENOMEM, "%s: %s: out of memory", file->name, entry->name);
+    room_filled(entry->end - entry->begin);
     if (!code)
         tell_progress(weights, entry->end - entry->begin);
     return code;
@@ -379,11 +377,11 @@ int safetensors_get(struct safetensors *weights, const char *name, int n_dims, c
     struct weight_entry *entry;
     int code = find_shaped(weights, name, n_dims, shape, &entry, err);
     if (!code && !entry->data) {
-        code = check_room(weights, entry, err);
-        void *room = code ? NULL : take_room(weights, entry->end - entry->begin);
+        code = ask_room(weights, entry, err);
+        void *block = code ? NULL : take_block(weights, entry->end - entry->begin);
         if (!code)
-            code = read_numbers(weights, entry, room, tensor, err);
-        entry->data = code ? NULL : room;
+            code = read_numbers(weights, entry, block, tensor, err);
+        entry->data = code ? NULL : block;
     }
     if (code)
         return code;
@@ -398,13 +396,13 @@ int safetensors_take(struct safetensors *weights, const char *name, int n_dims, 
     struct weight_entry *entry;
     int code = find_shaped(weights, name, n_dims, shape, &entry, err);
     if (!code)
-        code = check_room(weights, entry, err);
+        code = ask_room(weights, entry, err);
     if (code)
         return code;
-    void *room = mem_alloc(entry->end - entry->begin);
-    code = read_numbers(weights, entry, room, tensor, err);
+    void *block = mem_alloc(entry->end - entry->begin);
+    code = read_numbers(weights, entry, block, tensor, err);
     if (code)
-        mem_free(room);
+        mem_free(block);
     return code;
 }
 

@@ -93,9 +93,28 @@ static void test_trees(void **state)
 static void test_this_machine(void **state)
 {
     (void)state;
-    assert_true(room_has(0));
-    assert_true(room_has(2 << 20));
-    assert_false(room_has((size_t)1 << 60));
+    struct acre_err err;
+    assert_int_equal(room_take("none", 0, &err), 0);
+    assert_int_equal(room_take("small", 2 << 20, &err), 0);
+    room_filled(2 << 20);
+    assert_int_equal(room_take("a block", (size_t)1 << 60, &err), ACRE_ENOMEM);
+    assert_non_null(strstr(err.text, "a block: expected 1099511627808 MiB of free memory, found "));
+}
+
+/* Two blocks that fit alone but not together: the second waits until the first is filled, though
+ * not a page of it is taken by then. */
+static void test_promises(void **state)
+{
+    (void)state;
+    size_t most = room_bytes("") / 8 * 5;
+    assert_int_equal(room_take("first", most, NULL), 0);
+    assert_int_equal(room_take("second", most, NULL), ACRE_ENOMEM);
+    assert_int_equal(room_take("small", 1000, NULL), 0);
+    room_filled(1000);
+    room_filled(most);
+    assert_int_equal(room_take("second", most, NULL), 0);
+    room_filled(most);
+    assert_int_equal(room_take("all", SIZE_MAX, NULL), ACRE_ENOMEM);
 }
 
 int main(void)
@@ -103,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trees),
         cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_promises),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,8 @@ int cpu_weight_open(struct device *device, enum compute_type type, const struct 
         weight->packed.n += parts[i].weight.shape[0];
     float *rows = mem_alloc(KERNEL_PANEL * weight->packed.k * sizeof(*rows));
     place_weight(weight);
-    if (!rows || !room_has(weight->arena.used_bytes) || arena_open(&weight->arena) != 0) {
+    size_t bytes = weight->arena.used_bytes;
+    if (!rows || arena_open(&weight->arena) != 0 || room_take("weight", bytes, NULL) != 0) {
         mem_free(rows);
         cpu_weight_close(weight);
         return ACRE_ENOMEM;
@@ -105,6 +106,7 @@ int cpu_weight_open(struct device *device, enum compute_type type, const struct 
     place_weight(weight);
     for (size_t i = 0, first = 0; i < n_parts; first += parts[i].weight.shape[0], i++)
         pack_part(&parts[i], weight, first, rows);
+    room_filled(bytes);
     mem_free(rows);
     *out = weight;
     return 0;
@@ -176,12 +178,13 @@ int cpu_places_open(struct device *device, const struct positions *positions, si
     if (!places)
         return ACRE_ENOMEM;
     size_t bytes = positions->n * c * sizeof(float);
-    places->numbers = room_has(bytes) ? mem_alloc(bytes) : NULL; /* no file proves that many */
-    if (!places->numbers) {
+    places->numbers = mem_alloc(bytes);
+    if (!places->numbers || room_take("places", bytes, NULL) != 0) { /* no file proves that many */
         cpu_places_close(places);
         return ACRE_ENOMEM;
     }
     positions_fill(positions, c, places->numbers);
+    room_filled(bytes);
     *out = places;
     return 0;
 }
