@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/room.h"
 
 char *file_path(const char *directory, const char *name)
 {
@@ -86,7 +87,11 @@ static int read_all(int descriptor, const char *name, size_t bytes, struct text 
     text->bytes = mem_alloc(bytes + 1);
     if (!text->bytes)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
-    int code = read_some(descriptor, name, 0, bytes, text->bytes, &text->n, err);
+    int code = room_take(name, bytes, err);
+    if (!code) {
+        code = read_some(descriptor, name, 0, bytes, text->bytes, &text->n, err);
+        room_filled(bytes);
+    }
     if (code)
         text_fini(text);
     else

@@ -8,12 +8,30 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/room.h"
 
 enum {
     FOUND_BYTES = 64,
     EXPECTED_BYTES = 96,
     HUGE_DIGITS = 19, /* 2^63 has so many */
 };
+
+/* What jansson takes, at most: for an object or an array with its first value, and for each other
+ * one with its place. */
+enum { OBJECT_BYTES = 320, ARRAY_BYTES = 192, VALUE_BYTES = 192 };
+
+/* The memory that parsing may take: a small text can be many small values. Strings are taken for
+ * JSON, too, which adds a little. */
+static size_t parsing_bytes(const char *text, size_t bytes)
+{
+    size_t sum = 2 * bytes; /* strings, and the copy of load() */
+    for (size_t i = 0; i < bytes; i++)
+        sum += text[i] == ','   ? VALUE_BYTES
+               : text[i] == '[' ? ARRAY_BYTES
+               : text[i] == '{' ? OBJECT_BYTES
+                                : 0;
+    return sum;
+}
 
 /* Behind digits at `at`: whether they are an integer that 64 bits may not hold. */
 static bool is_huge(const char *text, size_t bytes, size_t *at)
@@ -67,7 +85,12 @@ int json_parse(const char *file, const char *text, size_t bytes, json_t **root,
                struct json_object *object, struct acre_err *err)
 {
     json_error_t where;
+    size_t needed = parsing_bytes(text, bytes);
+    int code = room_take(file, needed, err);
+    if (code)
+        return code;
     json_t *value = load(text, bytes, &where);
+    room_filled(needed);
     if (!value)
         return err_set(err, ACRE_EMODEL, "%s: line %d: expected JSON, found: %s", file, where.line,
                        where.text);

@@ -21,7 +21,8 @@ struct json_object {
     char path[128];      /* "" at the top, else "area.encoder_self." */
 };
 
-/* Parses one object. *root is owned by the caller (json_decref); *object borrows it and `file`. */
+/* Parses one object, if there is room for all that the text may hold. *root is owned by the caller
+ * (json_decref); *object borrows it and `file`. */
 int json_parse(const char *file, const char *text, size_t bytes, json_t **root,
                struct json_object *object, struct acre_err *err);
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/room.h"
 
 enum {
     LENGTH_BYTES = 8,
@@ -128,7 +129,8 @@ static int read_part(const struct weight_file *file, size_t first, size_t n, voi
     return 0;
 }
 
-static int parse_header(struct weight_file *file, struct json_object *object, struct acre_err *err)
+/* Where the header ends and the data begin. */
+static int find_section(struct weight_file *file, struct acre_err *err)
 {
     unsigned char length[LENGTH_BYTES];
     if (file->bytes < LENGTH_BYTES)
@@ -147,12 +149,23 @@ static int parse_header(struct weight_file *file, struct json_object *object, st
                        file->name, most, (unsigned long long)header_bytes);
     file->section = LENGTH_BYTES + header_bytes;
     file->section_bytes = rest - header_bytes;
-    char *header = mem_alloc(header_bytes);
-    if (!header)
-        return err_set(err, ACRE_ENOMEM, "%s: out of memory", file->name);
-    code = read_part(file, LENGTH_BYTES, header_bytes, header, err);
+    return 0;
+}
+
+static int parse_header(struct weight_file *file, struct json_object *object, struct acre_err *err)
+{
+    int code = find_section(file, err);
+    size_t bytes = code ? 0 : file->section - LENGTH_BYTES;
     if (!code)
-        code = json_parse(file->name, header, header_bytes, &file->header, object, err);
+        code = room_take(file->name, bytes, err);
+    if (code)
+        return code;
+    char *header = mem_alloc(bytes);
+    code = header ? read_part(file, LENGTH_BYTES, bytes, header, err)
+                  : err_set(err, ACRE_ENOMEM, "%s: out of memory", file->name);
+    room_filled(bytes);
+    if (!code)
+        code = json_parse(file->name, header, bytes, &file->header, object, err);
     mem_free(header);
     return code;
 }

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/room.h"
 #include "temp.h"
 
 static json_t *root;
@@ -42,6 +43,28 @@ static void test_parsing(void **state)
         if (i > 0) /* the text for nothing at all differs between versions of jansson */
             assert_string_equal(err.text, damaged[i].message);
     }
+}
+
+/* Objects without members take most: 80 times as much as their text. What is parsed is freed. */
+static void test_parsing_asks_for_room(void **state)
+{
+    (void)state;
+    enum { N_OBJECTS = 2 << 20, LEFT_BYTES = 256 << 20 };
+    static char text[16 + 3 * N_OBJECTS];
+    size_t room = room_bytes("");
+    struct acre_err err;
+    char *at = text + sprintf(text, "{\"a\":[");
+    for (size_t i = 0; i < N_OBJECTS; i++, at += 3)
+        memcpy(at, i == 0 ? "{} " : ",{}", 3);
+    strcpy(at, "]}");
+    if (room < 2 * (size_t)LEFT_BYTES)
+        skip();
+    assert_int_equal(room_take("all but", room - LEFT_BYTES, NULL), 0);
+    assert_int_equal(parse(text, &err), ACRE_ENOMEM);
+    assert_non_null(strstr(err.text, "f.json: expected 1068 MiB of free memory, found "));
+    assert_int_equal(parse("{}", &err), 0);
+    json_decref(root);
+    room_filled(room - LEFT_BYTES);
 }
 
 struct reading {
@@ -197,9 +220,10 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parsing),  cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_optional), cmocka_unit_test(test_text),
-        cmocka_unit_test(test_nesting),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_parsing),  cmocka_unit_test(test_parsing_asks_for_room),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_optional),
+        cmocka_unit_test(test_text),     cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
