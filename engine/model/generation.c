@@ -121,6 +121,17 @@ int generation_read(const struct json_object *object, struct generation *generat
     return code ? code : read_forbidden(object, config, err);
 }
 
+/* As in transformers, what ends a translation is never forbidden. The id may stand in the other
+ * file. */
+static void allow_end(struct config *config)
+{
+    int n = 0;
+    for (int i = 0; i < config->n_forbidden; i++)
+        if (config->forbidden[i] != config->end_token)
+            config->forbidden[n++] = config->forbidden[i];
+    config->n_forbidden = n;
+}
+
 /* MarianMT never emits the token that decoding starts with. */
 static int add_pad_to_forbidden(const struct json_object *object, struct config *config,
                                 struct acre_err *err)
@@ -170,6 +181,7 @@ static int set_tokens(const struct json_object *object, const struct generation 
             err_set(err, ACRE_EMODEL,
                     "%s: forced_bos_token_id: expected another token than eos_token_id, found %d",
                     object->file, config->first_token);
+    allow_end(config);
     return code ? code : add_pad_to_forbidden(object, config, err);
 }
 

@@ -239,6 +239,18 @@ static void test_tokens(void **state)
     assert_int_equal(config.forbidden[0], 8);
     assert_int_equal(config.forbidden[1], 99);
     config_fini(&config);
+    /* the end may always come, wherever its id stands */
+    parse_good(";bad_words_ids:[[3],[0],[4]]", NULL);
+    assert_int_equal(config.n_forbidden, 3);
+    assert_int_equal(config.forbidden[0], 3);
+    assert_int_equal(config.forbidden[1], 4);
+    assert_int_equal(config.forbidden[2], 99);
+    config_fini(&config);
+    parse_good(";eos_token_id:;forced_eos_token_id:",
+               "{\"bad_words_ids\":[[7]],\"eos_token_id\":7}");
+    assert_int_equal(config.n_forbidden, 1);
+    assert_int_equal(config.forbidden[0], 99);
+    config_fini(&config);
     parse_good(";bad_words_ids:null", NULL);
     assert_int_equal(config.n_forbidden, 1);
     assert_int_equal(config.forbidden[0], 99);
