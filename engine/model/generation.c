@@ -1,5 +1,5 @@
-/* Keys are collected first, because either file may hold any of them; then transformers' counts
- * become Acre's, and what is missing or contradicts itself is told. */
+/* Keys are collected first, because the ids of tokens may stand in either file; then transformers'
+ * counts become Acre's, and what is missing or contradicts itself is told. */
 #include "model/generation.h"
 
 #include <stdio.h>
@@ -75,7 +75,6 @@ static int read_lengths(const struct json_object *object, struct generation *gen
     return code;
 }
 
-/* bad_words_ids of this file in place of those before. */
 static int read_forbidden(const struct json_object *object, struct config *config,
                           struct acre_err *err)
 {
@@ -105,9 +104,24 @@ static int read_forbidden(const struct json_object *object, struct config *confi
     return 0;
 }
 
+/* Only the ids of tokens stay of the file before. */
+static void start_anew(struct generation *generation, struct config *config)
+{
+    const struct generation before = *generation;
+    *generation = generation_defaults;
+    generation->pad_token = before.pad_token;
+    generation->end_token = before.end_token;
+    generation->start_token = before.start_token;
+    generation->first_token = before.first_token;
+    generation->forced_end_token = before.forced_end_token;
+    config->renormalize = false;
+    config->n_forbidden = 0;
+}
+
 int generation_read(const struct json_object *object, struct generation *generation,
                     struct config *config, struct acre_err *err)
 {
+    start_anew(generation, config);
     int code = read_tokens(object, config->decoder_vocab_size, generation, err);
     if (!code)
         code = read_lengths(object, generation, err);

@@ -15,7 +15,8 @@ struct generation {
 
 extern const struct generation generation_defaults;
 
-/* Reads the keys of one file; they go before those read earlier. Once config's sizes are known. */
+/* Reads the keys of one file in place of those read earlier, as transformers does: of these only
+ * ids of tokens stay, where this file does not say. Once config's sizes are known. */
 int generation_read(const struct json_object *object, struct generation *generation,
                     struct config *config, struct acre_err *err);
 

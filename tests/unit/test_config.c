@@ -199,12 +199,14 @@ static void test_decoding(void **state)
         {"",
          "{\"num_beams\":6,\"max_length\":20,\"min_length\":3,\"length_penalty\":0.6}",
          {6, 1, 2, 18, 0.6F}},
+        {";length_penalty:2", "{}", {1, 1, 0, 510, 1}},
         {";min_length:1", NULL, {4, 1, 0, 510, 1}},
-        {"", "{\"max_new_tokens\":30}", {4, 1, 0, 29, 1}},
-        {";min_length:9", "{\"max_new_tokens\":30,\"min_new_tokens\":5}", {4, 1, 5, 29, 1}},
-        {";max_length:3", "{\"num_beams\":null}", {4, 1, 0, 1, 1}},
+        {"", "{\"max_new_tokens\":30}", {1, 1, 0, 29, 1}},
+        {";min_length:9", "{\"max_new_tokens\":30,\"min_new_tokens\":5}", {1, 1, 5, 29, 1}},
+        {";max_length:3", NULL, {4, 1, 0, 1, 1}},
+        {"", "{\"num_beams\":null,\"max_length\":3}", {1, 1, 0, 1, 1}},
         {";max_length:4098", NULL, {4, 1, 0, 4096, 1}},
-        {"", "{\"max_length\":12,\"min_length\":11}", {4, 1, 10, 10, 1}},
+        {"", "{\"max_length\":12,\"min_length\":11}", {1, 1, 10, 10, 1}},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         parse_good(table[i].changes, table[i].generation);
@@ -250,6 +252,13 @@ static void test_tokens(void **state)
                "{\"bad_words_ids\":[[7]],\"eos_token_id\":7}");
     assert_int_equal(config.n_forbidden, 1);
     assert_int_equal(config.forbidden[0], 99);
+    config_fini(&config);
+    /* what generation_config.json does not say is as if nothing had said it, ids apart */
+    parse_good(";bad_words_ids:[[3],[4]];renormalize_logits:true;forced_bos_token_id:5", "{}");
+    assert_int_equal(config.n_forbidden, 1);
+    assert_int_equal(config.forbidden[0], 99);
+    assert_false(config.renormalize);
+    assert_int_equal(config.first_token, 5);
     config_fini(&config);
     parse_good(";bad_words_ids:null", NULL);
     assert_int_equal(config.n_forbidden, 1);
