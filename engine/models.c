@@ -272,6 +272,8 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
     int status = config_load(directory, network_kinds, config, err);
     if (engine->is_type_forced)
         config->compute_type = engine->compute_type;
+    if (status == 0 && config->ignored[0])
+        engine_say(&engine->options, "model %s: %s", model->name, config->ignored);
     if (status == 0)
         status = tokenizer_open(directory, config->vocab_size, config->tokenizer_class,
                                 &model->tokenizer, err);

@@ -88,6 +88,8 @@ struct config {
     int *forbidden;   /* owned: single-token bad_words_ids, [n_forbidden] */
     int n_forbidden;
     struct acre_decoding decoding; /* defaults, in Acre's meaning (lengths without end token) */
+    char ignored[384]; /* decoding keys that would change translations but are not applied, and
+                        * their file; "": none */
     struct area_config encoder_self, decoder_self, decoder_cross;
 };
 

@@ -3,6 +3,7 @@
 #include "model/generation.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -104,6 +105,52 @@ static int read_forbidden(const struct json_object *object, struct config *confi
     return 0;
 }
 
+/* ---- Keys that are not applied --------------------------------------------------------------- */
+
+/* The value with which a key does nothing, if it has a number. */
+static const struct {
+    const char *field;
+    double neutral;
+} ignored[] = {
+    {"do_sample", 0},
+    {"num_beam_groups", 1},
+    {"diversity_penalty", 0},
+    {"penalty_alpha", 0},
+    {"repetition_penalty", 1},
+    {"encoder_repetition_penalty", 1},
+    {"no_repeat_ngram_size", 0},
+    {"encoder_no_repeat_ngram_size", 0},
+    {"suppress_tokens", 0},
+    {"begin_suppress_tokens", 0},
+    {"sequence_bias", 0},
+    {"force_words_ids", 0},
+    {"constraints", 0},
+    {"guidance_scale", 1},
+    {"exponential_decay_length_penalty", 0},
+};
+
+static bool does_nothing(const json_t *value, double neutral)
+{
+    if (json_is_number(value))
+        return json_number_value(value) == neutral;
+    return !json_is_true(value) && json_array_size(value) + json_object_size(value) == 0;
+}
+
+static void note_ignored(const struct json_object *object, struct config *config)
+{
+    char *text = config->ignored;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        const json_t *value = json_find(object, ignored[i].field);
+        size_t used = strlen(text);
+        if (value && !does_nothing(value, ignored[i].neutral))
+            snprintf(text + used, sizeof(config->ignored) - used, "%s%s%s",
+                     used ? ", " : object->file, used ? "" : ": not applied: ", ignored[i].field);
+    }
+}
+
+/* ---- One file -------------------------------------------------------------------------------- */
+
 /* Only the ids of tokens stay of the file before. */
 static void start_anew(struct generation *generation, struct config *config)
 {
@@ -122,6 +169,7 @@ int generation_read(const struct json_object *object, struct generation *generat
                     struct config *config, struct acre_err *err)
 {
     start_anew(generation, config);
+    note_ignored(object, config);
     int code = read_tokens(object, config->decoder_vocab_size, generation, err);
     if (!code)
         code = read_lengths(object, generation, err);
@@ -134,6 +182,8 @@ int generation_read(const struct json_object *object, struct generation *generat
         code = json_opt_bool(object, "renormalize_logits", &config->renormalize, err);
     return code ? code : read_forbidden(object, config, err);
 }
+
+/* ---- Both ------------------------------------------------------------------------------------ */
 
 /* As in transformers, what ends a translation is never forbidden. The id may stand in the other
  * file. */

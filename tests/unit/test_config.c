@@ -266,6 +266,24 @@ static void test_tokens(void **state)
     config_fini(&config);
 }
 
+static void test_keys_that_are_not_applied(void **state)
+{
+    (void)state;
+    parse_good(";repetition_penalty:1.0;no_repeat_ngram_size:0;do_sample:false;suppress_tokens:[];"
+               "sequence_bias:null;num_beam_groups:1;guidance_scale:1",
+               NULL);
+    assert_string_equal(config.ignored, "");
+    config_fini(&config);
+    parse_good(";no_repeat_ngram_size:2", NULL);
+    assert_string_equal(config.ignored, "config.json: not applied: no_repeat_ngram_size");
+    config_fini(&config);
+    parse_good(";no_repeat_ngram_size:2",
+               "{\"repetition_penalty\":1.2,\"do_sample\":true,\"suppress_tokens\":[3]}");
+    assert_string_equal(config.ignored, "generation_config.json: not applied: do_sample, "
+                                        "repetition_penalty, suppress_tokens");
+    config_fini(&config);
+}
+
 static void test_architecture(void **state)
 {
     (void)state;
@@ -655,12 +673,19 @@ static void test_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_lstm),
-        cmocka_unit_test(test_m2m),          cmocka_unit_test(test_mbart),
-        cmocka_unit_test(test_decoding),     cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_architecture), cmocka_unit_test(test_area),
-        cmocka_unit_test(test_area_modes),   cmocka_unit_test(test_area_grids),
-        cmocka_unit_test(test_languages),    cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_lstm),
+        cmocka_unit_test(test_m2m),
+        cmocka_unit_test(test_mbart),
+        cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_keys_that_are_not_applied),
+        cmocka_unit_test(test_architecture),
+        cmocka_unit_test(test_area),
+        cmocka_unit_test(test_area_modes),
+        cmocka_unit_test(test_area_grids),
+        cmocka_unit_test(test_languages),
+        cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
