@@ -219,13 +219,16 @@ static uint64_t deadline_of(const struct acre_request *request)
 }
 
 /* Of a translation that is scored: one that is max_length long counts as cut there by the search,
- * in which the end token adds 0; one that is longer does not. */
+ * in which the end token adds 0; one that is longer does not. Of one that is shorter than
+ * min_length, which the search would not have ended there, that does not count either. */
 static void adapt_decoding(struct acre_decoding *decoding, const struct search_known *known,
                            const struct acre_model *model)
 {
     decoding->beam_size = decoding->num_hypotheses = 1;
     if (known->n_known > decoding->max_length)
         decoding->max_length = model->config.max_positions - 1;
+    if (known->n_known < decoding->min_length)
+        decoding->min_length = 0;
 }
 
 int acre_job_open(struct acre_engine *engine, const struct acre_request *request,

@@ -86,6 +86,13 @@ def test_what_is_as_long_as_the_limit_was_cut_there(score):
     assert whole < cut and longer == whole
 
 
+def test_what_is_shorter_than_the_search_allows_has_its_score(score):
+    """Also of a model that gives what may not come to the other tokens."""
+    plain, short = (score("tiny-token", ["▁a"], ["▁a ▁a"], *EXACT, "--min-length", str(n)).stdout
+                    for n in (0, 5))
+    assert math.isfinite(float(plain)) and short == plain
+
+
 def test_tokens_that_cannot_be(score):
     """The padding is never written: its probability is 0."""
     plain = score("tiny-token", ["▁a"], ["▁a <pad>"], *EXACT)
