@@ -65,9 +65,12 @@ int embeddings_bind(struct embeddings *embeddings, struct device *device,
 static int open_places(struct device *device, const struct positions *positions, size_t c,
                        struct places **places, struct acre_err *err)
 {
-    return device->ops->places_open(device, positions, c, places)
-               ? err_set(err, ACRE_ENOMEM, "no memory for the table of positions")
-               : 0;
+    if (device->ops->places_open(device, positions, c, places) == 0)
+        return 0;
+    return err_set(err, ACRE_ENOMEM,
+                   "config.json: max_position_embeddings: expected %zu bytes of memory for a table "
+                   "of %zu positions, found fewer",
+                   positions->n * c * sizeof(float), positions->n);
 }
 
 static int bind_learned(const char *name, struct device *device, const struct config *config,

@@ -31,7 +31,8 @@ struct fast {
     int kind;
     struct piece *pieces; /* owned, [n] */
     size_t n, capacity;
-    const char *charsmap; /* base64; NULL: none */
+    bool has_charsmap;
+    const char *charsmap; /* base64; NULL: it is no string */
     bool has_prefix;      /* a space is put before the text */
 };
 
@@ -235,8 +236,10 @@ static int read_steps(struct fast *fast, const char *field, const char *list, st
 /* SentencePiece makes one space of several, and drops those at the ends. */
 static bool read_normalizer(struct fast *fast, const char *type, const json_t *step)
 {
-    if (strcmp(type, "Precompiled") == 0)
+    if (strcmp(type, "Precompiled") == 0) {
+        fast->has_charsmap = true;
         fast->charsmap = json_string_value(json_object_get(step, "precompiled_charsmap"));
+    }
     return !strcmp(type, "Precompiled") || !strcmp(type, "Replace") || !strcmp(type, "Strip");
 }
 
@@ -343,7 +346,8 @@ static int put_normalizer(struct buffer *model, const struct fast *fast, struct 
                           struct acre_err *err)
 {
     struct buffer charsmap = {.bytes = NULL};
-    bool is_sound = !fast->charsmap || put_charsmap(&charsmap, fast->charsmap);
+    bool is_sound =
+        !fast->has_charsmap || (fast->charsmap && put_charsmap(&charsmap, fast->charsmap));
     if (charsmap.n > 0)
         put_bytes(message, 2, charsmap.bytes, charsmap.n);
     message->has_failed |= charsmap.has_failed;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "acre.h"
+#include "base/error.h"
 #include "base/mem.h"
 #include "text/charsmap.h"
 #include "text/utf8.h"
@@ -134,8 +134,31 @@ static bool are_few_nested(struct symbols *symbols)
     return true;
 }
 
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* The file, and where its mistakes are told. */
+struct report {
+    const char *name;
+    struct acre_err *err;
+};
+
+static int refuse(const struct report *report, const char *what)
+{
+    return err_set(report->err, ACRE_EMODEL, "%s: %s", report->name, what);
+}
+
+static int refuse_format(const struct report *report)
+{
+    return refuse(report, "expected a SentencePiece model, found something else");
+}
+
+static int no_memory(const struct report *report)
+{
+    return err_set(report->err, ACRE_ENOMEM, "%s: out of memory", report->name);
+}
+
 /* Adds a piece if any of its types, should there be several, makes it user-defined. */
-static int add_piece(struct symbols *symbols, struct part message)
+static int add_piece(const struct report *report, struct symbols *symbols, struct part message)
 {
     static const unsigned char empty[1];
     struct part piece = {empty, empty};
@@ -143,7 +166,7 @@ static int add_piece(struct symbols *symbols, struct part message)
     while (message.at < message.end) {
         struct field field;
         if (!take_field(&message, &field))
-            return ACRE_EMODEL;
+            return refuse_format(report);
         if (is_bytes(&field, PIECE))
             piece = field.contents;
         if (field.number == TYPE && (uint32_t)field.value == USER_DEFINED)
@@ -151,56 +174,61 @@ static int add_piece(struct symbols *symbols, struct part message)
     }
     size_t bytes = (size_t)(piece.end - piece.at);
     if (utf8_check((const char *)piece.at, bytes) < bytes)
-        return ACRE_EMODEL;
+        return refuse(report, "pieces: expected UTF-8, found other bytes");
     if (!is_user_defined)
         return 0;
     if (mem_reserve(&symbols->parts, &symbols->capacity, symbols->n + 1, sizeof(*symbols->parts)))
-        return ACRE_ENOMEM;
+        return no_memory(report);
     piece.end = piece.at + strnlen((const char *)piece.at, bytes);
     symbols->parts[symbols->n++] = piece;
     return 0;
 }
 
-/* ---- The model ------------------------------------------------------------------------------- */
-
-static int check_normalizer(struct part normalizer)
+static int check_normalizer(const struct report *report, struct part normalizer)
 {
     while (normalizer.at < normalizer.end) {
         struct field field;
         if (!take_field(&normalizer, &field))
-            return ACRE_EMODEL;
+            return refuse_format(report);
         if (!is_bytes(&field, PRECOMPILED_CHARSMAP))
             continue;
         struct part map = field.contents;
         int code = charsmap_check(map.at, (size_t)(map.end - map.at));
         if (code)
-            return code;
+            return code == ACRE_ENOMEM
+                       ? no_memory(report)
+                       : refuse(report, "precompiled_charsmap: expected a table of rules that "
+                                        "stays within itself, found another");
     }
     return 0;
 }
 
-static int check_model(struct part model, struct symbols *symbols)
+static int check_model(const struct report *report, struct part model, struct symbols *symbols)
 {
     while (model.at < model.end) {
         struct field field;
         int code = 0;
         if (!take_field(&model, &field))
-            return ACRE_EMODEL;
+            return refuse_format(report);
         if (is_bytes(&field, PIECES))
-            code = add_piece(symbols, field.contents);
+            code = add_piece(report, symbols, field.contents);
         else if (is_bytes(&field, NORMALIZER) || is_bytes(&field, DENORMALIZER))
-            code = check_normalizer(field.contents);
+            code = check_normalizer(report, field.contents);
         if (code)
             return code;
     }
-    return are_few_nested(symbols) ? 0 : ACRE_EMODEL;
+    return are_few_nested(symbols)
+               ? 0
+               : refuse(report, "user-defined pieces: expected at most 64 that begin one another, "
+                                "found more");
 }
 
-int spm_file_check(const char *data, size_t bytes)
+int spm_file_check(const char *name, const char *data, size_t bytes, struct acre_err *err)
 {
+    const struct report report = {name, err};
     const unsigned char *begin = (const unsigned char *)data;
     struct symbols symbols = {0};
-    int code = check_model((struct part){begin, begin + bytes}, &symbols);
+    int code = check_model(&report, (struct part){begin, begin + bytes}, &symbols);
     mem_free(symbols.parts);
     return code;
 }

@@ -11,7 +11,10 @@
 
 #include <stddef.h>
 
-/* 0, ACRE_EMODEL if it is not sound or no protocol buffer, or ACRE_ENOMEM. */
-int spm_file_check(const char *data, size_t bytes);
+#include "acre.h"
+
+/* 0, ACRE_EMODEL if it is not sound or no protocol buffer, or ACRE_ENOMEM. `name` is what messages
+ * call the file. */
+int spm_file_check(const char *name, const char *data, size_t bytes, struct acre_err *err);
 
 #endif

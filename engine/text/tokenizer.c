@@ -123,9 +123,10 @@ static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_e
 static int open_spm(const char *name, const struct text *text, struct spm **spm,
                     struct acre_err *err)
 {
-    int code = spm_file_check(text->bytes, text->n);
-    if (!code)
-        code = spm_open(text->bytes, text->n, spm);
+    int code = spm_file_check(name, text->bytes, text->n, err);
+    if (code)
+        return code;
+    code = spm_open(text->bytes, text->n, spm);
     if (code == ACRE_ENOMEM)
         return err_set(err, code, "%s: out of memory", name);
     return code ? err_set(err, code, "%s: expected a SentencePiece model, found something else",

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                "\xE6\x97\xA5\xE6\x9C\xAC\t aaaa\0 <unk> </s> \xFF\xC3.";
     const char *own = (const char *)data;
     struct spm *spm;
-    if (spm_file_check(own, size) != 0 || spm_open(own, size, &spm) != 0)
+    if (spm_file_check("spm", own, size, NULL) != 0 || spm_open(own, size, &spm) != 0)
         return 0;
     there_and_back(spm, text, sizeof(text) - 1);
     there_and_back(spm, own, size);

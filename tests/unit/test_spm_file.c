@@ -35,8 +35,8 @@ static void test_damaged(void **state)
     assert_non_null(file);
     size_t n = fread(good, 1, sizeof(good), file);
     fclose(file);
-    assert_int_equal(spm_file_check(good, n), 0);
-    assert_int_equal(spm_file_check(good, n - 1), ACRE_EMODEL);
+    assert_int_equal(spm_file_check("m.spm", good, n, NULL), 0);
+    assert_int_equal(spm_file_check("m.spm", good, n - 1, NULL), ACRE_EMODEL);
     uint32_t random = 1;
     int n_unsound = 0;
     for (int round = 0; round < 300; round++) {
@@ -46,7 +46,7 @@ static void test_damaged(void **state)
             bad[(random >> 3) % (round % 2 ? n : 9000)] = (char)(random >> 24);
         }
         struct spm *spm;
-        if (spm_file_check(bad, n)) {
+        if (spm_file_check("m.spm", bad, n, NULL)) {
             n_unsound++;
         } else if (!spm_open(bad, n, &spm)) {
             size_t n_pieces = 0;
@@ -129,10 +129,19 @@ static void start_model(struct proto *model)
     put_piece(model, "b", 1, NORMAL);
 }
 
-static void check_refused(const struct proto *model, const char *what)
+#define NO_MODEL "m.spm: expected a SentencePiece model, found something else"
+#define BAD_MAP                                                                                    \
+    "m.spm: precompiled_charsmap: expected a table of rules that stays within itself, found "      \
+    "another"
+#define NESTED "m.spm: user-defined pieces: expected at most 64 that begin one another, found more"
+#define NO_TEXT "m.spm: pieces: expected UTF-8, found other bytes"
+
+static void check_refused(const struct proto *model, const char *what, const char *message)
 {
-    if (spm_file_check(model->bytes, model->n) != ACRE_EMODEL)
+    struct acre_err err = {.code = 0};
+    if (spm_file_check("m.spm", model->bytes, model->n, &err) != ACRE_EMODEL)
         fail_msg("expected a model to be refused for %s", what);
+    assert_string_equal(err.text, message);
 }
 
 /* What is not refused must do no harm to a text that meets everything in it. */
@@ -140,7 +149,7 @@ static size_t check_accepted(const struct proto *model, const char *text)
 {
     struct spm *spm;
     size_t n_pieces = 0;
-    assert_int_equal(spm_file_check(model->bytes, model->n), 0);
+    assert_int_equal(spm_file_check("m.spm", model->bytes, model->n, NULL), 0);
     assert_int_equal(spm_open(model->bytes, model->n, &spm), 0);
     assert_int_equal(spm_encode(spm, text, strlen(text), count_piece, &n_pieces), 0);
     spm_close(spm);
@@ -174,14 +183,14 @@ static void test_crafted_map(void **state)
         map.units[damages[i].at] = damages[i].unit;
         start_model(&model);
         put_map(&model, i % 2 ? NORMALIZER_TAG : DENORMALIZER_TAG, &map);
-        check_refused(&model, damages[i].what);
+        check_refused(&model, damages[i].what, BAD_MAP);
     }
     init_map(&map);
     memset(map.strings + 2, 'b', 1500);
     map.strings_bytes = 1503;
     start_model(&model);
     put_map(&model, NORMALIZER_TAG, &map);
-    check_refused(&model, "a rule that makes one character a thousand");
+    check_refused(&model, "a rule that makes one character a thousand", BAD_MAP);
 }
 
 /* Rules for "a", "aa", "aaa" ...: the library has room for 32 that fit. */
@@ -202,7 +211,7 @@ static void test_nested_rules(void **state)
         if (n <= 32)
             check_accepted(&model, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
         else
-            check_refused(&model, "more than 32 rules that begin one another");
+            check_refused(&model, "more than 32 rules that begin one another", BAD_MAP);
     }
 }
 
@@ -216,24 +225,24 @@ static void test_crafted_protocol(void **state)
     map.units[0] = 1U << 31 | N_UNITS << 10;
     start_model(&model);
     put_map(&model, UINT64_C(1) << 32 | NORMALIZER_TAG, &map);
-    check_refused(&model, "a map under a tag of 33 bits");
+    check_refused(&model, "a map under a tag of 33 bits", NO_MODEL);
 
     start_model(&model);
     put_varint(&model, 2); /* number 0 */
     put_varint(&model, 0);
-    check_refused(&model, "a field without a number");
+    check_refused(&model, "a field without a number", NO_MODEL);
 
     start_model(&model);
     put_varint(&model, 19 << 3);
     memset(model.bytes + model.n, 0x80, 10);
     model.bytes[model.n + 10] = 0;
     model.n += 11;
-    check_refused(&model, "a number of eleven bytes");
+    check_refused(&model, "a number of eleven bytes", NO_MODEL);
 
     start_model(&model);
     put_varint(&model, 19 << 3 | 3);
     put_varint(&model, 19 << 3 | 4);
-    check_refused(&model, "a group");
+    check_refused(&model, "a group", NO_MODEL);
 }
 
 /* At most 64 of them may begin one another; what follows a NUL in a piece is not looked at. */
@@ -258,7 +267,7 @@ static void test_nested_symbols(void **state)
                           kind == 2 ? UINT64_C(1) << 32 | USER_DEFINED : USER_DEFINED);
             }
             if (n > 64)
-                check_refused(&model, "symbols that begin one another");
+                check_refused(&model, "symbols that begin one another", NESTED);
             else if (kind != 1)
                 check_accepted(&model, long_text);
         }
@@ -273,7 +282,7 @@ static void test_pieces_are_text(void **state)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         start_model(&model);
         put_piece(&model, wrong[i], strlen(wrong[i]), 1);
-        check_refused(&model, "a piece that is no UTF-8");
+        check_refused(&model, "a piece that is no UTF-8", NO_TEXT);
     }
 }
 
