@@ -106,7 +106,7 @@ struct acre_language {
 
 /* Strings and lists live as long as the model. */
 struct acre_model_info {
-    const char *name;   /* last part of the directory's path, e.g. "en-de-token" */
+    const char *name;   /* last part of the path it was opened by, e.g. "en-de-token" */
     const char *source; /* tag of the language of texts whose request does not say; "": none */
     const char *target; /* likewise, which they are translated to */
     const struct acre_language *sources, *targets; /* from each to each */

@@ -269,7 +269,7 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
                 struct acre_err *err)
 {
     struct config *config = &model->config;
-    int status = config_load(directory, network_kinds, config, err);
+    int status = config_load(directory, model->name, network_kinds, config, err);
     if (engine->is_type_forced)
         config->compute_type = engine->compute_type;
     if (status == 0 && config->ignored[0])
@@ -322,13 +322,18 @@ static void say_loaded(const struct acre_engine *engine, const struct acre_model
         (double)info->packed_bytes / mib, (double)info->working_bytes / mib, where, ms);
 }
 
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static int open_model(struct acre_engine *engine, const char *path, const char *name,
+                      struct acre_model **out, struct acre_err *err);
+
 /* With the same model for the engine that goes on where this one's device is lost. */
 static int load_both(struct acre_engine *engine, const char *path, struct acre_model *model,
                      struct acre_err *err)
 {
     int status = 0;
     if (engine->fallback)
-        status = acre_model_open(engine->fallback, path, &model->fallback, err);
+        status = open_model(engine->fallback, path, model->name, &model->fallback, err);
     if (status == 0)
         status = load(engine, path, model, err);
     if (status == 0 && model->fallback) {
@@ -338,32 +343,19 @@ static int load_both(struct acre_engine *engine, const char *path, struct acre_m
     return status;
 }
 
-/* ---- Opening and closing --------------------------------------------------------------------- */
-
-int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **out,
-                    struct acre_err *err)
+static int open_model(struct acre_engine *engine, const char *path, const char *name,
+                      struct acre_model **out, struct acre_err *err)
 {
     struct timespec start;
-    struct stat stat_of;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    if (stat(directory, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
-        return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,
-                       stat(directory, &stat_of) == 0 ? "a file" : "nothing");
     struct acre_model *model = mem_calloc(1, sizeof(*model));
     if (!model)
-        return err_set(err, ACRE_ENOMEM, "%s: no memory for the model", directory);
+        return err_set(err, ACRE_ENOMEM, "no memory for the model");
     model->engine = engine;
-    /* The real path has the directory's own name, also where it was given as "." */
-    char *path = realpath(directory, NULL);
-    if (path)
-        model->name = mem_copy_text(strrchr(path, '/') + 1, strlen(strrchr(path, '/') + 1));
+    model->name = mem_copy_text(name, strlen(name));
     int status = model->name ? load_both(engine, path, model, err)
                              : err_set(err, ACRE_ENOMEM, "no memory for the model");
-    free(path);
     if (status != 0) {
-        /* Errors of a file begin with its name in the directory. */
-        bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION && status != ACRE_EDEVICE;
-        err_prefix(err, is_of_file ? "%s/" : "%s: ", directory);
         acre_model_close(model->fallback);
         model_free(model);
         return status;
@@ -376,6 +368,49 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
     say_loaded(engine, &model->info, 1e3 * seconds_since(&start));
     *out = model;
     return 0;
+}
+
+static char *last_part(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return mem_copy_text(path + begin, end - begin);
+}
+
+/* The last part of the path as it was given: of a link its own name, not its target's, which may be
+ * the name of a version. The real path has the name of ".". */
+static char *name_of(const char *directory, const char *path)
+{
+    char *name = last_part(directory);
+    if (!name || (name[0] && strcmp(name, ".") && strcmp(name, "..")))
+        return name;
+    mem_free(name);
+    return last_part(path);
+}
+
+/* All files are read by the real path, so that they are of one version where a link changes. */
+int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **out,
+                    struct acre_err *err)
+{
+    struct stat stat_of;
+    if (stat(directory, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
+        return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,
+                       stat(directory, &stat_of) == 0 ? "a file" : "nothing");
+    char *path = realpath(directory, NULL);
+    char *name = path ? name_of(directory, path) : NULL;
+    int status = name ? open_model(engine, path, name, out, err)
+                      : err_set(err, ACRE_ENOMEM, "no memory for the model");
+    mem_free(name);
+    free(path);
+    /* Errors of a file begin with its name in the directory. */
+    bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION && status != ACRE_EDEVICE;
+    if (status != 0)
+        err_prefix(err, is_of_file ? "%s/" : "%s: ", directory);
+    return status;
 }
 
 void acre_model_close(struct acre_model *model)

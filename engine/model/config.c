@@ -1,6 +1,6 @@
 /* config_parse() reads config.json: what all models have, what is the architecture's own, then the
  * section of areas. Decoding keys of both files are collected (generation.h), and languages come
- * from tokenizer_config.json or the directory's name.
+ * from tokenizer_config.json or the model's name.
  *
  * The first mistake found is told, and nothing is kept of the files. */
 #include "model/config.h"
@@ -172,12 +172,12 @@ static int read_languages(const struct config_texts *texts, struct config *confi
     json_t *root;
     struct json_object object;
     if (!texts->tokenizer.bytes)
-        return languages_read(NULL, texts->directory, config, err);
+        return languages_read(NULL, texts->name, config, err);
     int code =
         json_parse(TOKENIZER_FILE, texts->tokenizer.bytes, texts->tokenizer.n, &root, &object, err);
     if (code)
         return code;
-    code = languages_read(&object, texts->directory, config, err);
+    code = languages_read(&object, texts->name, config, err);
     json_decref(root);
     return code;
 }
@@ -202,10 +202,10 @@ int config_parse(const struct config_texts *texts, const struct config_kind *con
     return code;
 }
 
-int config_load(const char *directory, const struct config_kind *const *kinds,
+int config_load(const char *directory, const char *name, const struct config_kind *const *kinds,
                 struct config *config, struct acre_err *err)
 {
-    struct config_texts texts = {.directory = directory};
+    struct config_texts texts = {.name = name};
     *config = (struct config){0};
     int code = file_read(directory, CONFIG_FILE, MAX_FILE_BYTES, &texts.config, err);
     if (!code)

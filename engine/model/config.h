@@ -93,15 +93,15 @@ struct config {
     struct area_config encoder_self, decoder_self, decoder_cross;
 };
 
-/* Reads the files of `directory`. The kinds that there are end with NULL and live longer than the
- * config. On success config_fini() frees what it owns. */
-int config_load(const char *directory, const struct config_kind *const *kinds,
+/* Reads the files of `directory`. The model's name tells the languages where no file does. The
+ * kinds that there are end with NULL and live longer than the config. On success config_fini()
+ * frees what it owns. */
+int config_load(const char *directory, const char *name, const struct config_kind *const *kinds,
                 struct config *config, struct acre_err *err);
 
-/* The same from the files' contents; those after config.json are optional (bytes == NULL). The
- * directory's name tells the languages where no file does. */
+/* The same from the files' contents; those after config.json are optional (bytes == NULL). */
 struct config_texts {
-    const char *directory;
+    const char *name;
     struct text config, generation, tokenizer; /* borrowed */
 };
 int config_parse(const struct config_texts *texts, const struct config_kind *const *kinds,

@@ -21,7 +21,7 @@ static void shorten_language(char language[16])
 static bool take_code(const char **at, char language[16])
 {
     size_t n = strspn(*at, "abcdefghijklmnopqrstuvwxyz");
-    if (n < 2 || n > 3 || ((*at)[n] != '-' && (*at)[n] != '/' && (*at)[n] != '\0'))
+    if (n < 2 || n > 3 || ((*at)[n] != '-' && (*at)[n] != '\0'))
         return false;
     memcpy(language, *at, n);
     language[n] = '\0';
@@ -39,15 +39,9 @@ static const char *skip_family(const char *name)
 }
 
 /* "en-de-token" and "opus-mt-en-de". */
-static void name_languages(const char *directory, struct config *config)
+static void name_languages(const char *name, struct config *config)
 {
-    size_t end = strlen(directory);
-    while (end > 0 && directory[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && directory[begin - 1] != '/')
-        begin--;
-    const char *at = skip_family(directory + begin);
+    const char *at = skip_family(name);
     char source[16], target[16];
     if (!take_code(&at, source) || !take_code(&at, target))
         return;
@@ -66,8 +60,8 @@ static int read_code(const struct json_object *tokenizer, const char *field, cha
     return rc;
 }
 
-int languages_read(const struct json_object *tokenizer, const char *directory,
-                   struct config *config, struct acre_err *err)
+int languages_read(const struct json_object *tokenizer, const char *name, struct config *config,
+                   struct acre_err *err)
 {
     const struct {
         const char *field;
@@ -84,7 +78,7 @@ int languages_read(const struct json_object *tokenizer, const char *directory,
     if (code)
         return code;
     if (!config->source[0] || !config->target[0])
-        name_languages(directory, config);
+        name_languages(name, config);
     shorten_language(config->source);
     shorten_language(config->target);
     return 0;

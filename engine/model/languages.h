@@ -1,4 +1,4 @@
-/* languages.h - which languages a model directory is for. Any thread.
+/* languages.h - which languages a model is for. Any thread.
  */
 #ifndef MODEL_LANGUAGES_H
 #define MODEL_LANGUAGES_H
@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "model/config.h"
 
-/* From tokenizer_config.json (NULL: there is none), or else from the directory's name. */
-int languages_read(const struct json_object *tokenizer, const char *directory,
-                   struct config *config, struct acre_err *err);
+/* From tokenizer_config.json (NULL: there is none), or else from the model's name. */
+int languages_read(const struct json_object *tokenizer, const char *name, struct config *config,
+                   struct acre_err *err);
 
 #endif

@@ -95,8 +95,7 @@ int preset_config(const struct acre_preset *preset, size_t areas, int vocab_size
     json_decref(root);
     if (!text) /* UNTESTED: jansson's memory does not pass the gate */
         return err_set(err, ACRE_ENOMEM, "no memory for a configuration");
-    const struct config_texts texts = {.directory = "",
-                                       .config = {.bytes = text, .n = strlen(text)}};
+    const struct config_texts texts = {.name = "", .config = {.bytes = text, .n = strlen(text)}};
     int status = config_parse(&texts, kinds, config, err);
     free(text);
     return status;

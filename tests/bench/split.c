@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     struct tokenizer *tokenizer;
     struct config config;
     struct acre_err err;
-    if (config_load(directory, network_kinds, &config, &err) ||
+    if (config_load(directory, "", network_kinds, &config, &err) ||
         tokenizer_open(directory, config.vocab_size, config.tokenizer_class, &tokenizer, &err))
         stop(err.text);
     printf("%s, ms\n%-20s %8s %8s %8s %8s %8s\n", directory, "text", "40 kB", "100 kB", "1 MB",

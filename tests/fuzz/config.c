@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct config config;
     struct acre_err err;
     input_write("config.json", data, size);
-    if (config_load(input_directory(), network_kinds, &config, &err) != 0)
+    if (config_load(input_directory(), "en-de", network_kinds, &config, &err) != 0)
         return 0;
     check(&config);
     config_fini(&config);

@@ -38,6 +38,21 @@ def test_the_folder_may_be_a_model(tmp_path):
             ("opus-mt-en-de", "en", "de")]
 
 
+def test_a_link_to_a_version_is_called_by_its_own_name(tmp_path):
+    """Also where only the name tells the languages."""
+    for pair in ("en-de", "en-fr"):
+        version = tmp_path / "versions" / pair / "v3"
+        shutil.copytree(GOLDEN, version)
+        (version / "tokenizer_config.json").unlink()
+        (tmp_path / "models").mkdir(exist_ok=True)
+        (tmp_path / "models" / f"opus-mt-{pair}").symlink_to(version)
+    models, _ = served(tmp_path / "models")
+    assert [(m["name"], m["source"], m["target"]) for m in models] == [
+        ("opus-mt-en-de", "en", "de"), ("opus-mt-en-fr", "en", "fr")]
+    models, _ = served(tmp_path / "models/opus-mt-en-de")
+    assert [(m["name"], m["target"]) for m in models] == [("opus-mt-en-de", "de")]
+
+
 def test_two_models_of_one_pair_are_told(tmp_path):
     for name in ("b-en-de", "a-en-de"):
         shutil.copytree(GOLDEN, tmp_path / name)

@@ -29,7 +29,7 @@ static int open_workspace(struct rig *rig)
 int rig_open(struct rig *rig, const char *directory, enum compute_type type, struct acre_err *err)
 {
     memset(rig, 0, sizeof(*rig));
-    int status = config_load(directory, network_kinds, &rig->config, err);
+    int status = config_load(directory, "", network_kinds, &rig->config, err);
     rig->config.compute_type = type;
     if (status == 0)
         status = safetensors_open(directory, &rig->weights, err);
