@@ -77,6 +77,8 @@ int acre_engine_threads(const struct acre_engine *engine);
 void acre_engine_devices(struct acre_engine *engine, size_t *n_devices, size_t *n_lost);
 /* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
+/* How many may wait. */
+size_t acre_engine_max_queued_tokens(const struct acre_engine *engine);
 /* 0, or ACRE_EDEVICE once all its devices are lost: what ran and what waited has ended with that,
  * and nothing more is accepted. `err` says what happened. It does not recover. What one of several
  * devices leaves goes to the others, once; a sentence that loses two ends with ACRE_EDEVICE. */
@@ -197,6 +199,8 @@ int acre_submit(struct acre_engine *engine, const struct acre_request *request,
 int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
                   struct acre_job **job, struct acre_err *err);
 int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err);
+/* Once it is split: its source tokens, but those of sentences that the cache knows. */
+size_t acre_job_tokens(const struct acre_job *job);
 
 /* Queues n > 0 split jobs of one caller and model, all or none: ACRE_EBUSY where others' work
  * leaves no room; ACRE_ETOOLARGE where there never is; ACRE_ELATE where what comes before it leaves

@@ -237,6 +237,11 @@ size_t acre_engine_queued_tokens(struct acre_engine *engine)
     return engine->fallback ? n + scheduler_queued_tokens(engine->fallback->scheduler) : n;
 }
 
+size_t acre_engine_max_queued_tokens(const struct acre_engine *engine)
+{
+    return engine->options.max_queued_tokens;
+}
+
 int acre_engine_health(struct acre_engine *engine, struct acre_err *err)
 {
     return engine->fallback ? 0 : scheduler_health(engine->scheduler, err);

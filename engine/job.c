@@ -203,7 +203,6 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
         frame_fill(&job->frame, &job->document, job->model->config.end_token, job->sentences, err);
     if (status != 0)
         return status;
-    atomic_init(&job->n_left, n);
     atomic_init(&job->awaited, SIZE_MAX);
     for (size_t s = 0; s < n && status == 0; s++)
         status = check_grid(&job->model->config, job->sentences[s].n_source, err);
@@ -267,21 +266,8 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     return 0;
 }
 
-int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err)
-{
-    int status = 0;
-    *is_split = true;
-    if (job->splitter)
-        status = splitter_continue(job->splitter, max_bytes, is_split, err);
-    if (status != 0 || !*is_split)
-        return status;
-    splitter_close(job->splitter);
-    job->splitter = NULL;
-    return make_sentences(job, err);
-}
-
 /* Looks up each sentence, and counts those that are left to be translated. */
-static size_t find_known(struct acre_job *job)
+static void find_known(struct acre_job *job)
 {
     struct cache *cache = job->frame.known.is_whole ? NULL : job->model->engine->cache;
     size_t n = job->document.n_sentences;
@@ -298,8 +284,29 @@ static size_t find_known(struct acre_job *job)
             job->sentences[s].n_behind = n - 1;
             break;
         }
-    atomic_store(&job->n_left, n);
-    return n;
+    atomic_init(&job->n_left, n);
+}
+
+int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err)
+{
+    int status = 0;
+    *is_split = true;
+    if (job->splitter)
+        status = splitter_continue(job->splitter, max_bytes, is_split, err);
+    if (status != 0 || !*is_split)
+        return status;
+    splitter_close(job->splitter);
+    job->splitter = NULL;
+    status = make_sentences(job, err);
+    if (status == 0)
+        find_known(job);
+    return status;
+}
+
+size_t acre_job_tokens(const struct acre_job *job)
+{
+    const struct plan_text text = {job->sentences, job->document.n_sentences};
+    return plan_tokens(&text, 1);
 }
 
 /* Those with nothing to translate end here; any other may be done, and gone, as soon as it is
@@ -311,7 +318,7 @@ int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err
     size_t n_texts = 0, n_ready = 0;
     int status = 0;
     for (size_t i = 0; texts && ready && i < n; i++) {
-        if (find_known(jobs[i]) == 0)
+        if (atomic_load(&jobs[i]->n_left) == 0)
             ready[n_ready++] = jobs[i];
         if (jobs[i]->document.n_sentences > 0)
             texts[n_texts++] =

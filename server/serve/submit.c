@@ -1,9 +1,11 @@
 /* Happy path: split_part() opens a job for each text and splits it, markup and placeholders first
- * read as prose; when all are split queue_all() queues them at once. In a pool thread, as often as
- * on_submitted() finds that there is more; of one short text in the loop.
+ * read as prose; when all are split queue_all() queues them at once. In a pool thread, a share of
+ * its time after the other; long texts in turn, so that only one request has all that they become
+ * while it may still be refused; one short text in the loop.
  *
- * Failure modes: a text is refused, or the queue has no room for all: no job stays, and the owner
- * is told at once. The owner closes early: it stops after the part at hand. */
+ * Failure modes: a text is refused, or the queue has no room for all, which is said as soon as it
+ * is known: no job stays, and the owner is told at once. The owner closes early: it leaves its turn
+ * to others, or stops after the part at hand. */
 #include <stdlib.h>
 
 #include "common/unicode.h"
@@ -85,6 +87,21 @@ static bool has_more(const struct translate *translate)
     return translate->status == 0 && translate->next < translate->n_items;
 }
 
+/* What the engine would say when they are queued, before there are more of them. */
+static int bound_tokens(struct translate *translate, const struct acre_job *job)
+{
+    const size_t most = acre_engine_max_queued_tokens(translate->translator->engine);
+    const size_t before = translate->n_tokens, n = acre_job_tokens(job);
+
+    translate->n_tokens += n;
+    if (before == 0 || n == 0 || before + n <= most) /* one alone is never too large */
+        return 0;
+    return error_set(&translate->err, ACRE_ETOOLARGE,
+                     "these texts have more tokens than are queued at once (%zu); send them in "
+                     "several requests",
+                     most);
+}
+
 /* About max_bytes more of the next item. */
 static void split_part(struct translate *translate, size_t max_bytes)
 {
@@ -95,6 +112,8 @@ static void split_part(struct translate *translate, size_t max_bytes)
         translate->status = open_job(item, &translate->err);
     if (item->job && translate->status == 0)
         translate->status = acre_job_split(item->job, max_bytes, &is_split, &translate->err);
+    if (item->job && translate->status == 0 && is_split)
+        translate->status = bound_tokens(translate, item->job);
     translate->next += translate->status == 0 && is_split;
 }
 
@@ -134,13 +153,6 @@ static void drop_texts(struct translate *translate)
     translate->texts = NULL;
 }
 
-void submit_cancel(struct translate *translate)
-{
-    for (size_t i = 0; i < translate->n_items; i++)
-        if (translate->items[i].job)
-            acre_job_cancel(translate->items[i].job);
-}
-
 /* Loop thread, which submits, and tells the owner of a failure or of blank texts later. */
 static void submit_now(struct translate *translate)
 {
@@ -157,10 +169,16 @@ static void submit_now(struct translate *translate)
     translator_on_done(&translate->nothing);
 }
 
-/* Pool thread. */
-static void submit_in_pool(uv_work_t *work)
+void submit_cancel(struct translate *translate)
 {
-    struct translate *translate = work->data;
+    for (size_t i = 0; i < translate->n_items; i++)
+        if (translate->items[i].job)
+            acre_job_cancel(translate->items[i].job);
+}
+
+/* Pool thread. */
+static void submit_part(struct translate *translate)
+{
     int64_t end = translate_worked_ns() + SHARE_NS;
 
     while (has_more(translate) && translate_worked_ns() < end) {
@@ -171,18 +189,11 @@ static void submit_in_pool(uv_work_t *work)
     }
     if (translate->status == 0 && translate->next == translate->n_items)
         queue_all(translate);
+    drop_jobs(translate);
 }
 
-static void on_submitted(uv_work_t *work, int status)
+static void end_submitting(struct translate *translate)
 {
-    struct translate *translate = work->data;
-
-    (void)status;
-    if (has_more(translate)) {
-        uv_queue_work(translate->translator->loop, work, submit_in_pool, on_submitted);
-        return;
-    }
-    drop_jobs(translate);
     translate->is_submitting = false;
     translate->translator->n_submitting--;
     drop_texts(translate);
@@ -194,13 +205,62 @@ static void on_submitted(uv_work_t *work, int status)
     translate_settle(translate);
 }
 
+static void submit_in_pool(uv_work_t *work)
+{
+    submit_part(work->data);
+}
+
+static void on_submitted(uv_work_t *work, int status)
+{
+    struct translate *translate = work->data;
+
+    (void)status;
+    if (has_more(translate))
+        uv_queue_work(translate->translator->loop, work, submit_in_pool, on_submitted);
+    else
+        end_submitting(translate);
+}
+
+/* Pool thread. */
+static void submit_in_turn(void *user)
+{
+    struct translate *translate = user;
+
+    submit_part(translate);
+    translate->turn.goes_on = has_more(translate);
+}
+
+static void on_submitted_in_turn(void *user)
+{
+    end_submitting(user);
+}
+
 void submit_start(struct translate *translate)
 {
+    struct translator *translator = translate->translator;
+
     if (translate->n_items == 1 && translate->items[0].bytes <= SHORT_BYTES) {
         submit_now(translate);
         return;
     }
-    uv_queue_work(translate->translator->loop, &translate->work, submit_in_pool, on_submitted);
     translate->is_submitting = true;
-    translate->translator->n_submitting++;
+    translator->n_submitting++;
+    translate->turn.work = submit_in_turn;
+    translate->turn.done = on_submitted_in_turn;
+    translate->turn.user = translate;
+    if (translate->bytes > LONG_BYTES)
+        turns_wait(&translator->splitting, &translate->turn, translate->request.caller);
+    else
+        uv_queue_work(translator->loop, &translate->work, submit_in_pool, on_submitted);
+}
+
+void submit_stop(struct translate *translate)
+{
+    atomic_store(&translate->is_cancelled, true);
+    if (turn_leave(&translate->turn)) {
+        translate->is_submitting = false;
+        translate->translator->n_submitting--;
+    }
+    if (!translate->is_submitting)
+        submit_cancel(translate);
 }

@@ -31,18 +31,41 @@ static void free_item(struct item *item)
     prose_fini(&item->prose);
 }
 
-static void free_translate(struct translate *translate)
+/* Pool thread, of long ones. */
+static void free_items(uv_work_t *work)
 {
+    struct translate *translate = work->data;
+
+    for (size_t i = 0; i < translate->n_items; i++)
+        free_item(&translate->items[i]);
+}
+
+/* Until now it has jobs of its model. */
+static void on_freed(uv_work_t *work, int status)
+{
+    struct translate *translate = work->data;
+
+    (void)status;
+    translate->translator->n_submitting--;
     *translate->previous_link = translate->sibling;
     if (translate->sibling)
         translate->sibling->previous_link = translate->previous_link;
-    for (size_t i = 0; i < translate->n_items; i++)
-        free_item(&translate->items[i]);
     for (size_t i = 0; i < translate->n_dictionaries; i++)
         dictionary_drop(translate->dictionaries[i]);
     free((void *)translate->markup.ignored);
     free(translate->texts);
     free(translate);
+}
+
+static void free_translate(struct translate *translate)
+{
+    translate->translator->n_submitting++;
+    if (translate->bytes > LONG_BYTES) {
+        uv_queue_work(translate->translator->loop, &translate->work, free_items, on_freed);
+        return;
+    }
+    free_items(&translate->work);
+    on_freed(&translate->work, 0);
 }
 
 static void render(struct translate *translate);
@@ -167,6 +190,7 @@ static int copy_texts(struct translate *translate, const struct srv_translate *r
 
     for (size_t i = 0; i < request->n_texts; i++)
         bytes += request->texts[i].bytes;
+    translate->bytes = bytes;
     translate->max_terms_bytes = TERMS_BYTES + TERMS_FACTOR * bytes;
     translate->texts = malloc(bytes ? bytes : 1);
     if (!translate->texts)
@@ -293,9 +317,7 @@ void translate_close(struct translate *translate)
     if (!translate)
         return;
     translate->is_closed = true;
-    atomic_store(&translate->is_cancelled, true);
-    if (!translate->is_submitting)
-        submit_cancel(translate);
+    submit_stop(translate);
     translate_settle(translate);
 }
 

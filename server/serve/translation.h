@@ -15,10 +15,15 @@
 #include "serve/rendition.h"
 #include "serve/sentences.h"
 #include "serve/translate.h"
+#include "serve/turns.h"
 
 /* A single text of up to so many bytes is submitted by the loop itself: that takes tenths of a
  * millisecond at most, and spares waking a thread of the pool and being woken by it. */
 enum { SHORT_BYTES = 512 };
+
+/* Texts of more become so many sentences that their jobs, two hundred times as large, are split one
+ * request after the other, and freed in the pool. */
+enum { LONG_BYTES = 16384 };
 
 /* How long a request may hold a thread of the pool, by the thread's own clock; one that has more
  * waits in its queue again, behind the others. */
@@ -52,9 +57,11 @@ struct translate {
 
     /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
     uv_work_t work;
+    struct turn turn;            /* of a long one */
     struct acre_request request; /* what all jobs share */
     uint64_t timeout_ms, deadline_ns;
-    char *texts;        /* owned copy */
+    char *texts; /* owned copy */
+    size_t bytes;
     bool is_submitting; /* loop thread only */
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
@@ -67,6 +74,7 @@ struct translate {
     size_t n_whole;                      /* and that are rendered in one */
     size_t n_rendered;                   /* the first item that is not */
     size_t next;                         /* the first item that is not split; it may have a job */
+    size_t n_tokens;                     /* of the items that are */
     size_t n_submitted;
     int status; /* of submitting */
     struct acre_err err;
@@ -78,6 +86,7 @@ struct translate {
 struct translator {
     struct acre_engine *engine;
     size_t n_submitting;
+    struct turns splitting;       /* of long ones */
     struct translate *translates; /* those that are not freed; loop thread */
     uv_loop_t *loop;
     uv_work_t warm_up;
@@ -103,6 +112,8 @@ void translator_on_next(void *item);
 /* Splits the texts to jobs, in the pool but for one short text, and queues all or none. */
 void submit_start(struct translate *translate);
 void submit_cancel(struct translate *translate);
+/* Also one that is submitting; what a thread has at hand may still take a while. */
+void submit_stop(struct translate *translate);
 
 /* ---- translate.c ----------------------------------------------------------------------------- */
 

@@ -113,6 +113,7 @@ int translator_open(uv_loop_t *loop, struct acre_engine *engine, struct translat
     if (!translator)
         return error_set(err, ACRE_ENOMEM, "out of memory");
     translator->loop = loop;
+    turns_init(&translator->splitting, loop, &translator->n_submitting);
     translator->engine = engine;
     if (uv_mutex_init(&translator->lock) != 0)
         goto err_after_alloc;

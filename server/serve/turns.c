@@ -17,10 +17,12 @@ static struct turn *turn_of(uv_work_t *work)
     return (struct turn *)(void *)((char *)work - offsetof(struct turn, uv));
 }
 
+/* Pool thread. */
 static void work_in_pool(uv_work_t *work)
 {
     struct turn *turn = turn_of(work);
 
+    turn->goes_on = false;
     turn->work(turn->user);
 }
 
@@ -40,6 +42,10 @@ static void on_done(uv_work_t *work, int status)
     struct turns *turns = turn->turns;
 
     (void)status;
+    if (turn->goes_on) {
+        uv_queue_work(turns->loop, work, work_in_pool, on_done);
+        return;
+    }
     turn->is_working = false;
     turns->at_work = NULL;
     --*turns->n_working;
@@ -81,12 +87,14 @@ void turns_wait(struct turns *turns, struct turn *turn, uint64_t caller)
     start_next(turns);
 }
 
-void turn_leave(struct turn *turn)
+bool turn_leave(struct turn *turn)
 {
     struct turn **link = turn->turns ? &turn->turns->waiting : NULL;
 
     while (link && *link && *link != turn)
         link = &(*link)->next;
-    if (link && *link)
-        *link = turn->next;
+    if (!link || !*link)
+        return false;
+    *link = turn->next;
+    return true;
 }

@@ -17,9 +17,10 @@
 struct turn {
     uv_work_t uv;
     void (*begin)(void *user); /* on the loop, when it has its turn; or NULL */
-    void (*work)(void *user);  /* in a thread of the pool */
+    void (*work)(void *user);  /* in a thread of the pool; again and again while it sets goes_on */
     void (*done)(void *user);  /* then, on the loop: it may free the turn */
     void *user;
+    bool goes_on;        /* what is done is a part, and others' work comes before the next */
     bool is_working;     /* it has its turn: from there until done(), nothing can stop it */
     struct turns *turns; /* where it waited last, or NULL */
     uint64_t caller;
@@ -40,7 +41,7 @@ void turns_init(struct turns *turns, uv_loop_t *loop, size_t *n_working);
 /* `begin`, `work`, `done` and `user` are set; begin() may be called before this returns. */
 void turns_wait(struct turns *turns, struct turn *turn, uint64_t caller);
 
-/* Waits no more; whoever did not, or works, is left alone. */
-void turn_leave(struct turn *turn);
+/* Waits no more. False: it did not, or it works, and is left alone. */
+bool turn_leave(struct turn *turn);
 
 #endif

@@ -67,6 +67,14 @@ def test_a_cache_too_small_for_anything_is_none(serve):
     assert known(server) == 0
 
 
+def test_what_it_knows_needs_no_room_in_the_queue(serve):
+    server = serve(cache_bytes=1_000_000, max_queued_tokens=20)
+    texts = [f"{SENTENCE} {i}" for i in range(20)]
+    assert server.translate(texts).status_code == 413
+    assert {server.translate(text).status_code for text in texts} == {200}
+    assert server.translate(texts).status_code == 200
+
+
 def test_under_load(serve, server):
     """Many clients, few texts, little room: entries come and go, and each reply is right."""
     cached = serve(cache_bytes=3000, threads=2)

@@ -446,6 +446,23 @@ def test_a_burst_of_large_bodies_leaves_no_memory_behind(serve):
     assert eventually(lambda: resident_bytes(server) < before + (32 << 20), 20)
 
 
+def peak_bytes(server):
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return 1024 * int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[1])
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
+def test_sentences_of_a_letter_take_memory_in_turn(serve):
+    """Each takes two hundred times its bytes, and the loop a while to free, where it does that."""
+    server = serve(max_queued_tokens=10000)
+    body = {"q": ["A\n" * 25000] * 4, "source": "en", "target": "de"}
+    assert server.translate().status_code == 200
+    before, spent = peak_bytes(server), loop_ms(server)
+    assert send_at_once(server, 6, post(body)) == [413] * 6
+    assert loop_ms(server) - spent < 20
+    assert peak_bytes(server) < before + (48 << 20)
+
+
 @pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
 def test_names_of_files_leave_no_memory_behind(serve):
     """A part whose name goes on behind a NUL byte is no file."""

@@ -13,13 +13,14 @@ enum { N_PIECES = 16 };
 struct piece {
     struct turn turn;
     char name;
+    int n_more;           /* parts, after the first */
     struct piece *leaves; /* when this one is done; or NULL */
     struct piece *comes;  /* likewise, after all that wait: maybe itself, but not for ever */
 };
 
 static struct turns turns;
 static size_t n_working;
-static int n_at_work, most_at_work;
+static int n_at_work, most_at_work, n_parts;
 static char order[N_PIECES + 1];
 
 static void begin_work(void *user)
@@ -34,7 +35,10 @@ static void begin_work(void *user)
 
 static void work(void *user)
 {
-    (void)user;
+    struct piece *piece = user;
+
+    n_parts++;
+    piece->turn.goes_on = piece->n_more-- > 0;
     n_at_work++; /* in whichever thread: there is one at a time */
     most_at_work = n_at_work > most_at_work ? n_at_work : most_at_work;
     uv_sleep(1);
@@ -47,7 +51,7 @@ static void done(void *user)
 
     assert_false(piece->turn.is_working);
     if (piece->leaves)
-        turn_leave(&piece->leaves->turn);
+        assert_true(turn_leave(&piece->leaves->turn));
     if (piece->comes && strlen(order) < N_PIECES)
         turns_wait(&turns, &piece->comes->turn, (uint64_t)piece->comes->name);
 }
@@ -120,8 +124,8 @@ static void test_who_leaves_is_not_worked_on(void **state)
 
     (void)state;
     begin(&loop, pieces, "aabc");
-    turn_leave(&pieces[0].turn);   /* it works: nothing happens */
-    pieces[0].leaves = &pieces[3]; /* "b" works when it hears */
+    assert_false(turn_leave(&pieces[0].turn)); /* it works: nothing happens */
+    pieces[0].leaves = &pieces[3];             /* "b" works when it hears */
     end(&loop, "aba");
 }
 
@@ -151,6 +155,26 @@ static void test_who_leaves_keeps_no_place(void **state)
     end(&loop, "cabbb");
 }
 
+/* "b" comes before the second of "a", and after all parts of the first. */
+static void test_a_piece_of_parts_keeps_its_turn(void **state)
+{
+    struct piece pieces[N_PIECES];
+    uv_loop_t loop;
+
+    (void)state;
+    begin(&loop, pieces, "");
+    make(&pieces[0], 'a');
+    make(&pieces[1], 'a');
+    make(&pieces[2], 'b');
+    pieces[0].n_more = 2;
+    n_parts = 0;
+    for (size_t i = 0; i < 3; i++)
+        turns_wait(&turns, &pieces[i].turn, (uint64_t)pieces[i].name);
+    end(&loop, "aba");
+    assert_int_equal(n_parts, 5);
+    assert_int_equal(most_at_work, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_those_who_come_again_and_again_hold_up_nobody),
         cmocka_unit_test(test_who_leaves_is_not_worked_on),
         cmocka_unit_test(test_who_leaves_keeps_no_place),
+        cmocka_unit_test(test_a_piece_of_parts_keeps_its_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
