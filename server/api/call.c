@@ -29,6 +29,8 @@
  */
 enum { SMALL_BODY_BYTES = 16384, SMALL_REPLY_BYTES = 2048 };
 
+enum { MOST_NAMES = 128 }; /* that a field of names may have, and more */
+
 bool call_take_place(struct call *call)
 {
     struct server *server = call->server;
@@ -80,7 +82,7 @@ static void on_freed(uv_work_t *work, int status)
     free(call);
 }
 
-/* What a long body became may be a tree of fifty times its size, also where it is refused. */
+/* What a long body became may be many texts. */
 static void free_call(struct call *call)
 {
     if (call->is_long) {
@@ -354,7 +356,14 @@ static int start(struct call *call, struct srv_error *error)
                            &call->translate, error);
 }
 
-/* Any thread. */
+/* No other field takes as many. */
+static size_t most_items(const struct call *call)
+{
+    return call->max_texts > MOST_NAMES ? call->max_texts : MOST_NAMES;
+}
+
+/* Any thread, which also frees what nobody shall read: a tree of forty times the body's size, also
+ * where it is refused, would wait to be freed behind all bodies that wait to be read. */
 static void read_fields(struct call *call)
 {
     const struct dialect *dialect = call->dialect;
@@ -363,6 +372,7 @@ static void read_fields(struct call *call)
                                 dialect->file, &call->error);
     if (call->rc == 0 && dialect->prepare)
         call->rc = dialect->prepare(call, &call->error);
+    fields_flatten(&call->fields, most_items(call));
     if (call->rc != 0 || !dialect->file)
         return;
     call->upload = upload_open(&call->fields);
@@ -505,6 +515,7 @@ void call_start(struct server *server, struct http_request *request, const char 
     call->dialect = dialect;
     decoding_init(&call->request.decoding);
     call->name = name;
+    call->max_texts = (size_t)server->settings->max_texts;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
     if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
         error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");

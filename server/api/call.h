@@ -34,6 +34,8 @@ struct call {
     int64_t n_characters;         /* of its texts */
     bool is_charged;              /* there is a reply to pay for */
 
+    size_t max_texts; /* as it was when it came */
+
     struct upload *upload;     /* owned; NULL: it brings no file */
     struct document *document; /* owned: the file translated, once it is */
     struct file *file;         /* that owns the call, once its client has its reply */

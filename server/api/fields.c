@@ -226,6 +226,42 @@ static size_t bytes_of(const json_t *value)
     return bytes;
 }
 
+static void flatten_list(json_t *list, size_t most)
+{
+    const size_t n = json_array_size(list);
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(list, i);
+
+        if (i >= most)
+            json_array_set(list, i, json_null());
+        else if (json_is_array(item))
+            json_array_set_new(list, i, json_array());
+        else if (json_is_object(item))
+            json_array_set_new(list, i, json_object());
+    }
+}
+
+static void count_held(struct fields *fields)
+{
+    fields->held_bytes = bytes_of(fields->object) + fields->file.bytes;
+}
+
+void fields_flatten(struct fields *fields, size_t most)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(fields->object, key, value)
+    {
+        if (json_is_object(value))
+            json_object_clear(value);
+        else if (json_is_array(value))
+            flatten_list(value, most);
+    }
+    count_held(fields);
+}
+
 int fields_read_file(struct fields *fields, const struct http_request *request,
                      const char *const *names, const char *repeated, const char *file,
                      struct srv_error *error)
@@ -238,7 +274,7 @@ int fields_read_file(struct fields *fields, const struct http_request *request,
     if (rc != 0)
         return rc;
     fields_drop_unknown(fields->object, names);
-    fields->held_bytes = bytes_of(fields->object) + fields->file.bytes;
+    count_held(fields);
     return 0;
 }
 

@@ -43,6 +43,10 @@ void fields_fini(struct fields *fields);
 /* Leaves out members, of an object in a field, that are not among `names`, likewise. */
 void fields_drop_unknown(json_t *object, const char *const *names);
 
+/* For calls that read no more than texts and arrays of at most `most` texts: of anything else keeps
+ * what errors tell, its type and the number of its items. So it is little larger than the body. */
+void fields_flatten(struct fields *fields, size_t most);
+
 /* NULL if the field is absent, null or an empty string: forms send those for what is not given. */
 json_t *fields_find(const struct fields *fields, const char *name);
 

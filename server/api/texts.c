@@ -28,7 +28,7 @@ static int parse_text(struct call *call, const json_t *value, const char *name,
 int texts_parse(struct call *call, const char *field, struct srv_error *error)
 {
     const json_t *found = fields_find(&call->fields, field);
-    const size_t limit = (size_t)call->server->settings->max_texts;
+    const size_t limit = call->max_texts;
     struct srv_translate *request = &call->request;
     char name[32];
 

@@ -464,6 +464,17 @@ def test_sentences_of_a_letter_take_memory_in_turn(serve):
 
 
 @pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
+@pytest.mark.parametrize("value", [b"[]", b'{"a":1}'])
+def test_trees_are_there_only_while_they_are_read(serve, value):
+    """Four at once, in the pool's threads: each takes forty times its bytes."""
+    server = serve()
+    before = peak_bytes(server)
+    body = b'{"source":"en","target":"de","q":%s}' % many(value, 1_000_000 // (len(value) + 1))
+    assert send_at_once(server, 24, post(body)) == [400] * 24
+    assert peak_bytes(server) < before + (320 << 20)
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
 def test_names_of_files_leave_no_memory_behind(serve):
     """A part whose name goes on behind a NUL byte is no file."""
     server = serve()
