@@ -52,6 +52,8 @@ struct dictionary {
 
 enum { BLANK = 1 };
 
+enum { PEEKS = 16 }; /* terms of a language have ends in common, but not so many */
+
 struct dictionary *dictionary_open(size_t max_bytes)
 {
     struct dictionary *d = calloc(1, sizeof(*d));
@@ -471,6 +473,17 @@ uint32_t dictionary_step(const struct dictionary *d, uint32_t state, uint32_t wo
             return 0;
     }
     return 0;
+}
+
+uint32_t dictionary_peek(const struct dictionary *d, uint32_t state, uint32_t word)
+{
+    uint32_t next = 0;
+
+    for (int i = 0; i < PEEKS && state != 0 && next == 0; i++) {
+        next = *state_slot(d, state, word);
+        state = d->states[state].fallback;
+    }
+    return next != 0 ? next : *state_slot(d, 0, word);
 }
 
 uint32_t dictionary_longest(const struct dictionary *d, uint32_t state, uint32_t *n_words)

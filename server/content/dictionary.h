@@ -63,6 +63,11 @@ uint32_t dictionary_word(const struct dictionary *dictionary, const char *text, 
 /* What has been read, 0: nothing; one word more. */
 uint32_t dictionary_step(const struct dictionary *dictionary, uint32_t state, uint32_t word);
 
+/* Likewise, where reading goes on from `state` itself. What a step takes long for it leaves behind,
+ * and this leaves nothing: so it looks at the longest few of what `state` ends with, and at the
+ * word alone. */
+uint32_t dictionary_peek(const struct dictionary *dictionary, uint32_t state, uint32_t word);
+
 /* The entry of the longest term that begins with the word read last, and how many words it has. */
 uint32_t dictionary_longest(const struct dictionary *dictionary, uint32_t state, uint32_t *n_words);
 

@@ -149,7 +149,7 @@ static void search(struct search *s, const struct dictionary *dictionary, size_t
             continue;
         number = lowered(s, dictionary, i);
         if (number != DICTIONARY_NONE)
-            keep_longest(piece, dictionary, dictionary_step(dictionary, state, number), of, true);
+            keep_longest(piece, dictionary, dictionary_peek(dictionary, state, number), of, true);
         number =
             dictionary_word(dictionary, s->text + piece->word.begin,
                             piece->word.end - piece->word.begin, piece->word.kind == WORD_BLANK);
