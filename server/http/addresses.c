@@ -2,18 +2,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 enum { N_BUCKETS = 4096 };
-
-struct address {
-    uint64_t key;
-    size_t n_connections;
-    struct address *next; /* in its bucket */
-};
 
 struct addresses {
     uint64_t seed; /* so that nobody can choose addresses of one bucket */

@@ -1,4 +1,4 @@
-/* addresses.h - how many connections each client address has.
+/* addresses.h - how much each client address has of what all share.
  *
  * An IPv6 address counts by its first 64 bits, which is what one client is given. Loop thread only.
  */
@@ -7,10 +7,17 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct addresses;
-struct address;
+
+/* Connections are counted here, requests and bodies where those of all are. */
+struct address {
+    uint64_t key;
+    size_t n_connections, n_awaited, bodies_bytes;
+    struct address *next; /* in its bucket */
+};
 
 /* Tells clients apart; 0: it is no internet address. */
 uint64_t address_id(const struct sockaddr *peer);

@@ -6,6 +6,16 @@
 
 enum { FIRST_BODY_BYTES = 16384 }; /* what every body may have, whatever others take */
 
+static void set_capacity(const struct connection *c, size_t bytes)
+{
+    const size_t more = bytes - c->request->body_capacity; /* or, modulo 2^64, less */
+
+    c->http->bodies_bytes += more;
+    if (c->address)
+        c->address->bodies_bytes += more;
+    c->request->body_capacity = bytes;
+}
+
 void body_shrink(struct connection *c, size_t kept_bytes)
 {
     struct http_request *request = c->request;
@@ -13,8 +23,7 @@ void body_shrink(struct connection *c, size_t kept_bytes)
 
     free(request->body);
     request->body = NULL;
-    c->http->bodies_bytes -= request->body_capacity - left;
-    request->body_capacity = left;
+    set_capacity(c, left);
     request->body_bytes = 0;
 }
 
@@ -65,11 +74,10 @@ static int grow(struct connection *c, size_t wanted)
     grown = realloc(request->body, capacity);
     if (!grown)
         return request_refuse(request, 503, "out_of_memory", "out of memory");
-    c->http->bodies_bytes += capacity - request->body_capacity;
+    set_capacity(c, capacity);
     if (c->http->bodies_bytes > c->http->bodies_peak_bytes)
         c->http->bodies_peak_bytes = c->http->bodies_bytes;
     request->body = grown;
-    request->body_capacity = capacity;
     return 0;
 }
 

@@ -207,7 +207,8 @@ bool http_is_slow(const struct connection *connection, uint64_t now);
 /* Has somebody leave for another connection, or for one of `address` if that is given. */
 bool http_make_place(struct http *http, const struct address *address);
 
-/* Whether a body may take so many bytes more; slow requests of others leave for it. */
+/* Whether a body may take so many bytes more; slow requests of others leave for it, of its own
+ * address alone if that has half of all. */
 bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes);
 
 /* Where replies that wait take more than all bodies may, those whose clients are slow leave; the

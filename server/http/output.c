@@ -234,11 +234,27 @@ void http_forget_body(struct http_request *request, size_t copied_bytes)
     body_shrink(request->connection, copied_bytes);
 }
 
+static void count_awaited(const struct connection *c, int n)
+{
+    c->http->n_awaited += (size_t)n;
+    if (c->address)
+        c->address->n_awaited += (size_t)n;
+}
+
+/* Who has half of the places leaves the others to others. */
+static bool may_await(const struct connection *c)
+{
+    const size_t most = http_places(c->http);
+
+    return c->http->is_draining ||
+           (c->http->n_awaited < most && !(c->address && c->address->n_awaited >= most / 2));
+}
+
 void connection_end_waiting(struct connection *c)
 {
     if (c->request->is_awaited) {
         uv_timer_stop(&c->deadline);
-        c->http->n_awaited--;
+        count_awaited(c, -1);
     }
     c->request->is_awaited = false;
 }
@@ -278,9 +294,9 @@ bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_
 {
     struct connection *c = request->connection;
 
-    if (c->http->n_awaited >= http_places(c->http) && !c->http->is_draining)
+    if (!may_await(c))
         return false;
-    c->http->n_awaited++;
+    count_awaited(c, 1);
     request->is_awaited = true;
     request->give_up = fn;
     request->user = user;

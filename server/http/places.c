@@ -97,6 +97,12 @@ static bool has_body_and_is_not(const struct connection *c, const void *asking)
            c->request->body_capacity > 0;
 }
 
+static bool has_body_of_the_same(const struct connection *c, const void *asking)
+{
+    return has_body_and_is_not(c, asking) &&
+           c->address == ((const struct connection *)asking)->address;
+}
+
 static bool has_reply_and_is_not(const struct connection *c, const void *latest)
 {
     return c != latest && c->reply_bytes > 0;
@@ -140,12 +146,22 @@ bool http_make_place(struct http *http, const struct address *address)
     return leaving != NULL;
 }
 
+/* Besides the one that asks. */
+static bool has_half_of_memory(const struct http *http, const struct connection *asking)
+{
+    return asking->address && asking->address->bodies_bytes - asking->request->body_capacity >
+                                  http->options.max_bodies_bytes / 2;
+}
+
 bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes)
 {
     struct connection *leaving;
+    bool is_greedy;
 
-    while (http->bodies_bytes + bytes > http->options.max_bodies_bytes) {
-        leaving = find_leaving(http, has_body_and_is_not, asking);
+    while ((is_greedy = has_half_of_memory(http, asking)) ||
+           http->bodies_bytes + bytes > http->options.max_bodies_bytes) {
+        leaving =
+            find_leaving(http, is_greedy ? has_body_of_the_same : has_body_and_is_not, asking);
         if (!leaving)
             return false;
         evict(leaving);

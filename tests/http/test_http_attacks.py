@@ -140,10 +140,13 @@ def large_json(value=b"1"):
 
 
 def send_at_once(server, n, request):
-    """The statuses, each of a connection of its own."""
+    """The statuses, each of a connection of its own, of one of two addresses."""
     statuses = []
-    threads = [threading.Thread(target=lambda: statuses.append(ask(server.port, request)[0]))
-               for _ in range(n)]
+
+    def send(source):
+        statuses.append(ask(server.port, request, source)[0])
+
+    threads = [threading.Thread(target=send, args=(f"127.0.0.{1 + i % 2}",)) for i in range(n)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -336,7 +339,7 @@ def test_translations_in_all_places_shut_nobody_out(serve):
     server = serve(max_connections=10, threads=1, batch_size=1, drain_timeout_s=0,
                    max_queued_tokens=10**9, request_timeout_ms=3600000)
     heavy = post({"q": TEXTS * 20, "source": "en", "target": "de", "beam_size": 8})
-    many = open_many(server, 60, heavy)
+    many = open_many(server, 30, heavy, source="127.0.0.2") + open_many(server, 30, heavy)
     try:
         health = [ask(server.port, HEALTH) for _ in range(20)]
         assert {status for status, _ in health} == {200}
@@ -347,6 +350,20 @@ def test_translations_in_all_places_shut_nobody_out(serve):
         server.stop()
         statuses = [read_reply(connection)[0] for connection in many[:-1]]
         assert set(statuses) <= {200, 503}
+    finally:
+        close_all(many)
+
+
+def test_one_address_leaves_places_to_others(serve):
+    server = serve(max_connections=10, threads=1, batch_size=1, drain_timeout_s=0,
+                   max_queued_tokens=10**9, request_timeout_ms=3600000)
+    heavy = post({"q": TEXTS * 20, "source": "en", "target": "de", "beam_size": 8})
+    many = open_many(server, 11, heavy, source="127.0.0.2")
+    try:
+        status, _, body = read_reply(many[-1])
+        assert (status, json.loads(body)["code"]) == (503, "server_busy")
+        many += open_many(server, 9, heavy, source="127.0.0.2")
+        assert ask(server.port, TRANSLATE)[0] == 200
     finally:
         close_all(many)
 
@@ -366,7 +383,8 @@ def test_sigterm_loses_nobody_in_the_queue_of_the_kernel(serve):
     server = serve(max_connections=4, threads=1, batch_size=1, drain_timeout_s=600,
                    request_timeout_ms=600000)
     heavy = post({"q": TEXTS, "source": "en", "target": "de", "beam_size": 4})
-    busy = open_many(server, 8, heavy) + open_many(server, 32, HEALTH[:10])
+    busy = open_many(server, 4, heavy, source="127.0.0.2") + open_many(server, 4, heavy)
+    busy += open_many(server, 32, HEALTH[:10])
     time.sleep(0.3)
     queued = open_many(server, 10, TRANSLATE)
     server.signal()
@@ -525,6 +543,23 @@ def test_bodies_count_as_what_is_kept_of_them(serve, fields, counted):
         assert status == (200 if counted[1] < 600_000 else 503)
     finally:
         close_all(busy)
+
+
+def test_one_address_leaves_memory_to_others(serve):
+    server = serve(threads=1, batch_size=1, max_bodies_bytes=2_000_000, max_text_chars=1_000_000,
+                   max_texts=1000, max_queued_tokens=10**9, drain_timeout_s=0)
+    pair = {"source": "en", "target": "de"}
+    large = post({"q": [" " * 400_000, *TEXTS * 24], **pair, "beam_size": 8})
+    many = []
+    try:
+        for i in range(3):
+            many += open_many(server, 1, large, source="127.0.0.2")
+            assert eventually(lambda n=i + 1: metric(server, "acre_http_body_bytes") > n * 400_000)
+        many += open_many(server, 2, large, source="127.0.0.2")
+        assert [read_reply(connection)[0] for connection in many[3:]] == [503, 503]
+        assert ask(server.port, post({"q": "Hi." + " " * 400_000, **pair}))[0] == 200
+    finally:
+        close_all(many)
 
 
 def open_stalled_stream(server):
