@@ -1,6 +1,6 @@
 /* Happy path: files_add() -> files_finish() -> files_find() by the client that has id and key ->
  * files_remove(), or on_tick() when its time is over. Failure modes: no room, as all that are there
- * are still being translated: refused. */
+ * are still being translated, or half are its client's own and are: refused. */
 #include "api/files.h"
 
 #include <openssl/crypto.h>
@@ -121,8 +121,32 @@ static struct file *find_oldest(const struct files *files, uint64_t caller)
     return file;
 }
 
-static int make_room(struct server *server, uint64_t caller, size_t n_files, size_t bytes,
-                     struct srv_error *error)
+/* Besides one. */
+static bool has_half(const struct server *server, uint64_t caller, const struct file *besides)
+{
+    size_t n = 0, bytes = 0;
+
+    for (const struct file *file = server->files->oldest; file; file = file->newer)
+        if (file->caller == caller && file != besides) {
+            n++;
+            bytes += file->bytes;
+        }
+    return 2 * n >= (size_t)server->settings->max_files ||
+           2 * bytes >= (size_t)server->settings->max_files_bytes;
+}
+
+/* The one to leave for more of a caller: his own, and if he has less than half, anybody's. */
+static struct file *find_leaving(const struct server *server, uint64_t caller,
+                                 const struct file *growing)
+{
+    struct file *own = find_oldest(server->files, caller);
+
+    return own || has_half(server, caller, growing) ? own : find_oldest(server->files, 0);
+}
+
+/* For a new file, or, if one grows, for that. */
+static int make_room(struct server *server, uint64_t caller, const struct file *growing,
+                     size_t bytes, struct srv_error *error)
 {
     const int64_t most = server->settings->max_files_bytes;
 
@@ -130,10 +154,9 @@ static int make_room(struct server *server, uint64_t caller, size_t n_files, siz
         return error_reply(error, 413, "file_too_large",
                            "expected a file and a translation of at most %lld bytes, found %zu",
                            (long long)most, bytes);
-    while (is_full(server, n_files, bytes)) {
-        struct file *file = find_oldest(server->files, caller);
+    while (is_full(server, growing ? 0 : 1, bytes)) {
+        struct file *file = find_leaving(server, caller, growing);
 
-        file = file ? file : find_oldest(server->files, 0);
         if (!file) {
             error_reply(error, 503, "files_full",
                         "Too many files are being translated or waiting for their clients");
@@ -148,7 +171,7 @@ static int make_room(struct server *server, uint64_t caller, size_t n_files, siz
 
 int files_make_room(struct server *server, uint64_t caller, size_t bytes, struct srv_error *error)
 {
-    return make_room(server, caller, 1, bytes, error);
+    return make_room(server, caller, NULL, bytes, error);
 }
 
 /* All live equally long, but for a reload; so it is the first that ends. */
@@ -242,7 +265,8 @@ int files_finish(struct server *server, struct file *file, struct call *call,
 {
     const size_t bytes = document_bytes(call->document);
 
-    if (bytes > file->bytes && make_room(server, file->caller, 0, bytes - file->bytes, error) != 0)
+    if (bytes > file->bytes &&
+        make_room(server, file->caller, file, bytes - file->bytes, error) != 0)
         return -1;
     file->document = call->document;
     call->document = NULL;

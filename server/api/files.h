@@ -2,8 +2,9 @@
  *
  * A file has a random id and a random key; without both nobody finds it. There are at most
  * `max_files`, of at most `max_files_bytes`, each for at most `file_lifetime_s`; for a new one the
- * oldest that is done leaves, of its client's own first, then of anybody's. One that is still being
- * translated owns the call that does it, and ends it when it leaves. Loop thread.
+ * oldest that is done leaves, of its client's own first, then, if he has less than half, of
+ * anybody's. One that is still being translated owns the call that does it, and ends it when it
+ * leaves. Loop thread.
  */
 #ifndef SERVER_API_FILES_H
 #define SERVER_API_FILES_H
