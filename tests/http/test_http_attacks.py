@@ -214,6 +214,22 @@ def test_long_lists_cost_the_loop_nothing(server, path, field, value, code, mess
     assert spent < 2.5 * plain, (spent, plain)
 
 
+def test_replies_of_many_short_texts_cost_the_loop_nothing(server):
+    fields = {"q": ["a"] * 1000, "source": "en", "target": "de", "beam_size": 1, "max_length": 40,
+              "min_length": 40}
+
+    def least_ms(**more):
+        spent = []
+        for _ in range(3):
+            before = loop_ms(server)
+            assert server.post(json={**fields, **more}).status_code == 200
+            spent.append(loop_ms(server) - before)
+        return min(spent)
+
+    plain, spent = least_ms(), least_ms(scores=True, sentences=True, alignments=True)
+    assert spent < 2 * plain, (spent, plain)
+
+
 # ---- What takes places -------------------------------------------------------------------------
 
 
