@@ -27,7 +27,8 @@ void addresses_close(struct addresses *addresses)
     free(addresses);
 }
 
-/* An IPv4 address stands in the low half, also one that came mapped into IPv6. */
+/* An IPv4 address, also one that came mapped into IPv6, stands behind four bytes of 0, with which
+ * no network of IPv6 begins that a client may have. */
 uint64_t address_id(const struct sockaddr *peer)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)peer;
@@ -36,11 +37,11 @@ uint64_t address_id(const struct sockaddr *peer)
     uint64_t id = 0;
 
     if (peer->sa_family == AF_INET)
-        memcpy(&id, &v4->sin_addr, 4);
+        memcpy((char *)&id + 4, &v4->sin_addr, 4);
     else if (peer->sa_family != AF_INET6)
         return 0;
     else if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-        memcpy(&id, v6->sin6_addr.s6_addr + 12, 4);
+        memcpy((char *)&id + 4, v6->sin6_addr.s6_addr + 12, 4);
     else
         memcpy(&id, v6->sin6_addr.s6_addr, 8);
     return id;

@@ -95,6 +95,8 @@ def test_rates_are_the_clients_own(proxied):
     assert [ask("203.0.113.8") for _ in range(3)] == [200, 200, 429]
     assert [ask(f"2001:db8:0:1::{i}") for i in range(3)] == [200, 200, 429]  # one /64
     assert ask("2001:db8:0:2::1") == 200
+    assert [ask("2001:db8::1") for _ in range(3)] == [200, 200, 429]
+    assert ask("32.1.13.184") == 200  # the same bytes as IPv4
     assert "refused: 429 too_many_requests to 2001:db8:0:1::2," in "".join(server.log)
 
 
