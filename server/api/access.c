@@ -69,5 +69,5 @@ int access_check_key(struct server *server, const struct http_request *request,
 
     if (find_key(request, fields, field, &text, error) != 0)
         return -1;
-    return limits_check_key(&server->limits, text, key, error);
+    return limits_check_key(&server->limits, text, http_client(request), key, error);
 }

@@ -83,7 +83,7 @@ static int refuse_key(struct limits *limits, const char *text, struct srv_error 
                 : error_reply(error, 403, "key_required", "An API key is required");
 }
 
-int limits_check_key(struct limits *limits, const char *text, struct key **key,
+static int check_key(struct limits *limits, const char *text, struct key **key,
                      struct srv_error *error)
 {
     *key = limits->keyring && text ? keyring_find(limits->keyring, text, strlen(text)) : NULL;
@@ -131,7 +131,7 @@ int limits_identify(struct limits *limits, const char *text, uint64_t address, s
                     struct srv_error *error)
 {
     struct srv_error refusal;
-    const int rc = limits_check_key(limits, text, &grant->key, &refusal);
+    const int rc = check_key(limits, text, &grant->key, &refusal);
 
     grant->address = address;
     if (take_token(limits, grant, error) != 0)
@@ -139,6 +139,19 @@ int limits_identify(struct limits *limits, const char *text, uint64_t address, s
     if (rc != 0)
         *error = refusal;
     return rc;
+}
+
+int limits_check_key(struct limits *limits, const char *text, uint64_t address, struct key **key,
+                     struct srv_error *error)
+{
+    struct grant grant = {.address = address};
+    struct srv_error refusal;
+
+    if (check_key(limits, text, key, &refusal) == 0)
+        return 0;
+    if (!text || take_token(limits, &grant, error) == 0)
+        *error = refusal;
+    return -1;
 }
 
 /* ---- Quotas ---------------------------------------------------------------------------------- */

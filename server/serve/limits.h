@@ -65,8 +65,8 @@ void limits_close(struct limits *limits);
 int limits_identify(struct limits *limits, const char *text, uint64_t address, struct grant *grant,
                     struct srv_error *error);
 
-/* The key alone, for what costs nothing. */
-int limits_check_key(struct limits *limits, const char *text, struct key **key,
+/* The key alone, for what costs nothing; but guesses do, a token of the address's bucket. */
+int limits_check_key(struct limits *limits, const char *text, uint64_t address, struct key **key,
                      struct srv_error *error);
 
 /* LIMITS_LATER: others are asked, and done() comes, in SHARED_WAIT_MS at most. Errors: 429

@@ -343,6 +343,19 @@ def test_rate_of_an_address_and_of_keys(serve, store):
     assert server.get("/languages").status_code == 200
 
 
+def test_guesses_take_a_token_where_nothing_else_does(serve, store):
+    good = store.add("good")
+    server = serve(store=store.path, rate_limit=2)
+
+    def ask(path, key):
+        return server.get(path, headers={"Authorization": f"DeepL-Auth-Key {key}"}).status_code
+
+    assert [ask("/v2/usage", good) for _ in range(4)] == [200] * 4
+    assert [ask("/v2/usage", f"guess {i}") for i in range(3)] == [403, 403, 429]
+    assert ask("/v2/languages", "a guess") == 429
+    assert ask("/v2/usage", good) == 200
+
+
 def test_a_bucket_fills_again(serve):
     server = serve(rate_limit=30)
     begun, n = time.monotonic(), 0
