@@ -110,7 +110,7 @@ const struct option settings_table[] = {
     FIXED_INT(
         cache_bytes, 0, 1e12, "0",
         "memory for translations of sentences, which are given again where a sentence comes again; "
-        "0 = none"),
+        "/metrics, which needs no key, tells that one did; 0 = none"),
     INT(max_connections, 1, 100000, "1000",
         "open connections; for more, idle ones are closed, then slow ones"),
     INT(max_connections_per_address, 0, 100000, "0",
