@@ -7,8 +7,10 @@
 
 #include "http/connection.h"
 
-/* How long a connection that was served idles before it leaves for others. */
-enum { KEPT_MS = 100 };
+enum {
+    KEPT_MS = 100, /* how long a connection that was served idles before it leaves for others */
+    MOST_LOOKS = 8 /* at all connections, for one that idles indeed */
+};
 
 bool http_is_full(const struct http *http)
 {
@@ -135,15 +137,18 @@ static void evict(struct connection *c)
 
 bool http_make_place(struct http *http, const struct address *address)
 {
-    struct connection *leaving = find_leaving(http, is_of_address, address);
+    for (int i = 0; i < MOST_LOOKS; i++) {
+        struct connection *leaving = find_leaving(http, is_of_address, address);
 
-    while (leaving && has_unread(leaving)) {
+        if (!leaving)
+            return false;
+        if (!has_unread(leaving)) {
+            evict(leaving);
+            return true;
+        }
         leaving->since_ms = uv_now(http->loop); /* it idles no more */
-        leaving = find_leaving(http, is_of_address, address);
     }
-    if (leaving)
-        evict(leaving);
-    return leaving != NULL;
+    return false;
 }
 
 /* Besides the one that asks. */
