@@ -67,9 +67,9 @@ static void tell_of_bad(struct connection *c)
     const uint64_t now = uv_now(http->loop);
 
     http->n_bad_proxy++;
-    if (http->told_proxy_ms && now - http->told_proxy_ms < TELL_MS)
+    if (http->told_bad_proxy_ms && now - http->told_bad_proxy_ms < TELL_MS)
         return;
-    http->told_proxy_ms = now;
+    http->told_bad_proxy_ms = now;
     log_warning("closed %zu connections, the last from %s: expected a PROXY header, found "
                 "something else",
                 http->n_bad_proxy, c->client);

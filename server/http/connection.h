@@ -102,13 +102,13 @@ struct http {
     size_t bodies_bytes, bodies_peak_bytes; /* the peak since memory was last given back */
     size_t replies_bytes;                   /* of replies that wait for their clients */
     unsigned n_trims;                       /* how often memory is still to be given back */
-    size_t n_evicted;                       /* since the last line in the log about them */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
-    uint64_t n_evicted_ever;
-    size_t n_bad_proxy; /* likewise, about PROXY headers */
-    uint64_t told_proxy_ms;
-    uint64_t told_ms;       /* when the log last told of them */
-    uint64_t complained_ms; /* when the log last said that descriptors are short */
+    uint64_t n_evicted_ever;                /* since the start */
+    size_t n_evicted;                       /* of these, those that the log has not told of */
+    uint64_t told_evicted_ms;               /* when it last did */
+    size_t n_bad_proxy;         /* malformed PROXY headers that the log has not told of */
+    uint64_t told_bad_proxy_ms; /* when it last did */
+    uint64_t complained_ms;     /* when the log last said that descriptors are short */
     bool is_accepting;
     bool is_retiring, is_draining;
     uint64_t handshakes_ms, handshakes_ns; /* a turn of the loop, and what they took in it */

@@ -27,7 +27,6 @@ static const char *reason_of(int status)
         {415, "Unsupported Media Type"},
         {417, "Expectation Failed"},
         {429, "Too Many Requests"},
-        {456, "Quota Exceeded"},
         {431, "Request Header Fields Too Large"},
         {456, "Quota Exceeded"},
         {500, "Internal Server Error"},

@@ -173,9 +173,10 @@ static void tell_of_evicted(struct http *http)
 {
     const uint64_t now = uv_now(http->loop);
 
-    if (http->n_evicted == 0 || (http->told_ms && now - http->told_ms < COMPLAIN_MS))
+    if (http->n_evicted == 0 ||
+        (http->told_evicted_ms && now - http->told_evicted_ms < COMPLAIN_MS))
         return;
-    http->told_ms = now;
+    http->told_evicted_ms = now;
     log_warning("closed %zu idle or slow connections: every place or all memory was taken",
                 http->n_evicted);
     http->n_evicted = 0;

@@ -14,9 +14,9 @@
 
 enum {
     FRAMING_BYTES = 2 * MAX_HEAD_BYTES, /* head and chunk heads, for a body of nothing */
-    HANDSHAKES_NS = 4000000,            /* what they may take in a turn of the loop */
-    FRAMING_FACTOR = 8,                 /* and so much more for every byte of body */
-    DISCARD_BYTES = 1 << 20             /* most that is thrown away in a turn */
+    FRAMING_FACTOR = 8,                 /* and this many more for every byte of body */
+    DISCARD_BYTES = 1 << 20,            /* most that is thrown away in a turn */
+    HANDSHAKES_NS = 4000000             /* most that handshakes take in a turn of the loop */
 };
 
 /* ---- llhttp's callbacks ---------------------------------------------------------------------- */
