@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/* ---- Pairing heaps: sentences linked through links[order] ------------------------------------
- * `previous` is the sibling before or, for a first child, the parent. A top has neither sibling
+/* ---- Pairing heaps: sentences linked through links[order] ------------------------------------ */
+
+/* `previous` is the sibling before or, for a first child, the parent. A top has neither sibling
  * nor previous. */
 
 enum order { BY_TURN, BY_DEADLINE };

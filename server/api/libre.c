@@ -7,12 +7,12 @@
 #include <strings.h>
 
 #include "api/libre.h"
-#include "serve/languages.h"
-#include "serve/sentences.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "api/terms_field.h"
 #include "api/texts.h"
+#include "serve/languages.h"
+#include "serve/sentences.h"
 
 /* ---- Parsing --------------------------------------------------------------------------------- */
 

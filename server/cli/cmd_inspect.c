@@ -5,17 +5,17 @@
 #include <unistd.h>
 
 #include "cli/args.h"
+#include "cli/cmd.h"
+#include "cli/decode.h"
+#include "cli/result_json.h"
+#include "common/draft.h"
+#include "common/error.h"
+#include "common/json.h"
+#include "common/unicode.h"
 #include "picture/attention_html.h"
 #include "picture/attention_picture.h"
 #include "picture/attention_svg.h"
-#include "cli/cmd.h"
-#include "cli/decode.h"
-#include "common/draft.h"
-#include "common/error.h"
 #include "serve/models.h"
-#include "common/json.h"
-#include "cli/result_json.h"
-#include "common/unicode.h"
 
 struct inspect_args {
     struct decode_args decode;

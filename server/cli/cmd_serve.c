@@ -9,18 +9,18 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "api/files.h"
+#include "api/refusals.h"
+#include "api/routes.h"
+#include "api/stream.h"
 #include "cli/args.h"
 #include "cli/cmd.h"
 #include "cli/drain.h"
 #include "cli/notify.h"
 #include "cli/reload.h"
 #include "common/error.h"
-#include "http/listener.h"
 #include "common/log.h"
-#include "api/files.h"
-#include "api/refusals.h"
-#include "api/routes.h"
-#include "api/stream.h"
+#include "http/listener.h"
 
 struct serve_args {
     char config[OPTION_TEXT_BYTES];

@@ -16,9 +16,9 @@
 #include "cli/args.h"
 #include "cli/cmd.h"
 #include "cli/decode.h"
-#include "common/error.h"
 #include "cli/lines.h"
 #include "cli/result_json.h"
+#include "common/error.h"
 
 struct translate_args {
     struct decode_args decode; /* first: DECODE_OPTIONS */

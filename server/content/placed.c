@@ -152,8 +152,7 @@ static void put_lost_mask(struct writer *w, const struct place *p, const struct 
         writer_leave_apart(w);
 }
 
-/* ---- The tree
- * ------------------------------------------------------------------------------------ */
+/* ---- The tree -------------------------------------------------------------------------------- */
 
 static void open_node(struct writer *w, const struct place *p, const struct place_node *node,
                       size_t *unit, size_t *at)

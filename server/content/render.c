@@ -50,7 +50,7 @@ static void trim_glue(const struct render *r, size_t *begin, size_t *end, size_t
     const struct prose *p = r->writer.prose;
     const struct prose_mark *last = r->mark > 0 ? &p->marks[r->mark - 1] : NULL;
 
-    if (last && *begin<last->at + last->n && * begin> last->at)
+    if (last && last->at < *begin && *begin < last->at + last->n)
         *begin = last->at + last->n;
     if (end_mark < p->n_marks && p->marks[end_mark].kind == PROSE_MASK &&
         p->marks[end_mark].at < *end)

@@ -10,8 +10,7 @@
 #include "content/word.h"
 #include "content/wrap.h"
 
-/* ---- Bytes and words
- * --------------------------------------------------------------------------------- */
+/* ---- Bytes and words ------------------------------------------------------------------------- */
 
 void writer_put(struct writer *w, const char *text, size_t n)
 {
@@ -244,8 +243,7 @@ void writer_term(struct writer *w, const struct prose_mark *mark, bool is_raised
     w->is_behind = ends_with_word(term->target, term->bytes);
 }
 
-/* ---- Lines
- * --------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static bool is_line_end(char c)
 {

@@ -35,8 +35,7 @@ static void drop_fresh(struct follower *follower)
     follower->bytes = 0;
 }
 
-/* ---- Looking: the store's thread --------------------------------------------------------------
- */
+/* ---- Looking: the store's thread ------------------------------------------------------------- */
 
 static int keep(void *user, struct glossary *g, struct acre_err *err)
 {

@@ -10,8 +10,8 @@
 struct rendition {
     char **texts; /* owned, [n_texts] owned */
     size_t n_texts;
-    struct render_part
-        best;              /* of the best one: where sentences and tokens stand, if it is traced */
+    /* Of the best one: where sentences and tokens stand, if it is traced. */
+    struct render_part best;
     struct render *render; /* owned: of the hypothesis at work */
 };
 

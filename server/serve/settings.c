@@ -10,9 +10,9 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/path.h"
+#include "http/listener.h" /* listener_valid(): what an address looks like */
 #include "http/networks.h"
 #include "serve/shared.h"
-#include "http/listener.h" /* listener_valid(): what an address looks like */
 
 #define INT(field, low, high, standard, text)                                                      \
     {                                                                                              \

@@ -41,8 +41,8 @@ bool shared_valid(const char *url); /* "" is none */
  */
 int shared_open(uv_loop_t *loop, const char *url, const char *replica, struct shared **shared,
                 struct acre_err *err);
-void shared_stop(
-    struct shared *shared); /* then run the loop once; who waits hears. NULL: nothing */
+/* Then run the loop once: those that wait are answered. NULL: does nothing. */
+void shared_stop(struct shared *shared);
 void shared_close(struct shared *shared);
 
 /* False: nobody can be asked, and done() is not called. */

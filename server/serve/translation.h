@@ -99,8 +99,7 @@ struct translator {
     struct translate *news; /* likewise: those of which a sentence has come */
 };
 
-/* ---- translator.c ------------------------------------------------------------------------------
- */
+/* ---- translator.c ---------------------------------------------------------------------------- */
 
 /* What the engine calls, with an item: its job is done, or its next sentence. Any thread; the
  * former comes last, and the translate cannot be freed before it. */

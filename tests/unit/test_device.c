@@ -137,8 +137,7 @@ static void lost_device_ends_everybody(void **state)
     }
 }
 
-/* ---- A fallback -------------------------------------------------------------------------------
- */
+/* ---- A fallback ------------------------------------------------------------------------------ */
 
 static int open_with_fallback(long lost_after, size_t max_queued_tokens,
                               struct acre_engine **engine, struct acre_err *err)

@@ -112,9 +112,9 @@ template <int D, int Q> struct rows_shared {
     }
 };
 
-/* ---- Heads of any width ------------------------------------------------------------------------
- *
- * Widths of which a warp reads whole pieces are HEAD_WIDTHS; ANY other is read and written number
+/* ---- Heads of any width ---------------------------------------------------------------------- */
+
+/* Widths of which a warp reads whole pieces are HEAD_WIDTHS; ANY other is read and written number
  * by number, in chunks of 32. */
 
 template <bool ANY, class T> GPU_CODE numbers<T> load_part(const T *head, int part, int width)

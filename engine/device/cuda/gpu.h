@@ -234,9 +234,10 @@ inline char *gpu_shared()
     return emulate::shared();
 }
 #endif
-/* ---- Kernels that begin early ----------------------------------------------------------------
- *
- * Where launches overlap, a kernel's blocks may begin before the kernel before it on its stream has
+
+/* ---- Kernels that begin early ---------------------------------------------------------------- */
+
+/* Where launches overlap, a kernel's blocks may begin before the kernel before it on its stream has
  * ended (programmatic dependent launch, sm_90 and newer). Every thread of every kernel waits for
  * that one to end, with all that it wrote, before it touches anything but its parameters and
  * weights, which no pass writes; then the next kernel may begin. So at most two kernels are under
