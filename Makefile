@@ -9,6 +9,7 @@ PORT ?= 5000
 PREFIX ?= /usr/local
 GOLDEN ?= tests/golden/area-attention
 
+VERSION := $(shell sed -n 's/.*ACRE_VERSION "\(.*\)"/\1/p' engine/acre.h)
 B := build$(if $(SAN),/$(SAN))
 
 # ---- Compiler --------------------------------------------------------------------------------
@@ -86,8 +87,7 @@ $B/tests/unit/test_store $B/tests/unit/test_turns: $(patsubst %,$B/%.o,server/se
 $B/tests/unit/test_growth $B/tests/unit/test_html: $(patsubst %,$B/%.o, \
     $(wildcard server/content/*.c) server/common/error.c server/common/unicode.c)
 
-include tests/cuda/rules.mk
-include tests/alone/rules.mk
+include tests/cuda/rules.mk tests/alone/rules.mk
 include tests/fuzz/rules.mk
 include tests/deploy/rules.mk
 include tests/http/rules.mk
@@ -183,7 +183,7 @@ install: build ## install command, manual, library, headers, models, systemd uni
 	    echo "kept $$settings as it is; this version's is conf/acre.json"; else \
 	    sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
 	        >$$settings; fi
-	printf '%s\n' 'Name: acre' 'Description: Machine translation engine' 'Version: 0.1.0' \
+	printf '%s\n' 'Name: acre' 'Description: Machine translation engine' 'Version: $(VERSION)' \
 	    'Requires.private: $(ENGINE_LIBS)' 'Cflags: -I$(PREFIX)/include' \
 	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/acre.pc

@@ -21,6 +21,6 @@ deb: ## the Debian packages: build/deb/*.deb (DEB_VERSION= for another version t
 
 deb-test: ## lintian; install, upgrade under load and purge in a folder made by debootstrap (as root)
 	@$(MAKE) --no-print-directory wheel deb
-	@$(MAKE) --no-print-directory deb DEB=$B/deb-next DEB_VERSION=0.1.0+1
+	@$(MAKE) --no-print-directory deb DEB=$B/deb-next DEB_VERSION=$(VERSION)+1
 	lintian --allow-root --fail-on error,warning $B/deb/*.changes
 	tests/deb/lifecycle.py $B
