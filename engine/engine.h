@@ -58,7 +58,7 @@ struct acre_model {
 int engine_open_on(const struct device_set *devices, const struct acre_options *options,
                    struct acre_engine **engine, struct acre_err *err);
 
-/* A line for the log of whoever opens the engine. */
+/* A line for the log that `options` name. */
 void engine_say(const struct acre_options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

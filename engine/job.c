@@ -29,8 +29,8 @@ static void finish(struct acre_job *job)
         waiter_wake(&job->waiter);
 }
 
-/* Who takes sentences announces first for which one he waits, and then looks whether it has ended:
- * so one of the two sees the other. */
+/* The reader of sentences announces first for which one it waits, and then looks whether that has
+ * ended: so one of the two sees the other. */
 static void tell_ended(struct acre_job *job, const struct sentence *sentence)
 {
     size_t number = (size_t)(sentence - job->sentences);

@@ -1,7 +1,7 @@
 /* waiter.h - one event that a thread waits for: it happens once, on any thread.
  *
- * Whoever waited may free the waiter at once: the thread that wakes does not touch it after its
- * mutex is unlocked.
+ * The thread that waited may free the waiter at once: the thread that wakes it does not touch it
+ * after its mutex is unlocked.
  */
 #ifndef ENGINE_WAITER_H
 #define ENGINE_WAITER_H

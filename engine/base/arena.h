@@ -1,6 +1,6 @@
 /* arena.h - one block of memory, sized at load, from which parts are taken in order.
  *
- * Whoever owns an arena writes one function that takes all its parts and calls it twice: first on
+ * The owner of an arena writes one function that takes all its parts and calls it twice: first on
  * an arena without memory, which only counts, then, after arena_open(), for real. Parts are
  * aligned to cache lines and zeroed; pages never written cost nothing. Freed as a whole.
  * Used by one thread.

@@ -1,10 +1,10 @@
 /* batch.h - the sentences one worker decodes together with one model, step by step.
  *
  * Sentences enter whenever a slot is free (their encoder pass runs then), every step advances all
- * live hypotheses by one token, and finished sentences leave at once. Who enters, and who has to
- * leave early, is the scheduler's decision. What is computed is the device's; the batch knows which
- * slot is whose, and takes results over. Rows are packed: a batch has no padding and a sentence's
- * result does not depend on its neighbours.
+ * live hypotheses by one token, and finished sentences leave at once. Which enter, and which have
+ * to leave early, is the scheduler's decision. What is computed is the device's; the batch knows
+ * which slot is whose, and takes results over. Rows are packed: a batch has no padding and a
+ * sentence's result does not depend on its neighbours.
  *
  * Everything is allocated when the batch is opened, except what finished sentences keep. Used by
  * one thread.

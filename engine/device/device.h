@@ -299,7 +299,7 @@ struct device {
 
 /* Whether it is one of ACRE_DEVICES. */
 bool device_is_known(const char *name);
-/* Of "auto" also a success is explained: err says why it is no GPU. */
+/* With "auto" err also explains a success: why it is no GPU. */
 int device_open(const char *name, struct device **device, struct acre_err *err);
 void device_close(struct device *device); /* NULL is allowed */
 
@@ -311,8 +311,8 @@ struct device_set {
     size_t n;
 };
 
-/* device_open(), but "cuda" is every GPU that can be used. Of "auto", and where some of several
- * cannot be used, err explains also a success. The caller owns the devices. */
+/* device_open(), but "cuda" is every GPU that can be used. With "auto", and where some of several
+ * cannot be used, err also explains a success. The caller owns the devices. */
 int devices_open(const char *name, struct device_set *devices, struct acre_err *err);
 void devices_close(const struct device_set *devices);
 

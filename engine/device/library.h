@@ -27,7 +27,7 @@ struct cuda_host {
     void (*note)(ptrdiff_t bytes);
 };
 
-/* The sizes and versions of whoever compiles this. */
+/* The sizes and versions that this is compiled with. */
 #define CUDA_HOST_FACTS                                                                            \
     sizeof(struct cuda_host), CUDA_INTERFACE, ACRE_VERSION, sizeof(struct device_ops),             \
         sizeof(struct store_shape), sizeof(struct search)

@@ -36,7 +36,7 @@ struct network_needs {
     size_t first_aligned, n_aligned;
 };
 
-/* Who is told what cross-attention weighs: weights[planes][L] of all areas, see tensor/area.h. */
+/* Is told what cross-attention weighs: weights[planes][L] of all areas, see tensor/area.h. */
 struct attention_listener {
     void (*tell)(void *user, const struct attention *attention, size_t layer, size_t head,
                  const float *weights);

@@ -28,8 +28,8 @@ struct demand admission_demand(const struct plan_model *model, const struct plan
 
 /* Whether the caller's share of the plan's room leaves place for it, or it was accepted before.
  * Where something waits of him, that room is max_queued_tokens; else there is an eighth more, so
- * that nobody can fill the queue for all others. Of the other caller of whom most waits at most
- * half of it counts, however much that is. */
+ * that nobody can fill the queue for all others. The other caller of whom most waits counts with
+ * at most half of it, however much that is. */
 bool admission_has_room(const struct plan *plan, const struct demand *demand);
 
 /* In how many ns it should be done, counting from now; 0: at once, or not known. */

@@ -1,5 +1,4 @@
-/* counts.h - adds up what a model does, as acre.h tells it to whoever asks. Whoever changes a plan.
- */
+/* counts.h - adds up what a model does, for acre_statistics. Called by what changes a plan. */
 #ifndef SCHED_COUNTS_H
 #define SCHED_COUNTS_H
 

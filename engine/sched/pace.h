@@ -3,8 +3,8 @@
  * Three figures, in which what is longer ago counts less: work a second, of one worker whose batch
  * is as full as it gets, encoder passes included; and steps per source row of sentences that have
  * ended; and how much longer waiting and decoding took than was estimated. A sentence's work is its
- * steps times its beam, whether all hypotheses live or not. Of a batch that is not full nobody
- * waits for a place, so it tells nothing of how long waiting takes. Plain numbers: the caller holds
+ * steps times its beam, whether all hypotheses live or not. Nobody waits for a place in a batch
+ * that is not full, so it tells nothing of how long waiting takes. Plain numbers: the caller holds
  * the scheduler's lock. Start from zeros.
  */
 #ifndef SCHED_PACE_H

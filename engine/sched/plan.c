@@ -107,8 +107,8 @@ static void end(struct plan *plan, struct plan_model *model, struct sentence *se
     hand_back(plan, sentence);
 }
 
-/* How true was what it was told when it was accepted. Who ends at his deadline would have taken
- * longer still; who leaves before it tells nothing. */
+/* How true was what it was told when it was accepted. One that ends at its deadline would have
+ * taken longer still; one that leaves before it tells nothing. */
 static void note_estimate(struct plan_model *model, const struct sentence *sentence,
                           uint64_t now_ns)
 {

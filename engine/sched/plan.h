@@ -2,8 +2,8 @@
  *
  * The state is models (each with its queue and, for every worker, the batch that runs there) and
  * workers.
- * No clock, thread, lock or I/O inside, and no memory but what the init functions take. Whoever
- * owns a plan brings it one event after the other and carries the actions out: scheduler.c with
+ * No clock, thread, lock or I/O inside, and no memory but what the init functions take. The
+ * owner of a plan brings it one event after the other and carries the actions out: scheduler.c with
  * threads and a mutex, tests under virtual time. What the actions point to is theirs until the next
  * event, what a ready worker is given until it is ready again. An event costs O(log n) per sentence
  * it moves, besides going through models and one batch.
@@ -12,11 +12,11 @@
  * - Whole: a sentence that was accepted comes back exactly once, in one list of actions.
  * - Limits: a batch holds at most max_sentences with at most max_load, newcomers of one step have
  *   at most max_admit_rows source rows; a sentence beyond them is admitted alone.
- * - Callers share: queue.h says whose turn it is. One of whom nothing waited is not delayed by what
- *   others had queued before but for a sentence or two of each, however much that is; nor does that
- *   refuse him, as long as an eighth more than the limit is not reached. Of the other
- *   caller of whom most waits at most half the limit counts, however large a text he was accepted
- *   with when nothing waited.
+ * - Callers share: queue.h says whose turn it is. One of whom nothing waited is delayed by a
+ *   sentence or two of each other, however much these had queued before; nor does that refuse him,
+ *   as long as an eighth more than the limit is not reached. The other caller of whom most waits
+ *   counts with at most half the limit, however large a text he was accepted with when nothing
+ *   waited.
  * - The oldest first: the earliest turn of the caller who is next is among the next newcomers, at
  *   whichever worker. Where it does not fit beside what runs, that batch admits nobody until it
  *   does, at the latest when all that runs there has ended. A caller's other newcomers are those of
@@ -27,8 +27,8 @@
  *   for each earlier turn that comes after it (queue.h says which can). An admission is of at most
  *   max_sentences.
  * - No work for nothing: a request that cannot be done by its deadline, as far as can be told from
- *   what waits before it and how fast the model is (admission.h), is refused at once. Of a model
- *   that was not seen busy yet nothing can be told.
+ *   what waits before it and how fast the model is (admission.h), is refused at once. While a
+ *   model was not seen busy yet, nothing can be told.
  * - Round robin of models: a worker goes round its models. From when a model has something to step
  * for a worker until it is stepped there, every other model is stepped there at most once.
  * - A reader waits for one sentence: the first of a text that is read as it is translated
@@ -59,7 +59,7 @@
 #include "sched/queue.h"
 
 /* The usual max_load, per sentence of a batch. Batches of sentences of ordinary length are full
- * before they reach it. Of sentences four times as long only a quarter as many run together: so a
+ * before they reach it. Sentences four times as long run together in a quarter of the number: so a
  * step does not get longer with the length of the sentences in it, and a few rows are enough to
  * keep products at full speed. */
 enum { PLAN_LOAD_PER_SENTENCE = 128 };

@@ -19,9 +19,9 @@
  * A caller's sentences of like length stand in one list. queue_take() begins with the earliest turn
  * of the caller who is next. Whenever that caller is next again, what it takes is of like length,
  * nearest lists first, the earliest turn of each list first. It ends at the first that does not
- * fit: thereby, of each caller, all lists that it took from are empty but the last one, and whoever
- * is passed by later turns because of his length is passed so at most once for each other list
- * (plan.h has the bound).
+ * fit: thereby, of each caller, all lists that it took from are empty but the last one, and a
+ * sentence that later turns pass because of its length is passed so at most once for each other
+ * list (plan.h has the bound).
  *
  * Any sentence can be taken out at any time, in O(log n). Pure bookkeeping: no clock but its own,
  * no thread, no allocation; the caller holds the scheduler's lock. Start from zeros.
@@ -71,7 +71,7 @@ struct queue_room {
     size_t load; /* sentence_load() */
 };
 
-/* The sentences of one text, but for those that are known. */
+/* The sentences of one text that are not known already. */
 void queue_put(struct queue *queue, struct sentence *sentences, size_t n);
 
 /* The earliest turn of the caller who is next; stays in the queue. NULL if none waits. */

@@ -5,8 +5,8 @@
  * to `finished`, which is called on the worker's thread without the lock. Newcomers join a running
  * batch between steps, so a short sentence does not wait for a long one.
  *
- * Who is decided by the plan (plan.h), which knows no threads; here are the threads, and the one
- * mutex, which guards the plan. Batches belong to their worker alone.
+ * The plan (plan.h) decides which sentences run where, and knows no threads; here are the threads,
+ * and the one mutex, which guards the plan. Batches belong to their worker alone.
  */
 #ifndef SCHED_SCHEDULER_H
 #define SCHED_SCHEDULER_H
@@ -43,7 +43,7 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
  * with ACRE_ECLOSED. Frees the models. NULL is allowed. */
 void scheduler_close(struct scheduler *scheduler);
 
-/* Adds a model, which has a network on every device, but for those that are lost (NULL); opens its
+/* Adds a model, which has a network on every device, or NULL for one that is lost; opens its
  * batches. *served lives until it is removed. */
 int scheduler_add_model(struct scheduler *scheduler, struct network *const *networks,
                         const struct search_model *model, const struct batch_limits *limits,

@@ -338,7 +338,7 @@ static bool is_quoted(const struct document *document, size_t end)
     return u_islower(next);
 }
 
-/* Whether the sentence that seems to end at `end`, but for blanks, goes on: after what was quoted
+/* Whether the sentence that seems to end at `end`, blanks aside, goes on: after what was quoted
  * in it, after an initial or a letter of an abbreviation ("J. Smith", "z. B. Gold", "p. 7"), a
  * title, what a number follows, or an ordinal number ("am 3. Oktober"). Two sentences taken for one
  * do less harm than the reverse. */

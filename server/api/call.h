@@ -4,7 +4,7 @@
  * the dialect parse them into one struct srv_translate, chooses the model, starts the translation,
  * and replies with what the dialect writes (a long reply in such a thread, too), or with an error
  * in its words. A dialect is a table of what is its own; nothing outside of its file knows its
- * words. Loop thread, but for reading and writing.
+ * words. Loop thread; only reading and writing may be a pool thread's.
  */
 #ifndef SERVER_API_CALL_H
 #define SERVER_API_CALL_H

@@ -114,8 +114,8 @@ static int parse_split(struct call *call, struct srv_error *error)
 
 /* ---- Markup ---------------------------------------------------------------------------------- */
 
-/* Names separated by commas, as forms have them; an array of as many strings. Of more than `most`
- * one more is there, so that they are seen to be too many. */
+/* Names separated by commas, as forms have them; an array of as many strings. It ends after `most`
+ * and one more, by which they are seen to be too many. */
 static json_t *split_names(const char *names, size_t most)
 {
     json_t *list = json_array();

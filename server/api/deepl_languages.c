@@ -13,7 +13,7 @@
 #include "api/routes.h"
 #include "serve/languages.h"
 
-/* Targets that DeepL has in variants; but for Chinese, in these only. */
+/* Targets that DeepL has in variants: in these only, except for Chinese. */
 static const struct {
     const char *code, *base, *name;
 } variants[] = {

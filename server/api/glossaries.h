@@ -3,7 +3,7 @@
  * Its fields and entries are read, and long replies made, in a thread of the pool, one call's at a
  * time, of callers in turn: the other threads are for those who translate. The change is made on
  * the loop and replied to when the store has it. A glossary that was changed meanwhile by another
- * call is changed from there. Whoever sends a key finds the glossaries of that key alone.
+ * call is changed from there. A request finds the glossaries of its own key alone.
  */
 #ifndef SERVER_API_GLOSSARIES_H
 #define SERVER_API_GLOSSARIES_H

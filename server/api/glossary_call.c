@@ -218,7 +218,7 @@ static bool is_small(const struct glossary_call *call)
     return call->fields.held_bytes + cost <= SMALL_BYTES;
 }
 
-/* Who waits holds nothing that others may change or delete meanwhile. */
+/* A call that waits holds nothing that others may change or delete meanwhile. */
 static void work(struct glossary_call *call)
 {
     call->rc = find(call, &call->error);

@@ -36,7 +36,7 @@ int glossary_draft_part(const struct fields *fields, struct glossary_draft *draf
 int glossary_draft_parts(const struct fields *fields, bool is_required, size_t most,
                          struct glossary_draft *draft, struct srv_error *error);
 
-/* Puts the entries of `before` in front of a part's own, but for terms that these have, too. */
+/* Puts the entries of `before` in front of a part's own. Those of terms that it has, too, go. */
 int glossary_draft_merge(struct glossary_part *part, const struct dictionary *before,
                          struct srv_error *error);
 

@@ -87,7 +87,7 @@ static void put_place(FILE *out, const struct acre_alignment *place)
             place->target.first + place->target.n_bytes);
 }
 
-/* But for tokens without a text of their own. */
+/* Tokens without a text of their own are left out. */
 static void put_alignments(FILE *out, const struct acre_alignment *items, size_t n)
 {
     bool is_first = true;

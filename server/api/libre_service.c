@@ -1,7 +1,7 @@
 /* LibreTranslate's calls beside translating: /detect, /frontend/settings, /suggest.
  *
  * A suggestion is a line of JSON that a thread of the pool appends to the file `suggestions`; the
- * reply waits for that, and no other does. Who asks after the file was found full is told so. */
+ * reply waits for that, and no other does. Requests after the file was found full are told so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

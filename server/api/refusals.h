@@ -1,7 +1,7 @@
 /* refusals.h - a line in the log for every request that is refused for want of room, time or a
  * key, and not for what it says: as many as an operator can read, then only their number.
  *
- * Whoever makes a server refuse must not fill its disk with that. Loop thread only.
+ * A client that makes a server refuse must not fill its disk with that. Loop thread only.
  */
 #ifndef SERVER_API_REFUSALS_H
 #define SERVER_API_REFUSALS_H

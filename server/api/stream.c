@@ -79,7 +79,7 @@ void stream_leave(struct call *call)
     call->go_on = NULL;
 }
 
-/* Who has used up the share waits behind the others. */
+/* A stream that has used up the share waits behind the others. */
 static void on_turn(uv_idle_t *idle)
 {
     struct server *server = idle->data;

@@ -2,7 +2,7 @@
  *
  * A thread of the pool reads and loads while the loop serves; then the loop puts what is new in the
  * old one's place, between two requests. Models that are no longer listed are closed when the last
- * translation that uses them has ended. Loop thread only, but for that.
+ * translation that uses them has ended. All else is the loop thread's.
  */
 #ifndef SERVER_CLI_RELOAD_H
 #define SERVER_CLI_RELOAD_H

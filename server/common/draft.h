@@ -19,7 +19,7 @@ struct draft {
 /* "" is stdout, where nothing can be taken back. */
 int draft_open(struct draft *draft, const char *path, struct acre_err *err);
 
-/* Ends it and puts it in its place. Of a failure nothing stays behind. */
+/* Ends it and puts it in its place. On failure nothing is left on disk. */
 int draft_keep(struct draft *draft, struct acre_err *err);
 
 void draft_drop(struct draft *draft);

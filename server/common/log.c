@@ -18,7 +18,7 @@
 #include "common/spool.h"
 #include "common/unicode.h"
 
-/* Constant while several threads log, but for as_json. */
+/* Constant while several threads log; only as_json changes. */
 static struct spool *messages; /* NULL: written at once */
 static struct spool *replies;  /* NULL: nobody wants them */
 static char *replies_path;     /* owned */

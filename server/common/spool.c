@@ -180,7 +180,7 @@ void spool_leave(struct spool *spool)
     tell_to_close(spool, true);
 }
 
-/* A thread that its file does not let go keeps its memory; the process is about to end. */
+/* If the thread is stuck in a write, its memory is leaked on purpose: the process is exiting. */
 void spool_close(struct spool *spool)
 {
     struct timespec end;

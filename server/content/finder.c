@@ -1,5 +1,5 @@
-/* Happy path: finder_open() sorts the units twice; whoever looks for one halves what is left, then
- * goes by those that are outside of his window, or dropped.
+/* Happy path: finder_open() sorts the units twice; a search halves what is left, then passes
+ * by those that are outside of its window, or dropped.
  *
  * Failure modes: no memory. */
 #include "content/finder.h"

@@ -3,8 +3,8 @@
  * The states are those of the HTML standard's tokenizer (13.2.5), told as ranges of the document,
  * so that every byte belongs to one token. There is no tree: it would drop, move and double what a
  * fragment or a careless page has, and all of that has to come out as it went in. Linear in the
- * bytes, no memory of its own. XML and the speech in subtitles are read the same way, but for what
- * `enum html_syntax` tells apart.
+ * bytes, no memory of its own. XML and the speech in subtitles are read the same way, except
+ * where `enum html_syntax` tells them apart.
  */
 #ifndef SERVER_CONTENT_HTML_TOKEN_H
 #define SERVER_CONTENT_HTML_TOKEN_H

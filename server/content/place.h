@@ -36,7 +36,7 @@ struct place {
     struct finder finder;     /* of those units */
     struct place_node *nodes; /* owned; nodes[0] is the sentence, parents are before children */
     size_t n_nodes;
-    uint32_t *order; /* owned: nodes by parent and key, but for the sentence */
+    uint32_t *order; /* owned: nodes by parent and key, without the sentence */
 };
 
 /* Fills nodes and units from the source and what is to be cut. False: no memory. */

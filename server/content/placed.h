@@ -7,7 +7,7 @@
 #include "content/place.h"
 #include "content/writer.h"
 
-/* Of terms and masks it is noted where they stand, if the writer traces. */
+/* Where terms and masks stand is noted, if the writer traces. */
 void placed_write(struct writer *writer, const struct place *place);
 
 #endif

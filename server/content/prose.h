@@ -106,7 +106,7 @@ struct prose_markup {
     size_t n_ignored;
 };
 
-/* Text with placeholders. Of text without any the prose has no marks: translate it as it is. */
+/* Text with placeholders. Without any, the prose has no marks: translate the text as it is. */
 int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err);
 
 /* HTML as browsers read it, or XML. `document` is borrowed until prose_fini(). */

@@ -1,7 +1,7 @@
 /* reference.h - character references of HTML: what "&eacute;", "&#233;" and "&#xE9;" stand for.
  *
- * Of names those of HTML 4 are known; the 2,000 that HTML 5 added for mathematics are not, and who
- * reads them has to keep them as they are. No state, any thread.
+ * The names of HTML 4 are known; the 2,000 that HTML 5 added for mathematics are not, and have to
+ * be kept as they are. No state, any thread.
  */
 #ifndef SERVER_CONTENT_REFERENCE_H
 #define SERVER_CONTENT_REFERENCE_H

@@ -12,7 +12,7 @@ bool word_has(uint32_t character)
     return u_isalnum(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK) || c == '_';
 }
 
-/* Of Thai, Lao, Khmer or Burmese, which have no blanks between words. */
+/* A character of Thai, Lao, Khmer or Burmese, which have no blanks between words. */
 static bool is_complex(UChar32 c)
 {
     return c >= 0x0E00 && u_getIntPropertyValue(c, UCHAR_LINE_BREAK) == U_LB_COMPLEX_CONTEXT;

@@ -34,7 +34,7 @@ void writer_put(struct writer *writer, const char *text, size_t n);
 void writer_text(struct writer *writer, const char *text, size_t n);
 void writer_words(struct writer *writer, const char *text, size_t first, size_t n);
 
-/* The bytes of the document that a mark is, but for the values in them that were translated. */
+/* The bytes of the document that a mark is; translated values take the place of those in them. */
 void writer_raw(struct writer *writer, const struct prose_mark *mark);
 
 /* A blank, if a word is before; and one before the next word, if that follows at once. */

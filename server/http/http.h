@@ -5,7 +5,7 @@
  * thread; nothing here is thread-safe, but that the body of a request that is awaited may be read
  * by another thread until the reply.
  * Invariants: one reply per request, in the order of requests; an awaited request has a deadline;
- * whoever called http_await() replies exactly once, also after it was told to give up.
+ * a handler that called http_await() replies exactly once, also after it was told to give up.
  */
 #ifndef SERVER_HTTP_HTTP_H
 #define SERVER_HTTP_HTTP_H
@@ -95,8 +95,8 @@ uint64_t http_lag_ms(const struct http *http);
 /* Tells every awaited request to give up. Returns how many there were. */
 size_t http_give_up_all(struct http *http);
 
-/* Closes every connection; whoever awaits is told to give up, and must reply at once. Run the loop
- * to its end, then http_free(). */
+/* Closes every connection. Handlers that await are told to give up, and must reply at once. Run the
+ * loop to its end, then http_free(). */
 void http_close(struct http *http);
 void http_free(struct http *http);
 
@@ -142,7 +142,7 @@ struct http_reply {
 void http_reply(struct http_request *request, const struct http_reply *reply);
 
 /* A reply in parts instead, of an awaited request: it stays awaited until the end. What is written
- * goes out at once, or is kept until the client takes it; whoever writes stops while much is
+ * goes out at once, or is kept until the client takes it; the writer stops while much is
  * unsent, until `room` is called with the user of http_await(), when all is sent. A client that
  * takes nothing for as long as it may take a reply counts as having left. */
 typedef void http_room_fn(void *user);

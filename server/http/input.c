@@ -283,8 +283,8 @@ static void discard(struct connection *c, size_t n)
         connection_make_ready(c);
 }
 
-/* A signature of RSA takes a millisecond. Who finds that handshakes have had their time in this
- * turn of the loop is called again in the next: what came is still in the socket. */
+/* A signature of RSA takes a millisecond. Where handshakes have had their time in this turn of
+ * the loop, a connection is called again in the next: what came is still in the socket. */
 static ssize_t shake_hands(struct connection *c)
 {
     struct http *http = c->http;

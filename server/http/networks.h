@@ -1,7 +1,7 @@
 /* networks.h - a list of networks, and whether an address is in one of them.
  *
  * In text: addresses and CIDR blocks with commas between, "10.0.0.0/8,2001:db8::/32,192.0.2.7", and
- * "unix", which is whoever comes through a socket in the file system. No state, any thread.
+ * "unix", which is all clients of a socket in the file system. No state, any thread.
  */
 #ifndef SERVER_HTTP_NETWORKS_H
 #define SERVER_HTTP_NETWORKS_H

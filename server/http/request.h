@@ -3,7 +3,8 @@
  * llhttp splits the head and says where a body ends; what RFC 9110 and 9112 want refused and llhttp
  * lets pass is refused here, and so is what this server does not take. A request that is refused
  * has `refusal.status` set, and its connection closes after that reply: where the next request
- * would begin is unknown. Loop thread; handlers read it through http.h, which is here too.
+ * would begin is unknown. Loop thread. Handlers see it only through the accessors in http.h,
+ * implemented in request.c.
  */
 #ifndef SERVER_HTTP_REQUEST_H
 #define SERVER_HTTP_REQUEST_H

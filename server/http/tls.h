@@ -29,7 +29,7 @@ void tls_context_close(struct tls_context *context); /* connections keep what th
 /* A client's connection on `fd`, which is borrowed. NULL: no memory. */
 struct tls *tls_accept(const struct tls_context *context, int fd);
 
-/* The other side, on a socket that blocks. Whose certificate it is is not looked at. */
+/* The other side, on a socket that blocks. The certificate is not checked. */
 int tls_connect(int fd, struct tls **tls, struct acre_err *err);
 
 void tls_close(struct tls *tls); /* NULL is allowed */

@@ -1,6 +1,6 @@
 /* Happy path: for each row its label, then a bar per area (or a grid of cells), the rest that is
  * not drawn, and a tooltip that says it in words. Only what attention_layout.c placed is drawn
- * here. Nothing can fail but writing, which whoever closes the file notices. */
+ * here. Only writing can fail, which is noticed when the file is closed. */
 #include "picture/attention_chart.h"
 
 #include <math.h>

@@ -18,7 +18,7 @@ struct attention_picture {
     char *facts, *legend; /* owned, paragraphs of plain text */
 };
 
-/* Of a job without errors that has at least one sentence. */
+/* `job` ended without error and has at least one sentence. */
 int attention_picture_open(struct attention_picture *picture, const struct acre_model_info *model,
                            const struct acre_job *job, struct acre_err *err);
 void attention_picture_close(struct attention_picture *picture);

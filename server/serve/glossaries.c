@@ -116,7 +116,7 @@ struct glossary_part *glossary_find_part(const struct glossary *g, const char *s
     return NULL;
 }
 
-/* The same but for one part, in whose place `instead` is. */
+/* The same, with `instead` in the place of one part. */
 static struct glossary *copy(const struct glossary *g, const char *name,
                              const struct glossary_part *but, const struct glossary_part *instead)
 {

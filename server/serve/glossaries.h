@@ -1,9 +1,9 @@
 /* glossaries.h - the glossaries of a server: names for dictionaries of several pairs of languages.
  *
  * A glossary is never changed: another one takes its place, in memory at once and then in the
- * store, if there is one; where the store fails, that is undone. So whoever has a glossary on the
- * loop thread, to which all of this belongs, has it until the handler returns, and whoever holds
- * it or its dictionaries longer has those, and may read them in any thread. Each belongs to the key
+ * store, if there is one; where the store fails, that is undone. All of this belongs to the loop
+ * thread: a glossary that was found there lives until the handler returns. One that is held, or
+ * whose dictionaries are, lives longer and may be read in any thread. Each belongs to the key
  * that made it (0: to nobody), and only that one finds it. Bounded: glossaries of a key, memory of
  * all together and, where there are keys, of each; and changes that the store has not written.
  */

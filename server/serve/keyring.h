@@ -53,12 +53,12 @@ typedef void keyring_visit_fn(void *user, struct key *key);
 void keyring_visit(struct keyring *keyring, size_t *at, size_t most, keyring_visit_fn *visit,
                    void *user);
 
-/* What it may be told that it has used this month, here and elsewhere; and what counts against its
- * quota: also what is not replied to. */
+/* Characters used this month, here and elsewhere: as its owner is told; and as its quota counts
+ * them, with those of requests that are not replied to yet. */
 int64_t key_used(struct key *key);
 int64_t key_claimed(struct key *key);
 
-/* Of key_claimed(), what is of this store. */
+/* The part of key_claimed() that is of this store. */
 int64_t key_own(struct key *key);
 
 /* A request begins with so many characters, and ends: with them, or with none. */

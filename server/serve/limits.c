@@ -126,7 +126,7 @@ static int take_token(struct limits *limits, struct grant *grant, struct srv_err
     return is_taken ? 0 : refuse_rate(limits, grant, wait_ns, error);
 }
 
-/* Who has no good key asks from an address, also while guessing. */
+/* A request without a good key counts for its address: so do guesses at keys. */
 int limits_identify(struct limits *limits, const char *text, uint64_t address, struct grant *grant,
                     struct srv_error *error)
 {

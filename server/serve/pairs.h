@@ -1,7 +1,7 @@
 /* pairs.h - which languages a server's models translate from and to, each once.
  *
- * By BCP 47 tag, in the order of the models. Made when models are loaded, so that whoever lists
- * them on the loop thread only walks an array. Borrows the tags from the models.
+ * By BCP 47 tag, in the order of the models. Made when models are loaded, so that to list them
+ * on the loop thread is to walk an array. Borrows the tags from the models.
  */
 #ifndef SERVER_SERVE_PAIRS_H
 #define SERVER_SERVE_PAIRS_H

@@ -1,6 +1,6 @@
 /* redis.h - a connection to Redis or Valkey, made again whenever it ends.
  *
- * Commands go out in their order, and replies come back in it: whoever sends keeps who waits for
+ * Commands go out in their order, and replies come back in it: the sender keeps who waits for
  * which. hiredis writes and reads the protocol; the socket is ours, because its asynchronous half
  * hears not of every error, and aborts where a reply comes that nobody asked for. Here whatever a
  * server sends ends the connection at most. Loop thread only.

@@ -1,7 +1,7 @@
 /* sentences.h - the sentences of one text, in order, each as soon as it is translated.
  *
- * Of markup, and of text with placeholders, each is rendered when its turn comes; that may take
- * longer than the loop has time, so that it is a call of its own, for any thread. All else is the
+ * Those of markup, and of text with placeholders, are rendered when their turn comes. That may take
+ * longer than the loop has time, so it is a call of its own, for any thread. All else is the
  * loop's. Nothing is kept of a sentence when the next one is asked for.
  */
 #ifndef SERVER_SERVE_SENTENCES_H

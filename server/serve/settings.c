@@ -25,7 +25,7 @@
         .initial = standard, .valid = check, .expected = accepts, .help = text                     \
     }
 
-/* Of a running server they cannot change. */
+/* Settings that a running server cannot change. */
 #define FIXED_INT(field, low, high, standard, text)                                                \
     {                                                                                              \
         .key = #field, .type = OPTION_INT, .offset = offsetof(struct settings, field), .min = low, \

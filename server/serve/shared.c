@@ -198,7 +198,7 @@ static void on_up(void *user)
     log_info("shared_limits: %s counts for all replicas", redis_host(shared->redis));
 }
 
-/* Whoever waits is alone. */
+/* Those that wait are told that this replica is alone. */
 static void on_down(void *user, const char *host, const char *why)
 {
     struct shared *shared = user;

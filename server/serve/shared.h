@@ -2,8 +2,9 @@
  *
  * One script, run there, takes a token of a bucket and tells what others have used of a quota. Each
  * replica writes what it has counted itself, as a whole: what was lost, or counted while nobody
- * could be asked, is right again with the next request. Whoever asks hears within SHARED_WAIT_MS;
- * while it is away, slow or hangs he hears at once that he is alone. Loop thread only.
+ * could be asked, is right again with the next request. An answer comes within SHARED_WAIT_MS;
+ * while the server is away, slow or hangs, it is at once that this replica is alone. Loop thread
+ * only.
  */
 #ifndef SERVER_SERVE_SHARED_H
 #define SERVER_SERVE_SHARED_H

@@ -2,10 +2,10 @@
  *
  * Every dialect parses into one struct srv_translate and renders from one struct translate. The
  * loop thread owns all of it, and two other kinds of thread help: acre_submit() splits text into
- * sentences and tokens, which takes long for a long text, so a thread of libuv's pool calls it but
- * for one short text; a worker of the engine puts a finished text on the translator's list, the one
- * thing its lock protects, and wakes the loop.
- * A translate that was closed early lives on, unseen, until the engine has finished its jobs.
+ * sentences and tokens, which takes long for a long text, so a thread of libuv's pool calls it
+ * unless it is one short text; a worker of the engine puts a finished text on the translator's
+ * list, the one thing its lock protects, and wakes the loop. A translate that was closed early
+ * lives on, unseen, until the engine has finished its jobs.
  */
 #ifndef SERVER_SERVE_TRANSLATE_H
 #define SERVER_SERVE_TRANSLATE_H

@@ -1,5 +1,5 @@
 /* Happy path: translate_next() gives the sentences of each text in order; those of prose are
- * rendered when their turn comes, in the pool but for a short text.
+ * rendered when their turn comes, in the pool unless the text is short.
  *
  * Failure modes: the first text's error ends it; a job that was cancelled likewise. */
 #include "serve/translation.h"
@@ -13,8 +13,8 @@ static void render_next_in_pool(uv_work_t *work)
         sentences_render(&translate->items[translate->n_streamed].sentences, &translate->err);
 }
 
-/* The last job may have ended meanwhile, and with it another item may be rendered. Of an owner who
- * left meanwhile the jobs are still there. */
+/* The last job may have ended meanwhile, and with it another item may be rendered. If the
+ * owner left meanwhile, the jobs are still there. */
 static void on_next_rendered(uv_work_t *work, int status)
 {
     struct translate *translate = work->data;

@@ -1,5 +1,5 @@
-/* translation.h - what a translate and the translator are made of. Private to the files that are
- * both:
+/* translation.h - what a translate and the translator are made of. Private to the files that
+ * implement the two:
  *
  *   translator.c      the list of what engine workers have finished, and waking the loop
  *   submit.c          texts become jobs of the engine
@@ -55,7 +55,7 @@ struct translate {
     struct translate *next_news; /* likewise */
     size_t n_finished;
 
-    /* Submitting: the pool thread's until on_submitted(), but for `is_cancelled`. */
+    /* Submitting: the pool thread's until on_submitted(); only `is_cancelled` is anybody's. */
     uv_work_t work;
     struct turn turn;            /* of a long one */
     struct acre_request request; /* what all jobs share */
@@ -69,7 +69,7 @@ struct translate {
     struct prose_markup markup;                            /* its names are owned */
     struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* held */
     size_t n_dictionaries;
-    size_t terms_bytes, max_terms_bytes; /* of what their terms in these texts are called */
+    size_t terms_bytes, max_terms_bytes; /* of the translations of the terms that were found */
     size_t n_prose;                      /* items that are, */
     size_t n_whole;                      /* and that are rendered in one */
     size_t n_rendered;                   /* the first item that is not */
@@ -108,7 +108,7 @@ void translator_on_next(void *item);
 
 /* ---- submit.c -------------------------------------------------------------------------------- */
 
-/* Splits the texts to jobs, in the pool but for one short text, and queues all or none. */
+/* Splits the texts to jobs, in the pool unless it is one short text, and queues all or none. */
 void submit_start(struct translate *translate);
 void submit_cancel(struct translate *translate);
 /* Also one that is submitting; what a thread has at hand may still take a while. */

@@ -11,7 +11,7 @@
 
 /* ---- The list -------------------------------------------------------------------------------- */
 
-/* Who found both lists empty wakes the loop, after the lock: the loop may run at once. */
+/* A thread that found both lists empty wakes the loop, after the lock: the loop may run at once. */
 static void wake(struct translator *translator)
 {
     static const uint64_t one = 1;

@@ -1,6 +1,6 @@
-/* Happy path: turns_wait() puts a turn behind all others -> start_next(): that of whoever has
- * waited longest -> work_in_pool() -> on_done() puts the caller's others behind, starts the next
- * and tells.
+/* Happy path: turns_wait() puts a turn behind all others -> start_next(): the turn of the caller
+ * who has waited longest -> work_in_pool() -> on_done() puts the caller's others behind, starts the
+ * next and tells.
  *
  * Failure modes: none of its own. */
 #include "serve/turns.h"
@@ -26,7 +26,7 @@ static void work_in_pool(uv_work_t *work)
     turn->work(turn->user);
 }
 
-/* As if they had come only now: whoever comes later stands behind them in the list. */
+/* As if they had come only now: later ones stand behind them in the list. */
 static void put_behind(struct turns *turns, uint64_t caller)
 {
     turns->n_done++;

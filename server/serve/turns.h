@@ -1,9 +1,9 @@
 /* turns.h - work that takes long, in a thread of the pool: a piece at a time, of callers in turn.
  *
  * Next is the first piece of the caller who has waited longest, since he came or a piece of his was
- * done. So who brings many waits for himself: a piece waits for those of its own caller, and before
- * each of them, and itself, for no more than one of each other. Whoever comes later is behind. A
- * caller is a number (access.h). Loop thread, but for the work itself.
+ * done. So a caller with many pieces waits for himself: a piece waits for those of its own caller,
+ * and before each of them, and itself, for no more than one of each other. Callers who come later
+ * are behind. A caller is a number (access.h). Loop thread, except the work itself.
  */
 #ifndef SERVER_SERVE_TURNS_H
 #define SERVER_SERVE_TURNS_H

@@ -2,8 +2,8 @@
  * savepoint for each task -> on_done(), on the loop.
  *
  * Failure modes: a task that fails is undone alone. A disk that is full or fails ends the whole
- * transaction: all its tasks have failed then. Who else holds the file is waited for some seconds,
- * then all that wait have failed. No task is tried again here. */
+ * transaction: all its tasks have failed then. Another process that holds the file is waited for
+ * some seconds, then all that wait have failed. No task is tried again here. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -297,8 +297,8 @@ int store_open(const char *path, struct store **out, struct acre_err *err)
     return error_prefix(err, "%s: ", path);
 }
 
-/* Nothing is written, but for what a crash left, which SQLite brings into the file as it opens it;
- * and who may not write leaves the two files of a WAL behind. */
+/* Writes nothing of its own. What a crash left SQLite brings into the file as it opens it; and a
+ * process that may not write leaves the two files of a WAL behind. */
 static int check_file(const char *path, struct acre_err *err)
 {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;

@@ -24,7 +24,7 @@ int store_open(const char *path, struct store **store, struct acre_err *err);
 /* Whether store_open() would do it. Makes and changes no file. Waits for the disk. */
 int store_check(const char *path, struct acre_err *err);
 
-/* For whoever has no loop, or not yet: until store_start(). */
+/* For use without a loop, or before it runs: until store_start(). */
 sqlite3 *store_db(struct store *store);
 
 /* From now on only tasks have the file. */
@@ -55,7 +55,7 @@ void store_queue(struct store *store, struct store_task *task);
 void store_stop(struct store *store);
 void store_close(struct store *store); /* NULL is allowed */
 
-/* ---- For tasks, and for whoever has store_db() ----------------------------------------------- */
+/* ---- For tasks, and for users of store_db() -------------------------------------------------- */
 
 /* Fills `err` with what SQLite said last, and the file's name; returns ACRE_EIO. */
 int store_refuse(sqlite3 *db, struct acre_err *err);

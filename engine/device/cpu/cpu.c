@@ -13,7 +13,7 @@
 #include "device/cpu/products.h"
 #include "device/cpu/store.h"
 
-/* Rows stand one behind the other, as wide as whoever wrote them says. */
+/* Rows stand one behind the other, as wide as the operation that wrote them says. */
 struct buffer {
     float *numbers; /* mapped */
     size_t n_floats;

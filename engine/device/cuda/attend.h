@@ -18,7 +18,7 @@ enum items_of {
     ITEMS_OF_MEMORY,   /* what a slot keeps of a sentence, for the rows of that slot */
 };
 
-/* What the items of a memory weigh, in every head, for whoever aligns source and target. */
+/* What the items of a memory weigh, in every head, for alignments of source and target. */
 struct looks {
     float *weights; /* [H][head_stride]: of every row, `stride` apart; NULL: nobody wants to know */
     const int32_t *is_wanted; /* [slots]: whether it is told of this slot's rows */

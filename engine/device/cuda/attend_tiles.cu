@@ -141,7 +141,7 @@ GPU_CODE void score_tile(const attend_task &task, const query_tile &tile, int n,
 
 /* ---- Areas ----------------------------------------------------------------------------------- */
 
-/* What two lanes know of their query; both know the same but for the sum. */
+/* What two lanes know of their query; only their sums differ. */
 struct query_state {
     float largest, sum;
 };

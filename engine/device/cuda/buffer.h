@@ -1,9 +1,9 @@
 /* buffer.h - activations on the GPU: rows as float32, or rounded to 16 bits, or both.
  *
- * Whoever writes a buffer notes in which forms it did; who reads asks for a form, and where it is
- * not there the rows are converted first. The notes are the host's: they follow from the operations
- * alone. Rows begin at multiples of ROW_NUMBERS, with zeros behind what is written, or numbers of
- * wider rows that were there before, which meet zeros in weights.
+ * An operation that writes a buffer notes in which forms it did; one that reads asks for a form,
+ * and where that is missing the rows are converted first. The notes are the host's: they follow
+ * from the operations alone. Rows begin at multiples of ROW_NUMBERS, with zeros behind what is
+ * written, or numbers of wider rows that were there before, which meet zeros in weights.
  */
 #ifndef DEVICE_CUDA_BUFFER_H
 #define DEVICE_CUDA_BUFFER_H
