@@ -518,7 +518,7 @@ void call_start(struct server *server, struct http_request *request, const char 
     call->max_texts = (size_t)server->settings->max_texts;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
     if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
-        error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");
+        error_http(&call->error, 503, "server_busy", "Too many requests wait for a translation");
         call->error.retry_after_s = 1;
         end_with_error(call, &call->error);
         return;

@@ -52,9 +52,9 @@ static int settle_auto(struct call *call, const struct acre_model *model, struct
 
 static int refuse_pair(const char *source, const char *target, struct srv_error *error)
 {
-    return error_reply(error, 400, "pair_not_available",
-                       "%s (%.10s) is not available as a target language from %s (%.10s)",
-                       languages_name(target), target, languages_name(source), source);
+    return error_http(error, 400, "pair_not_available",
+                      "%s (%.10s) is not available as a target language from %s (%.10s)",
+                      languages_name(target), target, languages_name(source), source);
 }
 
 /* The languages that the request names, or the model's own. */
@@ -79,8 +79,8 @@ static int choose_by_name(struct call *call, struct acre_model **model, struct s
     *model = models_find_name(&call->server->models, request->model_name);
     if (!*model) {
         models_list_names(&call->server->models, names, sizeof(names));
-        return error_reply(error, call->name ? 404 : 400, "unknown_model",
-                           "model: expected one of %s, found %.100s", names, request->model_name);
+        return error_http(error, call->name ? 404 : 400, "unknown_model",
+                          "model: expected one of %s, found %.100s", names, request->model_name);
     }
     info = acre_model_info(*model);
     if (settle_auto(call, *model, error) != 0 ||
@@ -111,10 +111,9 @@ static int choose_by_pair(struct call *call, struct acre_model **model, struct s
                            "expected a language of this server, found %.60s",
                            match == MODELS_NO_SOURCE ? source : target);
     if (match == MODELS_NO_LEVEL)
-        return error_reply(error, 400, "level_not_available",
-                           "level %s is not available from %s (%.10s) to %s (%.10s)",
-                           request->level, languages_name(source), source, languages_name(target),
-                           target);
+        return error_http(error, 400, "level_not_available",
+                          "level %s is not available from %s (%.10s) to %s (%.10s)", request->level,
+                          languages_name(source), source, languages_name(target), target);
     return match == MODELS_NO_PAIR ? refuse_pair(source, target, error) : 0;
 }
 
@@ -163,12 +162,12 @@ static int find_dictionaries(struct call *call, const struct acre_model *model,
         const struct glossary_part *part;
 
         if (!glossary)
-            return error_reply(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
+            return error_http(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
         part = glossary_find_part(glossary, source, target);
         if (!part)
-            return error_reply(error, 400, "dictionary_not_found",
-                               "Glossary %.40s has no dictionary from %.20s to %.20s", id, source,
-                               target);
+            return error_http(error, 400, "dictionary_not_found",
+                              "Glossary %.40s has no dictionary from %.20s to %.20s", id, source,
+                              target);
         request->dictionaries[request->n_dictionaries++] = part->dictionary;
     }
     return 0;

@@ -46,8 +46,8 @@ enum { MAX_TAGS = 100, MAX_TAG_BYTES = 64 };
 
 int deepl_refuse_value(struct srv_error *error, const char *field, const char *why)
 {
-    return error_reply(error, 400, "invalid_parameter", "Value for '%s' not supported%s%s", field,
-                       why[0] ? ": " : ".", why);
+    return error_http(error, 400, "invalid_parameter", "Value for '%s' not supported%s%s", field,
+                      why[0] ? ": " : ".", why);
 }
 
 /* One of `values`, a list in which each stands between blanks; *value stays NULL if there is none.
@@ -94,8 +94,8 @@ static int parse_formality(const struct call *call, struct srv_error *error)
         fields_text(&call->fields, "target_lang", &target, error) != 0)
         return -1;
     if (formality && (strcmp(formality, "more") == 0 || strcmp(formality, "less") == 0))
-        return error_reply(error, 400, "not_supported",
-                           "Target language '%.20s' doesn't support formality.", target);
+        return error_http(error, 400, "not_supported",
+                          "Target language '%.20s' doesn't support formality.", target);
     return 0;
 }
 
@@ -228,8 +228,8 @@ static int parse_glossaries(struct call *call, struct srv_error *error)
         call->glossary_ids[call->n_glossary_ids++] = id;
     }
     if (call->n_glossary_ids > 0 && !source)
-        return error_reply(error, 400, "source_not_given",
-                           "Use of a glossary requires the source_lang parameter to be specified");
+        return error_http(error, 400, "source_not_given",
+                          "Use of a glossary requires the source_lang parameter to be specified");
     return 0;
 }
 

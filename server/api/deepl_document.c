@@ -47,8 +47,8 @@ static int parse(struct call *call, struct srv_error *error)
     struct server *server = call->server;
 
     if (!files_are_on(server))
-        return error_reply(error, 400, "files_disabled",
-                           "This server translates no documents (max_files is 0)");
+        return error_http(error, 400, "files_disabled",
+                          "This server translates no documents (max_files is 0)");
     if (texts_parse_file(call, error) != 0 || deepl_parse_options(call, error) != 0 ||
         parse_output(call, error) != 0)
         return -1;
@@ -131,8 +131,8 @@ static struct file *find(struct server *server, struct http_request *request, co
             error_field(&error, "missing_parameter", "document_key", "expected one, found none");
         else if (strcmp(rest + id_bytes, end) != 0 ||
                  !(file = files_find(server, rest, id_bytes, key, strlen(key))))
-            error_reply(&error, 404, "document_not_found",
-                        "No such document: wrong id or key, already downloaded, or too old");
+            error_http(&error, 404, "document_not_found",
+                       "No such document: wrong id or key, already downloaded, or too old");
     }
     fields_fini(&fields);
     if (file)
@@ -171,9 +171,9 @@ void api_deepl_result(struct server *server, struct http_request *request, const
         return;
     }
     if (file->state == FILE_FAILED)
-        error_reply(&error, 400, "document_failed", "The document could not be translated: %.400s",
-                    file->error);
+        error_http(&error, 400, "document_failed", "The document could not be translated: %.400s",
+                   file->error);
     else
-        error_reply(&error, 503, "document_not_ready", "The document is still being translated");
+        error_http(&error, 503, "document_not_ready", "The document is still being translated");
     reply_error(request, &error);
 }

@@ -102,7 +102,7 @@ int deepl_read_field(struct server *server, struct http_request *request, struct
     http_body(request, &bytes);
     *fields = (struct fields){.object = NULL};
     if (bytes > 4096)
-        return error_reply(error, 413, "body_too_large", "expected a body of at most 4096 bytes");
+        return error_http(error, 413, "body_too_large", "expected a body of at most 4096 bytes");
     if (fields_read(fields, request, names, NULL, error) != 0)
         return -1;
     if (access_check_key(server, request, fields, "auth_key", key, error) != 0) {
@@ -122,8 +122,8 @@ void api_deepl_languages(struct server *server, struct http_request *request, co
 
     (void)rest;
     if (rc == 0 && strcmp(type, "source") != 0 && strcmp(type, "target") != 0)
-        rc = error_reply(&error, 400, "invalid_parameter",
-                         "Parameter 'type' is invalid. 'source' and 'target' are valid values.");
+        rc = error_http(&error, 400, "invalid_parameter",
+                        "Parameter 'type' is invalid. 'source' and 'target' are valid values.");
     if (rc == 0)
         reply_json(request, 200, list_v2(&server->models.pairs, strcmp(type, "target") == 0));
     else
@@ -197,10 +197,10 @@ static const struct resource *find_resource(const char *name, struct srv_error *
     for (size_t i = 0; name && i < N_RESOURCES; i++)
         if (strcmp(resources[i].name, name) == 0)
             return &resources[i];
-    error_reply(error, 400, "invalid_parameter",
-                "Parameter 'resource' is invalid: expected 'translate_text', 'translate_document' "
-                "or 'glossary', found %.60s%s",
-                name ? name : "none", name ? "" : " ('product' was renamed to 'resource')");
+    error_http(error, 400, "invalid_parameter",
+               "Parameter 'resource' is invalid: expected 'translate_text', 'translate_document' "
+               "or 'glossary', found %.60s%s",
+               name ? name : "none", name ? "" : " ('product' was renamed to 'resource')");
     return NULL;
 }
 

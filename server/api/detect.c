@@ -127,15 +127,15 @@ static int refuse(const struct models *models, const struct acre_model *model,
 
     models_list_sources(models, model, sources, sizeof(sources));
     if (detection->other[0])
-        return error_reply(error, 400, "language_not_supported",
-                           "auto: expected a language that this %s translates from (%s), "
-                           "found %s (%s)",
-                           model ? "model" : "server", sources, languages_name(detection->other),
-                           detection->other);
-    return error_reply(error, 400, "language_not_detected",
-                       "auto: the language cannot be told from this text; give the source language "
-                       "(%s)",
-                       sources);
+        return error_http(error, 400, "language_not_supported",
+                          "auto: expected a language that this %s translates from (%s), "
+                          "found %s (%s)",
+                          model ? "model" : "server", sources, languages_name(detection->other),
+                          detection->other);
+    return error_http(error, 400, "language_not_detected",
+                      "auto: the language cannot be told from this text; give the source language "
+                      "(%s)",
+                      sources);
 }
 
 static void take(struct call *call, const char *source, int confidence)

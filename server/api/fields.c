@@ -117,10 +117,10 @@ static int read_form(struct fields *fields, const struct http_request *request,
     if (form.no_memory || !fields->object)
         rc = error_from_engine(error, ACRE_ENOMEM, NULL);
     else if (form.has_too_many)
-        rc = error_reply(error, 400, "bad_form", "expected at most %d different fields, found more",
-                         FORM_MAX_KEYS);
+        rc = error_http(error, 400, "bad_form", "expected at most %d different fields, found more",
+                        FORM_MAX_KEYS);
     else if (wrong)
-        rc = error_reply(error, 400, "bad_form", "%s", wrong);
+        rc = error_http(error, 400, "bad_form", "%s", wrong);
     else
         rc = form_to_object(fields, &form, error);
     form_fini(&form);
@@ -162,8 +162,8 @@ static int read_json(struct fields *fields, const struct http_request *request,
     if (!fields->object && json_error_code(&why) == json_error_out_of_memory)
         return error_from_engine(error, ACRE_ENOMEM, NULL);
     if (!fields->object) /* columns are characters */
-        return error_reply(error, 400, "invalid_json", "JSON, line %d, column %d: %s", why.line,
-                           why.column, why.text);
+        return error_http(error, 400, "invalid_json", "JSON, line %d, column %d: %s", why.line,
+                          why.column, why.text);
     if (json_is_object(fields->object))
         return 0;
     describe(fields->object, found, sizeof(found));

@@ -151,15 +151,15 @@ static int make_room(struct server *server, uint64_t caller, const struct file *
     const int64_t most = server->settings->max_files_bytes;
 
     if (bytes > (size_t)most)
-        return error_reply(error, 413, "file_too_large",
-                           "expected a file and a translation of at most %lld bytes, found %zu",
-                           (long long)most, bytes);
+        return error_http(error, 413, "file_too_large",
+                          "expected a file and a translation of at most %lld bytes, found %zu",
+                          (long long)most, bytes);
     while (is_full(server, growing ? 0 : 1, bytes)) {
         struct file *file = find_leaving(server, caller, growing);
 
         if (!file) {
-            error_reply(error, 503, "files_full",
-                        "Too many files are being translated or waiting for their clients");
+            error_http(error, 503, "files_full",
+                       "Too many files are being translated or waiting for their clients");
             error->retry_after_s = 5;
             return -1;
         }

@@ -142,8 +142,8 @@ static int read_list_v3(struct glossary_call *call, struct srv_error *error)
 
 static int refuse_several(struct srv_error *error)
 {
-    return error_reply(error, 404, "glossary_not_found",
-                       "Glossary not found: it has several dictionaries, which version 3 shows");
+    return error_http(error, 404, "glossary_not_found",
+                      "Glossary not found: it has several dictionaries, which version 3 shows");
 }
 
 static int read_one_v2(struct glossary_call *call, struct srv_error *error)
@@ -163,9 +163,9 @@ static int check_pair(const struct glossary_part *part, struct srv_error *error)
 {
     if (!languages_known(part->source) || !languages_known(part->target) ||
         strcmp(part->source, part->target) == 0)
-        return error_reply(error, 400, "glossary_pair_not_supported",
-                           "Unsupported glossary source and target language pair: %s to %s",
-                           part->source, part->target);
+        return error_http(error, 400, "glossary_pair_not_supported",
+                          "Unsupported glossary source and target language pair: %s to %s",
+                          part->source, part->target);
     return 0;
 }
 
@@ -242,8 +242,8 @@ static int put(struct glossary_call *call, const struct glossary *glossary, stru
 
     if (part && glossary->n_parts == GLOSSARY_MAX_PARTS &&
         !glossary_find_part(glossary, part->source, part->target))
-        return error_reply(error, 400, "too_many_dictionaries",
-                           "expected at most %d dictionaries in a glossary", GLOSSARY_MAX_PARTS);
+        return error_http(error, 400, "too_many_dictionaries",
+                          "expected at most %d dictionaries in a glossary", GLOSSARY_MAX_PARTS);
     *after = glossary_with(glossary, call->draft.name, part);
     return *after ? 0 : error_from_engine(error, ACRE_ENOMEM, NULL);
 }
@@ -292,9 +292,9 @@ static const struct glossary_part *find_pair(const struct glossary_call *call,
         glossary_find_part(glossary, call->pair.source, call->pair.target);
 
     if (!part)
-        error_reply(error, 404, "dictionary_not_found",
-                    "Dictionary not found: the glossary has none from %s to %s", call->pair.source,
-                    call->pair.target);
+        error_http(error, 404, "dictionary_not_found",
+                   "Dictionary not found: the glossary has none from %s to %s", call->pair.source,
+                   call->pair.target);
     return part;
 }
 

@@ -50,7 +50,7 @@ static void give_up(struct glossary_call *call, enum http_give_up why)
 
     turn_leave(&call->turn);
     if (why == HTTP_DEADLINE)
-        error_reply(&error, 504, "deadline_exceeded", "The glossary was not ready in time");
+        error_http(&error, 504, "deadline_exceeded", "The glossary was not ready in time");
     else
         error_from_engine(&error, why == HTTP_SHUTDOWN ? ACRE_ECLOSED : ACRE_ECANCELLED, NULL);
     reply_error(call->http, &error);
@@ -123,7 +123,7 @@ static int find(struct glossary_call *call, struct srv_error *error)
     if (call->verb->needs_glossary) {
         call->base = glossaries_find(glossaries, call->id, call->owner);
         if (!call->base)
-            return error_reply(error, 404, "glossary_not_found", "Glossary not found");
+            return error_http(error, 404, "glossary_not_found", "Glossary not found");
         glossary_hold(call->base);
     }
     if (call->verb->needs_list &&
@@ -151,7 +151,7 @@ static int change(struct glossary_call *call, struct srv_error *error)
     if (call->verb->needs_glossary) {
         before = glossaries_find(glossaries, call->id, call->owner);
         if (!before)
-            return error_reply(error, 404, "glossary_not_found", "Glossary not found");
+            return error_http(error, 404, "glossary_not_found", "Glossary not found");
         if (is_outdated(call, before)) {
             glossary_draft_fini(&call->draft);
             work(call);
@@ -317,7 +317,7 @@ void glossary_call_start(struct server *server, struct http_request *request, co
     if (n < GLOSSARY_ID_BYTES) /* else there is none of that name */
         memcpy(call->id, rest ? rest : "", n);
     if (!http_await(request, TIMEOUT_MS, on_give_up, call)) {
-        error_reply(&call->error, 503, "server_busy", "Too many requests wait for a translation");
+        error_http(&call->error, 503, "server_busy", "Too many requests wait for a translation");
         call->error.retry_after_s = 1;
         end_with_error(call, &call->error);
         return;

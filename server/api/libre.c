@@ -67,12 +67,12 @@ static int parse_alternatives(struct call *call, struct srv_error *error)
         n = json_is_number(found) ? json_number_value(found) : NAN;
     }
     if (isnan(n) || n != floor(n))
-        return error_reply(error, 400, "invalid_parameter",
-                           "Invalid request: alternatives parameter is not a number");
+        return error_http(error, 400, "invalid_parameter",
+                          "Invalid request: alternatives parameter is not a number");
     if (n > (double)limit)
-        return error_reply(error, 400, "invalid_parameter",
-                           "Invalid request: alternatives parameter must be <= %lld",
-                           (long long)limit);
+        return error_http(error, 400, "invalid_parameter",
+                          "Invalid request: alternatives parameter must be <= %lld",
+                          (long long)limit);
     call->n_alternatives = n < 0 ? 0 : (int)n;
     call->request.decoding.num_hypotheses = call->n_alternatives + 1;
     return 0;
@@ -85,8 +85,8 @@ static int parse_format(struct call *call, struct srv_error *error)
     if (fields_text(&call->fields, "format", &format, error) != 0)
         return -1;
     if (format && strcmp(format, "text") != 0 && strcmp(format, "html") != 0)
-        return error_reply(error, 400, "format_not_supported", "%.60s format is not supported",
-                           format);
+        return error_http(error, 400, "format_not_supported", "%.60s format is not supported",
+                          format);
     if (!call->upload)
         call->request.format = format && strcmp(format, "html") == 0 ? SRV_HTML : SRV_TEXT;
     return fields_flag(&call->fields, "translate_attributes", &call->request.with_attributes,

@@ -21,8 +21,8 @@ static const char *const field_names[] = {
 static int parse(struct call *call, struct srv_error *error)
 {
     if (!files_are_on(call->server))
-        return error_reply(error, 403, "files_disabled",
-                           "Files translation are disabled on this server.");
+        return error_http(error, 403, "files_disabled",
+                          "Files translation are disabled on this server.");
     return libre_parse(call, error);
 }
 
@@ -107,15 +107,14 @@ void api_libre_download(struct server *server, struct http_request *request, con
     struct srv_error error;
 
     if (!files_are_on(server))
-        error_reply(&error, 400, "files_disabled",
-                    "Files translation are disabled on this server.");
+        error_http(&error, 400, "files_disabled", "Files translation are disabled on this server.");
     else if (n != FILE_ID_CHARS + FILE_KEY_CHARS || (rest[n] && rest[n] != '.'))
-        error_reply(&error, 400, "invalid_filename", "Invalid filename");
+        error_http(&error, 400, "invalid_filename", "Invalid filename");
     else if (!(file =
                    files_find(server, rest, FILE_ID_CHARS, rest + FILE_ID_CHARS, FILE_KEY_CHARS)) ||
              file->state != FILE_DONE)
-        error_reply(&error, 404, "file_not_found",
-                    "No such file: it was not translated here, or its time is over");
+        error_http(&error, 404, "file_not_found",
+                   "No such file: it was not translated here, or its time is over");
     if (file && file->state == FILE_DONE)
         document_reply(file->document, request);
     else

@@ -126,12 +126,12 @@ static int check_suggestion(struct call *call, struct srv_error *error)
     const char *values[4] = {NULL};
 
     if (!call->server->settings->suggestions[0])
-        return error_reply(error, 403, "suggestions_disabled",
-                           "Suggestions are disabled on this server.");
+        return error_http(error, 403, "suggestions_disabled",
+                          "Suggestions are disabled on this server.");
     if (read_suggestion(call, values, error) != 0)
         return -1;
-    return are_full(call->server) ? error_reply(error, 503, "suggestions_full",
-                                                "Too many suggestions are kept already.")
+    return are_full(call->server) ? error_http(error, 503, "suggestions_full",
+                                               "Too many suggestions are kept already.")
                                   : 0;
 }
 
@@ -174,7 +174,7 @@ static int keep_suggestion(struct call *call, struct srv_error *error)
     if (wrong == 0)
         return 0;
     log_warning("%s: a suggestion could not be written: %s", path, strerror(wrong));
-    return error_reply(error, 500, "suggestion_not_kept", "The suggestion could not be written.");
+    return error_http(error, 500, "suggestion_not_kept", "The suggestion could not be written.");
 }
 
 static json_t *suggest(struct call *call, struct srv_error *error)

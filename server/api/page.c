@@ -304,7 +304,7 @@ static bool is_off(const struct server *server, struct http_request *request)
 
     if (server->settings->page)
         return false;
-    error_reply(&error, 404, "not_found", "This server has no page");
+    error_http(&error, 404, "not_found", "This server has no page");
     reply_error(request, &error);
     return true;
 }

@@ -65,8 +65,8 @@ void reply_method_not_allowed(struct http_request *request, const char *allow)
     struct http_reply reply = {.status = 405, .code = "method_not_allowed", .allow = allow};
     struct srv_error error;
 
-    error_reply(&error, 405, "method_not_allowed", "Method not allowed: expected %s, found %.20s",
-                allow, http_method(request));
+    error_http(&error, 405, "method_not_allowed", "Method not allowed: expected %s, found %.20s",
+               allow, http_method(request));
     send_json(request, &reply, reply_error_body(&error));
 }
 

@@ -154,7 +154,7 @@ static void refuse(struct http_request *request, unsigned of)
     struct srv_error error;
 
     if (of == 0) {
-        error_reply(&error, 404, "not_found", "No such path: %.100s", http_path(request));
+        error_http(&error, 404, "not_found", "No such path: %.100s", http_path(request));
         reply_error(request, &error);
     } else if (strcmp(http_method(request), "OPTIONS") == 0) {
         reply_options(request, allowed(of, allow));

@@ -34,8 +34,8 @@ void api_status_live(struct server *server, struct http_request *request, const 
         api_status_health(server, request, rest);
         return;
     }
-    error_reply(&error, 503, "stalled", "stalled: the event loop is %llu ms behind",
-                (unsigned long long)lag_ms);
+    error_http(&error, 503, "stalled", "stalled: the event loop is %llu ms behind",
+               (unsigned long long)lag_ms);
     reply_error(request, &error);
 }
 
@@ -50,8 +50,8 @@ void api_status_ready(struct server *server, struct http_request *request, const
         return;
     }
     if (status == 0)
-        error_reply(&error, 503, "draining", "draining: this server is shutting down");
+        error_http(&error, 503, "draining", "draining: this server is shutting down");
     else /* the device is lost: see tests/http/test_http_cuda.py */
-        error_reply(&error, acre_status_http(status), acre_status_name(status), "%s", err.text);
+        error_http(&error, acre_status_http(status), acre_status_name(status), "%s", err.text);
     reply_error(request, &error);
 }

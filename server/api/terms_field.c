@@ -18,9 +18,9 @@ int terms_field_seal(struct dictionary *filled, struct dictionary **dictionary, 
     dictionary_drop(filled);
     if (status == ACRE_ENOMEM)
         return error_from_engine(error, status, err);
-    return error_reply(error, status == ACRE_ETOOLARGE ? 413 : 400,
-                       status == ACRE_ETOOLARGE ? "glossary_too_large" : "invalid_entries",
-                       "Invalid glossary entries provided: %s", err->text);
+    return error_http(error, status == ACRE_ETOOLARGE ? 413 : 400,
+                      status == ACRE_ETOOLARGE ? "glossary_too_large" : "invalid_entries",
+                      "Invalid glossary entries provided: %s", err->text);
 }
 
 int terms_field_entries(const char *format, const char *entries, size_t bytes, const char *source,

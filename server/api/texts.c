@@ -19,8 +19,8 @@ static int parse_text(struct call *call, const json_t *value, const char *name,
     text->bytes = json_string_length(value);
     n_chars = unicode_chars(text->data, text->bytes);
     if (n_chars > (size_t)server->settings->max_text_chars)
-        return error_reply(error, 400, "text_too_long", "request (%zu) exceeds text limit (%lld)",
-                           n_chars, (long long)server->settings->max_text_chars);
+        return error_http(error, 400, "text_too_long", "request (%zu) exceeds text limit (%lld)",
+                          n_chars, (long long)server->settings->max_text_chars);
     call->n_characters += (int64_t)n_chars;
     return 0;
 }
@@ -39,8 +39,8 @@ int texts_parse(struct call *call, const char *field, struct srv_error *error)
         return fields_refuse(error, field, "a string or an array of strings", found);
     request->n_texts = call->is_array ? json_array_size(found) : 1;
     if (request->n_texts > limit)
-        return error_reply(error, 400, "too_many_texts", "request (%zu) exceeds text limit (%zu)",
-                           request->n_texts, limit);
+        return error_http(error, 400, "too_many_texts", "request (%zu) exceeds text limit (%zu)",
+                          request->n_texts, limit);
     request->texts = calloc(request->n_texts, sizeof(request->texts[0]));
     if (!request->texts)
         return error_from_engine(error, ACRE_ENOMEM, NULL);

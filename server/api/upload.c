@@ -98,13 +98,13 @@ static int refuse_name(const char *name, struct srv_error *error)
     char kinds[128];
 
     upload_list_kinds(kinds, sizeof(kinds));
-    return error_reply(error, 400, "file_format_not_supported",
-                       "file format not supported: expected a file name that ends in one of %s, "
-                       "found %.20s",
-                       kinds,
-                       dot    ? dot
-                       : name ? "one without extension"
-                              : "no name");
+    return error_http(error, 400, "file_format_not_supported",
+                      "file format not supported: expected a file name that ends in one of %s, "
+                      "found %.20s",
+                      kinds,
+                      dot    ? dot
+                      : name ? "one without extension"
+                             : "no name");
 }
 
 /* What a page says of its encoding shall be true of its translation. */
@@ -134,14 +134,14 @@ static int read_file(struct upload *upload, const struct fields *fields, struct 
     if (!upload->kind)
         return refuse_name(name, error);
     if (charset_decode(fields->file.data, fields->file.bytes, &upload->text, why) != 0)
-        return why[0] ? error_reply(error, 400, "file_not_text", "%s: %s", upload->name, why)
+        return why[0] ? error_http(error, 400, "file_not_text", "%s: %s", upload->name, why)
                       : error_from_engine(error, ACRE_ENOMEM, NULL);
     if ((upload->kind->format == SRV_SUBRIP || upload->kind->format == SRV_WEBVTT) &&
         !subtitle_is(upload->text.data, upload->text.bytes))
-        return error_reply(error, 400, "file_not_subtitles",
-                           "%s: expected subtitles, found no line like \"00:00:01,000 --> "
-                           "00:00:02,000\"",
-                           upload->name);
+        return error_http(error, 400, "file_not_subtitles",
+                          "%s: expected subtitles, found no line like \"00:00:01,000 --> "
+                          "00:00:02,000\"",
+                          upload->name);
     settle_encoding(upload);
     upload->n_chars = unicode_chars(upload->text.data, upload->text.bytes);
     return 0;

@@ -36,7 +36,7 @@ int error_prefix(struct acre_err *err, const char *format, ...)
     return err->code;
 }
 
-int error_reply(struct srv_error *error, int status, const char *code, const char *format, ...)
+int error_http(struct srv_error *error, int status, const char *code, const char *format, ...)
 {
     va_list args;
 
@@ -82,7 +82,7 @@ int error_from_engine(struct srv_error *error, int status, const struct acre_err
 {
     const char *text = err && err->text[0] ? err->text : acre_status_text(status);
 
-    error_reply(error, acre_status_http(status), acre_status_name(status), "%s", text);
+    error_http(error, acre_status_http(status), acre_status_name(status), "%s", text);
     if (error->status == 429 || error->status == 503)
         error->retry_after_s = spread_retry();
     if (err && err->retry_after_s > 0 && status == ACRE_ELATE)
@@ -92,7 +92,7 @@ int error_from_engine(struct srv_error *error, int status, const struct acre_err
 
 int error_deadline(struct srv_error *error, uint64_t timeout_ms)
 {
-    return error_reply(error, 504, acre_status_name(ACRE_ETIMEOUT),
-                       "The translation was not finished within %llu ms",
-                       (unsigned long long)timeout_ms);
+    return error_http(error, 504, acre_status_name(ACRE_ETIMEOUT),
+                      "The translation was not finished within %llu ms",
+                      (unsigned long long)timeout_ms);
 }

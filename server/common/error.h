@@ -27,7 +27,7 @@ int error_prefix(struct acre_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Fills `error` and returns -1. */
-int error_reply(struct srv_error *error, int status, const char *code, const char *format, ...)
+int error_http(struct srv_error *error, int status, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* Likewise, 400: `field` is at fault, and the text says "expected this, found that". */

@@ -285,10 +285,10 @@ static int check_share(const struct glossaries *glossaries, const struct glossar
 
     if (!glossaries->keyring || keyring_count(glossaries->keyring) == 0 || own <= most - bytes)
         return 0;
-    return error_reply(error, 456, "glossary_share_exceeded",
-                       "Your glossaries would take %zu bytes of memory: expected at most %zu, so "
-                       "that as much is left for others",
-                       own, (most - (bytes - own)) / 2);
+    return error_http(error, 456, "glossary_share_exceeded",
+                      "Your glossaries would take %zu bytes of memory: expected at most %zu, so "
+                      "that as much is left for others",
+                      own, (most - (bytes - own)) / 2);
 }
 
 /* What takes the place of something as large always has room. */
@@ -301,9 +301,9 @@ static int check_bytes(const struct glossaries *glossaries, const struct glossar
     if (memory_of(after) <= memory_of(before))
         return 0;
     if (bytes > most)
-        return error_reply(error, 413, "glossary_too_large",
-                           "The glossaries of this server would take more than %zu bytes of memory",
-                           most);
+        return error_http(error, 413, "glossary_too_large",
+                          "The glossaries of this server would take more than %zu bytes of memory",
+                          most);
     return check_share(glossaries, before, after, bytes, error);
 }
 
@@ -315,11 +315,11 @@ static int check_room(const struct glossaries *glossaries, const struct glossary
     if (!after)
         return 0;
     if (!before && count_of(glossaries, after->owner) >= most)
-        return error_reply(error, most > 0 ? 456 : 403,
-                           most > 0 ? "too_many_glossaries" : "glossaries_disabled",
-                           most > 0 ? "Too many glossaries: expected at most %zu"
-                                    : "Glossaries are disabled on this server.",
-                           most);
+        return error_http(error, most > 0 ? 456 : 403,
+                          most > 0 ? "too_many_glossaries" : "glossaries_disabled",
+                          most > 0 ? "Too many glossaries: expected at most %zu"
+                                   : "Glossaries are disabled on this server.",
+                          most);
     return check_bytes(glossaries, before, after, error);
 }
 
@@ -401,8 +401,8 @@ static void on_written(struct store_task *task)
     } else {
         undo(change);
         log_warning("glossaries: %s", task->err.text);
-        error_reply(&error, 503, "store_failed", "The change cannot be kept: %.400s",
-                    task->err.text);
+        error_http(&error, 503, "store_failed", "The change cannot be kept: %.400s",
+                   task->err.text);
     }
     change->done(change->user, task->rc != 0 ? &error : NULL);
     glossary_drop(change->before);
@@ -411,8 +411,8 @@ static void on_written(struct store_task *task)
 
 static int refuse_busy(struct srv_error *error)
 {
-    error_reply(error, 503, "server_busy", "%d changes of glossaries wait to be written",
-                MAX_CHANGES);
+    error_http(error, 503, "server_busy", "%d changes of glossaries wait to be written",
+               MAX_CHANGES);
     error->retry_after_s = 1;
     return -1;
 }

@@ -79,8 +79,8 @@ void limits_close(struct limits *limits)
 static int refuse_key(struct limits *limits, const char *text, struct srv_error *error)
 {
     limits->n_refused[text ? LIMITS_BAD_KEY : LIMITS_NO_KEY]++;
-    return text ? error_reply(error, 403, "invalid_key", "Invalid API key")
-                : error_reply(error, 403, "key_required", "An API key is required");
+    return text ? error_http(error, 403, "invalid_key", "Invalid API key")
+                : error_http(error, 403, "key_required", "An API key is required");
 }
 
 static int check_key(struct limits *limits, const char *text, struct key **key,
@@ -98,7 +98,7 @@ static int refuse_rate(struct limits *limits, const struct grant *grant, uint64_
                        struct srv_error *error)
 {
     limits->n_refused[grant->key ? LIMITS_KEY_RATE : LIMITS_ADDRESS_RATE]++;
-    error_reply(error, 429, "too_many_requests", "%lld per 1 minute", (long long)grant->per_minute);
+    error_http(error, 429, "too_many_requests", "%lld per 1 minute", (long long)grant->per_minute);
     error->retry_after_s = 1 + (int)((wait_ns - 1) / 1000000000);
     return -1;
 }
@@ -159,8 +159,8 @@ int limits_check_key(struct limits *limits, const char *text, uint64_t address, 
 static int refuse_quota(struct limits *limits, struct key *key, struct srv_error *error)
 {
     limits->n_refused[LIMITS_QUOTA]++;
-    error_reply(error, 429, "quota_exceeded", "%lld of %lld characters of this month are used",
-                (long long)key_used(key), (long long)key->characters_per_month);
+    error_http(error, 429, "quota_exceeded", "%lld of %lld characters of this month are used",
+               (long long)key_used(key), (long long)key->characters_per_month);
     error->retry_after_s = (int)keys_month_left_s();
     return -1;
 }
