@@ -11,7 +11,7 @@
 
 enum { MAX_PARTS = 3 };
 
-bool layer_has_areas(const struct area_config *area, size_t layer)
+static bool has_areas(const struct area_config *area, size_t layer)
 {
     return area->width[layer] > 1 || area->height[layer] > 1;
 }
@@ -33,7 +33,7 @@ struct attention layer_attention(const struct config *config, int n_heads,
         .type = memory_type(config, area),
         .area = {.width = area->width[layer], .sigmoid = area->sigmoid},
     };
-    if (layer_has_areas(area, layer)) {
+    if (has_areas(area, layer)) {
         attention.area.height = area->height[layer];
         attention.area.memory_height = area->memory_height;
         attention.area.value = area->value;
@@ -44,12 +44,12 @@ struct attention layer_attention(const struct config *config, int n_heads,
 
 enum area_key_mode layer_key_mode(const struct area_config *area, size_t layer)
 {
-    return layer_has_areas(area, layer) ? area->key : AREA_KEY_MEAN;
+    return has_areas(area, layer) ? area->key : AREA_KEY_MEAN;
 }
 
 float layer_temperature(const struct area_config *area, size_t layer)
 {
-    return layer_has_areas(area, layer) ? area->temperature : 1.0f;
+    return has_areas(area, layer) ? area->temperature : 1.0f;
 }
 
 static int find_tensor(const struct layer_source *source, const char *name, int n_dims, size_t n,

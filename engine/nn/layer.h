@@ -28,7 +28,6 @@ struct layer_source {
 };
 
 /* What a configuration says of the attention of a layer; `key` is not bound. */
-bool layer_has_areas(const struct area_config *area, size_t layer);
 struct attention layer_attention(const struct config *config, int n_heads,
                                  const struct area_config *area, size_t layer);
 enum area_key_mode layer_key_mode(const struct area_config *area, size_t layer);

@@ -12,7 +12,7 @@
 
 /* ---- Bytes and words ------------------------------------------------------------------------- */
 
-void writer_put(struct writer *w, const char *text, size_t n)
+static void put(struct writer *w, const char *text, size_t n)
 {
     size_t wanted = w->capacity ? w->capacity : 256;
     char *more;
@@ -76,7 +76,7 @@ static bool ends_with_word(const char *text, size_t n)
 static void leave_term(struct writer *w, const char *text, size_t n)
 {
     if (w->is_behind && begins_with_word(text, n))
-        writer_put(w, " ", 1);
+        put(w, " ", 1);
     w->is_behind = w->is_behind && n == 0;
 }
 
@@ -88,12 +88,12 @@ static void put_plain(struct writer *w, const char *text, size_t n)
     for (size_t i = 0; i < n && w->prose->is_xml; i++) {
         if (text[i] != '>')
             continue;
-        writer_put(w, text + begin, i - begin);
+        put(w, text + begin, i - begin);
         begin = i;
         if (w->bytes > 1 && memcmp(w->text + w->bytes - 2, "]]", 2) == 0)
-            writer_put(w, "]]><![CDATA[", 12);
+            put(w, "]]><![CDATA[", 12);
     }
-    writer_put(w, text + begin, n - begin);
+    put(w, text + begin, n - begin);
 }
 
 void writer_text(struct writer *w, const char *text, size_t n)
@@ -112,11 +112,11 @@ void writer_text(struct writer *w, const char *text, size_t n)
             used = 1;
             continue;
         }
-        writer_put(w, text + begin, i - begin);
-        writer_put(w, escape, strlen(escape));
+        put(w, text + begin, i - begin);
+        put(w, escape, strlen(escape));
         begin = i + used;
     }
-    writer_put(w, text + begin, n - begin);
+    put(w, text + begin, n - begin);
 }
 
 void writer_words(struct writer *w, const char *text, size_t first, size_t n)
@@ -183,11 +183,11 @@ void writer_raw(struct writer *w, const struct prose_mark *mark)
             high = middle;
     }
     for (; low < p->n_values && p->values[low].raw < end; low++) {
-        writer_put(w, p->document + at, p->values[low].raw - at);
+        put(w, p->document + at, p->values[low].raw - at);
         put_value(w, &p->values[low]);
         at = (size_t)p->values[low].raw + p->values[low].n_raw;
     }
-    writer_put(w, p->document + at, end - at);
+    put(w, p->document + at, end - at);
     if (mark->kind == PROSE_PLAIN || mark->kind == PROSE_ESCAPED)
         w->is_plain = mark->kind == PROSE_PLAIN;
 }
@@ -210,7 +210,7 @@ static bool has_capital(const char *text, size_t n)
 void writer_stand_apart(struct writer *w)
 {
     if (w->bytes > 0 ? ends_with_word(w->text, w->bytes) : w->has_word)
-        writer_put(w, " ", 1);
+        put(w, " ", 1);
     w->is_behind = false;
 }
 
@@ -266,11 +266,11 @@ static void put_line_ends(struct writer *w, size_t begin)
     for (size_t i = 0; i < n; i++) {
         if (line[i] != '\n')
             continue;
-        writer_put(w, line + at, i - at);
-        writer_put(w, w->prose->line_end, strlen(w->prose->line_end));
+        put(w, line + at, i - at);
+        put(w, w->prose->line_end, strlen(w->prose->line_end));
         at = i + 1;
     }
-    writer_put(w, line + at, n - at);
+    put(w, line + at, n - at);
     free(line);
 }
 
@@ -296,7 +296,7 @@ char *writer_take(struct writer *w)
 {
     char *text;
 
-    writer_put(w, "", 0); /* an empty document has an end, too */
+    put(w, "", 0); /* an empty document has an end, too */
     if (w->no_memory || !w->text)
         return NULL;
     text = w->text;

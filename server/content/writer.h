@@ -28,8 +28,6 @@ struct writer {
     bool no_memory;
 };
 
-void writer_put(struct writer *writer, const char *text, size_t n);
-
 /* Words, escaped where the document is markup; those of a translation are traced. */
 void writer_text(struct writer *writer, const char *text, size_t n);
 void writer_words(struct writer *writer, const char *text, size_t first, size_t n);

@@ -35,7 +35,9 @@ static bool parse_v6(const char *text, struct sockaddr_storage *address)
     return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
 }
 
-bool forwarded_parse(const char *text, size_t bytes, struct sockaddr_storage *address)
+/* One address as they write it, maybe with a port, in brackets or quoted: [bytes], no terminator.
+ * False: it is none ("unknown", "_hidden"). */
+static bool parse_node(const char *text, size_t bytes, struct sockaddr_storage *address)
 {
     char node[NODE_BYTES], *end;
 
@@ -107,7 +109,7 @@ static void look_at(struct search *search, const char *value)
         text = value + begin;
         bytes = end - begin;
         if (++search->n_hops > MAX_HOPS || (search->is_pairs && !find_for(&text, &bytes)) ||
-            !forwarded_parse(text, bytes, &address)) {
+            !parse_node(text, bytes, &address)) {
             search->is_over = true;
             return;
         }

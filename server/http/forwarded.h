@@ -15,8 +15,4 @@
 bool forwarded_client(const struct http_request *request, const struct networks *trusted,
                       struct sockaddr_storage *client);
 
-/* One address as they write it, maybe with a port, in brackets or quoted: [bytes], no terminator.
- * False: it is none ("unknown", "_hidden"). */
-bool forwarded_parse(const char *text, size_t bytes, struct sockaddr_storage *address);
-
 #endif

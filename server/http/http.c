@@ -347,11 +347,6 @@ bool http_is_retiring(const struct http *http)
     return http->is_retiring;
 }
 
-bool http_is_draining(const struct http *http)
-{
-    return http->is_draining;
-}
-
 size_t http_active(const struct http *http)
 {
     return http->n_active;

@@ -68,7 +68,6 @@ int http_configure(struct http *http, const struct http_options *options, struct
 
 /* Accepts whatever has already connected, then no more; replies ask clients to disconnect. */
 void http_drain(struct http *http);
-bool http_is_draining(const struct http *http);
 
 /* Serves as before, but replies ask clients to disconnect; true also while it drains. */
 void http_retire(struct http *http);

@@ -104,7 +104,8 @@ bool listener_valid(const char *addresses)
     return true;
 }
 
-int listener_look_up(const char *address, struct addrinfo **list, struct acre_err *err)
+/* HOST:PORT; freeaddrinfo(*list). */
+static int look_up(const char *address, struct addrinfo **list, struct acre_err *err)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
@@ -130,7 +131,7 @@ int listener_check(const char *addresses, struct acre_err *err)
     while (next_address(&addresses, address, sizeof(address))) {
         if (path_of(address) || fd_of(address) >= 0)
             continue;
-        if (listener_look_up(address, &list, err) != 0)
+        if (look_up(address, &list, err) != 0)
             return error_prefix(err, "listen: ");
         freeaddrinfo(list);
     }
@@ -211,7 +212,7 @@ static int open_name(const char *address, struct listener *listener, struct acre
     struct addrinfo *list;
     int rc;
 
-    if (listener_look_up(address, &list, err) != 0)
+    if (look_up(address, &list, err) != 0)
         return error_prefix(err, "listen: ");
     rc = bind_all(list, listener);
     if (rc != 0)
@@ -392,7 +393,7 @@ int listener_connect(const char *address, int timeout_s, int *fd, struct acre_er
         const struct sockaddr_un file = unix_address(path_of(address));
 
         *fd = connect_one(AF_UNIX, (const struct sockaddr *)&file, sizeof(file), timeout_s);
-    } else if (listener_look_up(address, &list, err) != 0) {
+    } else if (look_up(address, &list, err) != 0) {
         return err->code;
     }
     for (const struct addrinfo *info = list; info && *fd < 0; info = info->ai_next)

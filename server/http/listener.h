@@ -13,8 +13,6 @@
 
 #include "acre.h"
 
-struct addrinfo;
-
 #define LISTENER_EXPECTED "HOST:PORT, [IPV6]:PORT, unix:/PATH or fd:NUMBER, or several with commas"
 
 enum { LISTENER_BACKLOG = 1024, LISTENER_SOCKETS = 16, LISTENER_NAME_BYTES = 128 };
@@ -30,9 +28,6 @@ bool listener_valid(const char *addresses);
 
 /* The first of them, in `address`. */
 void listener_first(const char *addresses, char *address, size_t address_bytes);
-
-/* Looks up HOST:PORT; freeaddrinfo(*list). */
-int listener_look_up(const char *address, struct addrinfo **list, struct acre_err *err);
 
 /* Connects a socket to HOST:PORT or unix:/PATH, where each attempt may take so long. */
 int listener_connect(const char *address, int timeout_s, int *fd, struct acre_err *err);
