@@ -57,36 +57,46 @@ static void leave_place(const struct call *call)
     *own = server->heavy_callers[--server->n_heavy];
 }
 
-static void work_in_pool(struct call *call, uv_work_cb work, uv_after_work_cb after)
-{
-    call->work.data = call;
-    call->is_working = true;
-    call->server->n_working++;
-    uv_queue_work(call->server->loop, &call->work, work, after);
-}
-
-/* Pool thread. */
-static void free_in_pool(uv_work_t *work)
+static void in_pool(uv_work_t *work)
 {
     struct call *call = work->data;
 
-    fields_fini(&call->fields);
+    call->in_pool(call);
 }
 
-static void on_freed(uv_work_t *work, int status)
+static void on_worked(uv_work_t *work, int status)
 {
     struct call *call = work->data;
 
     (void)status;
+    call->is_working = false;
     call->server->n_working--;
-    free(call);
+    call->after_pool(call);
+}
+
+static void work_in_pool(struct call *call, void (*work)(void *call), void (*after)(void *call))
+{
+    call->work.data = call;
+    call->in_pool = work;
+    call->after_pool = after;
+    call->is_working = true;
+    call->server->n_working++;
+    uv_queue_work(call->server->loop, &call->work, in_pool, on_worked);
+}
+
+/* Pool thread. */
+static void free_fields(void *user)
+{
+    struct call *call = user;
+
+    fields_fini(&call->fields);
 }
 
 /* What a long body became may be many texts. */
 static void free_call(struct call *call)
 {
     if (call->is_long) {
-        work_in_pool(call, free_in_pool, on_freed);
+        work_in_pool(call, free_fields, free);
         return;
     }
     fields_fini(&call->fields);
@@ -191,12 +201,6 @@ static void send_reply(struct call *call)
     call_end(call);
 }
 
-/* Pool thread. */
-static void write_in_pool(uv_work_t *work)
-{
-    write_reply(work->data);
-}
-
 /* If it was told to give up meanwhile, and the reply is there, it is sent all the same. */
 static void send_written(void *user)
 {
@@ -206,16 +210,6 @@ static void send_written(void *user)
         give_up(call, call->why);
     else
         send_reply(call);
-}
-
-static void on_written(uv_work_t *work, int status)
-{
-    struct call *call = work->data;
-
-    (void)status;
-    call->is_working = false;
-    call->server->n_working--;
-    send_written(call);
 }
 
 static void wait_for_turn(struct call *call)
@@ -236,8 +230,9 @@ static bool is_small(const struct call *call)
 }
 
 /* Any thread. */
-static void make_document(struct call *call)
+static void make_document(void *user)
 {
+    struct call *call = user;
     const struct srv_text *text = &call->request.texts[0];
     const char *translation = translate_text(call->translate, 0, 0);
 
@@ -262,19 +257,10 @@ static void end_with_document(struct call *call)
     call_end(call);
 }
 
-/* Pool thread. */
-static void make_in_pool(uv_work_t *work)
+static void on_made(void *user)
 {
-    make_document(work->data);
-}
+    struct call *call = user;
 
-static void on_made(uv_work_t *work, int status)
-{
-    struct call *call = work->data;
-
-    (void)status;
-    call->is_working = false;
-    call->server->n_working--;
     if (call->is_ended)
         call_end(call);
     else if (call->is_given_up)
@@ -314,7 +300,7 @@ static void on_translated(void *user)
         make_document(call);
         end_with_document(call);
     } else if (call->upload) {
-        work_in_pool(call, make_in_pool, on_made);
+        work_in_pool(call, make_document, on_made);
     } else if (call->dialect->reply) {
         call->dialect->reply(call);
         call->is_charged = true;
@@ -325,7 +311,7 @@ static void on_translated(void *user)
         write_reply(call);
         send_reply(call);
     } else {
-        work_in_pool(call, write_in_pool, on_written);
+        work_in_pool(call, write_reply, send_written);
     }
 }
 
@@ -364,8 +350,9 @@ static size_t most_items(const struct call *call)
 
 /* Any thread, which also frees what nobody shall read: a tree of forty times the body's size, also
  * where it is refused, would wait to be freed behind all bodies that wait to be read. */
-static void read_fields(struct call *call)
+static void read_fields(void *user)
 {
+    struct call *call = user;
     const struct dialect *dialect = call->dialect;
 
     call->rc = fields_read_file(&call->fields, call->http, dialect->fields, dialect->repeated,
@@ -394,21 +381,18 @@ static void answer(struct call *call)
 }
 
 /* Pool thread. */
-static void keep_in_pool(uv_work_t *work)
+static void keep(void *user)
 {
-    struct call *call = work->data;
+    struct call *call = user;
 
     call->rc = call->dialect->keep(call, &call->error);
 }
 
 /* What is kept is told also if it was told to give up meanwhile. */
-static void on_kept(uv_work_t *work, int status)
+static void on_kept(void *user)
 {
-    struct call *call = work->data;
+    struct call *call = user;
 
-    (void)status;
-    call->is_working = false;
-    call->server->n_working--;
     if (call->rc == 0)
         answer(call);
     else if (call->is_given_up)
@@ -421,7 +405,7 @@ static void on_kept(uv_work_t *work, int status)
 static void begin(struct call *call)
 {
     if (call->rc == 0 && call->dialect->keep) {
-        work_in_pool(call, keep_in_pool, on_kept);
+        work_in_pool(call, keep, on_kept);
         return;
     }
     if (call->rc == 0 && call->dialect->answer) {
@@ -470,15 +454,11 @@ static void go_on(struct call *call)
     }
 }
 
-/* Pool thread. */
-static void read_in_pool(uv_work_t *work)
-{
-    read_fields(work->data);
-}
-
 /* A request takes its token also when nobody waits for the reply any more. */
-static void on_fields(struct call *call)
+static void on_fields(void *user)
 {
+    struct call *call = user;
+
     call->rc = access_identify(call->server, call->http, &call->fields, call->dialect->key_field,
                                &call->grant, call->rc, &call->error);
     call->request.caller = access_caller(call->http, &call->grant);
@@ -486,16 +466,6 @@ static void on_fields(struct call *call)
         give_up(call, call->why);
     else
         go_on(call);
-}
-
-static void on_read(uv_work_t *work, int status)
-{
-    struct call *call = work->data;
-
-    (void)status;
-    call->is_working = false;
-    call->server->n_working--;
-    on_fields(call);
 }
 
 void call_start(struct server *server, struct http_request *request, const char *name,
@@ -530,5 +500,5 @@ void call_start(struct server *server, struct http_request *request, const char 
         return;
     }
     call->is_long = true;
-    work_in_pool(call, read_in_pool, on_read);
+    work_in_pool(call, read_fields, on_fields);
 }

@@ -60,9 +60,11 @@ struct call {
     http_room_fn *go_on;      /* while it waits for its turn; else NULL */
     struct call *next_stream; /* of server->streams */
 
-    bool is_long;            /* its body, which is read in the pool and freed there */
-    uv_work_t work;          /* of a thread of the pool, which reads the body or writes the reply */
-    bool is_working;         /* in there; or other replicas are asked whether it may go on */
+    bool is_long; /* its body, which is read in the pool and freed there */
+    uv_work_t work;
+    void (*in_pool)(void *call);    /* what a thread of the pool does, */
+    void (*after_pool)(void *call); /* and then the loop */
+    bool is_working;         /* in the pool; or other replicas are asked whether it may go on */
     struct turn turn;        /* of server->heavy */
     bool has_place;          /* in server->heavy_callers */
     bool is_ended;           /* while it works: it is nobody's any more */
