@@ -384,6 +384,28 @@ static void word(const struct call *call, struct srv_error *error)
     deepl_word(error);
 }
 
+/* ---- Other calls ----------------------------------------------------------------------------- */
+
+int deepl_read_field(struct server *server, struct http_request *request, struct fields *fields,
+                     const char *name, const char **value, struct key **key,
+                     struct srv_error *error)
+{
+    const char *const names[] = {"auth_key", name, NULL};
+    size_t bytes;
+
+    http_body(request, &bytes);
+    *fields = (struct fields){.object = NULL};
+    if (bytes > 4096)
+        return error_http(error, 413, "body_too_large", "expected a body of at most 4096 bytes");
+    if (fields_read(fields, request, names, NULL, error) != 0)
+        return -1;
+    if (access_check_key(server, request, fields, "auth_key", key, error) != 0) {
+        deepl_word(error);
+        return -1;
+    }
+    return name ? fields_text(fields, name, value, error) : 0;
+}
+
 /* ---- The call -------------------------------------------------------------------------------- */
 
 static const struct dialect dialect = {

@@ -1,13 +1,11 @@
 /* DeepL's languages: GET /v2/languages, /v3/languages, /v3/languages/resources,
- * /v2/glossary-language-pairs; and GET /v2/usage. What is listed is what models translate. Nothing
- * here waits. */
+ * /v2/glossary-language-pairs. What is listed is what models translate. Nothing here waits. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "api/access.h"
 #include "api/deepl.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -90,26 +88,6 @@ static json_t *list_v2(const struct pairs *pairs, bool of_targets)
     for (size_t i = 0; !of_targets && i < pairs->n_sources; i++)
         list = append_v2_source(list, pairs->sources[i], languages_name(pairs->sources[i]));
     return list;
-}
-
-int deepl_read_field(struct server *server, struct http_request *request, struct fields *fields,
-                     const char *name, const char **value, struct key **key,
-                     struct srv_error *error)
-{
-    const char *const names[] = {"auth_key", name, NULL};
-    size_t bytes;
-
-    http_body(request, &bytes);
-    *fields = (struct fields){.object = NULL};
-    if (bytes > 4096)
-        return error_http(error, 413, "body_too_large", "expected a body of at most 4096 bytes");
-    if (fields_read(fields, request, names, NULL, error) != 0)
-        return -1;
-    if (access_check_key(server, request, fields, "auth_key", key, error) != 0) {
-        deepl_word(error);
-        return -1;
-    }
-    return name ? fields_text(fields, name, value, error) : 0;
 }
 
 void api_deepl_languages(struct server *server, struct http_request *request, const char *rest)
@@ -330,84 +308,5 @@ void api_deepl_glossary_pairs(struct server *server, struct http_request *reques
     } else {
         reply_error(request, &error);
     }
-    fields_fini(&fields);
-}
-
-/* ---- Usage ----------------------------------------------------------------------------------- */
-
-/* What DeepL states where there is no limit. */
-#define NO_LIMIT 1000000000000
-
-static json_t *usage(const struct server *server, struct key *key)
-{
-    const int64_t limit = key ? key->characters_per_month : 0;
-    const int64_t n = key ? key_used(key) : (int64_t)server->n_characters;
-
-    return json_pack("{s:I, s:I}", "character_count", (json_int_t)n, "character_limit",
-                     (json_int_t)(limit ? limit : NO_LIMIT));
-}
-
-struct usage_call {
-    struct server *server;
-    struct http_request *request;
-    struct grant grant;
-    bool is_replied;
-};
-
-static void reply_usage(struct usage_call *call)
-{
-    if (!call->is_replied)
-        reply_json(call->request, 200, usage(call->server, call->grant.key));
-    call->is_replied = true;
-}
-
-/* Nobody waits any more; the answer of the others comes all the same. */
-static void on_usage_given_up(void *user, enum http_give_up why)
-{
-    (void)why;
-    reply_usage(user);
-}
-
-static void on_usage(void *user, int rc, const struct srv_error *error)
-{
-    struct usage_call *call = user;
-
-    (void)rc; /* without characters nothing is refused */
-    (void)error;
-    reply_usage(call);
-    call->server->n_working--;
-    free(call);
-}
-
-/* As other replicas count it, too. */
-static void ask_usage(struct server *server, struct http_request *request, struct key *key)
-{
-    struct usage_call *call = calloc(1, sizeof(*call));
-    struct srv_error error;
-
-    if (!call || !http_await(request, 1000, on_usage_given_up, call)) {
-        reply_json(request, 200, usage(server, key));
-        free(call);
-        return;
-    }
-    *call = (struct usage_call){.server = server, .request = request, .grant = {.key = key}};
-    server->n_working++;
-    if (limits_admit(&server->limits, &call->grant, 0, on_usage, call, &error) != LIMITS_LATER)
-        on_usage(call, 0, NULL);
-}
-
-void api_deepl_usage(struct server *server, struct http_request *request, const char *rest)
-{
-    struct fields fields;
-    struct srv_error error;
-    struct key *key;
-
-    (void)rest;
-    if (deepl_read_field(server, request, &fields, NULL, NULL, &key, &error) != 0)
-        reply_error(request, &error);
-    else if (key)
-        ask_usage(server, request, key);
-    else
-        reply_json(request, 200, usage(server, NULL));
     fields_fini(&fields);
 }

@@ -35,7 +35,7 @@ route_fn api_libre_detect, api_libre_settings, api_libre_suggest;
 /* libre_file.c: its files. */
 route_fn api_libre_translate_file, api_libre_download;
 
-/* deepl.c, deepl_languages.c: DeepL's. */
+/* deepl.c, deepl_languages.c, deepl_usage.c: DeepL's. */
 route_fn api_deepl_translate, api_deepl_languages, api_deepl_languages_v3, api_deepl_usage;
 route_fn api_deepl_resources;
 route_fn api_deepl_glossary_pairs;
