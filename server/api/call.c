@@ -246,7 +246,7 @@ static void end_with_document(struct call *call)
     struct srv_error error;
 
     if (!call->document) {
-        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        error_no_memory(&error);
         end_with_error(call, &error);
         return;
     }
@@ -364,7 +364,7 @@ static void read_fields(void *user)
         return;
     call->upload = upload_open(&call->fields);
     if (!call->upload)
-        call->rc = error_from_engine(&call->error, ACRE_ENOMEM, NULL);
+        call->rc = error_no_memory(&call->error);
 }
 
 static void answer(struct call *call)
@@ -476,7 +476,7 @@ void call_start(struct server *server, struct http_request *request, const char 
     size_t body_bytes;
 
     if (!call) {
-        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        error_no_memory(&error);
         reply_error(request, &error);
         return;
     }

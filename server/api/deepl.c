@@ -145,7 +145,7 @@ static json_t *find_names(struct call *call, const char *field, size_t most,
     split = split_names(json_string_value(found), most);
     if (json_object_set_new(call->fields.object, field, split) == 0)
         return split;
-    *rc = error_from_engine(error, ACRE_ENOMEM, NULL);
+    *rc = error_no_memory(error);
     return NULL;
 }
 
@@ -175,7 +175,7 @@ static int parse_ignored(struct call *call, struct srv_error *error)
         return deepl_refuse_value(error, "ignore_tags", "expected at most 100 names");
     call->ignored = calloc(n, sizeof(call->ignored[0]));
     if (!call->ignored)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     if (take_ignored(names, call->ignored, error) != 0)
         return -1;
     call->request.ignored = call->ignored;

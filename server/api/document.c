@@ -81,7 +81,7 @@ void document_reply(struct document *document, struct http_request *request)
     struct srv_error error;
 
     if (!document) {
-        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        error_no_memory(&error);
         reply_error(request, &error);
         return;
     }

@@ -92,7 +92,7 @@ static int take_json(struct glossary_call *call, json_t *object, struct srv_erro
     call->body = object ? json_dumps(object, JSON_FLAGS) : NULL;
     json_decref(object);
     if (!call->body)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     call->body_bytes = strlen(call->body);
     call->body[call->body_bytes++] = '\n'; /* in the terminator's place */
     call->type = "application/json";
@@ -127,7 +127,7 @@ static int read_list(struct glossary_call *call, bool is_v2, struct srv_error *e
     call->type = "application/json";
     if (out && fclose(out) == 0 && is_put)
         return 0;
-    return error_from_engine(error, ACRE_ENOMEM, NULL);
+    return error_no_memory(error);
 }
 
 static int read_list_v2(struct glossary_call *call, struct srv_error *error)
@@ -206,7 +206,7 @@ static int make(struct glossary_call *call, const struct glossary *glossary,
     if (is_done)
         return 0;
     glossary_drop(*after);
-    return error_from_engine(error, ACRE_ENOMEM, NULL);
+    return error_no_memory(error);
 }
 
 /* A pair's entries are added to those that it has. */
@@ -245,7 +245,7 @@ static int put(struct glossary_call *call, const struct glossary *glossary, stru
         return error_http(error, 400, "too_many_dictionaries",
                           "expected at most %d dictionaries in a glossary", GLOSSARY_MAX_PARTS);
     *after = glossary_with(glossary, call->draft.name, part);
-    return *after ? 0 : error_from_engine(error, ACRE_ENOMEM, NULL);
+    return *after ? 0 : error_no_memory(error);
 }
 
 static json_t *render_v2(const struct glossary_call *call, const struct glossary *glossary)
@@ -306,7 +306,7 @@ static int drop_part(struct glossary_call *call, const struct glossary *glossary
     if (!part)
         return -1;
     *after = glossary_without(glossary, part);
-    return *after ? 0 : error_from_engine(error, ACRE_ENOMEM, NULL);
+    return *after ? 0 : error_no_memory(error);
 }
 
 /* ---- Entries --------------------------------------------------------------------------------- */
@@ -321,7 +321,7 @@ static int read_entries_v2(struct glossary_call *call, struct srv_error *error)
     call->type = "text/tab-separated-values; charset=UTF-8";
     call->body = malloc(call->body_bytes);
     if (!call->body)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     memcpy(call->body, text, call->body_bytes);
     return 0;
 }

@@ -128,7 +128,7 @@ static int find(struct glossary_call *call, struct srv_error *error)
     }
     if (call->verb->needs_list &&
         !glossaries_list(glossaries, call->owner, &call->listed, &call->n_listed))
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     return 0;
 }
 
@@ -307,7 +307,7 @@ void glossary_call_start(struct server *server, struct http_request *request, co
     size_t n = rest ? strcspn(rest, "/") : 0, body_bytes;
 
     if (!call) {
-        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        error_no_memory(&error);
         reply_error(request, &error);
         return;
     }

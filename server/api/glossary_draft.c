@@ -155,7 +155,7 @@ int glossary_draft_part(const struct fields *fields, struct glossary_draft *draf
                            part.target);
     more = realloc(draft->parts, (draft->n_parts + 1) * sizeof(*more));
     if (!more)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     draft->parts = more;
     if (terms_field_entries(format, entries, json_string_length(fields_find(fields, "entries")),
                             part.source, part.target, &part.dictionary, error) != 0)
@@ -206,7 +206,7 @@ int glossary_draft_merge(struct glossary_part *part, const struct dictionary *be
     int status = 0;
 
     if (!merged)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     for (uint32_t i = 1; i <= dictionary_entries(before) && status == 0; i++)
         status = add_entry(merged, before, i, part->dictionary, &err);
     for (uint32_t i = 1; i <= dictionary_entries(part->dictionary) && status == 0; i++) {

@@ -39,7 +39,7 @@ static json_t *detect(struct call *call, struct srv_error *error)
                                 json_pack("{s:i, s:s}", "confidence", detection.items[i].confidence,
                                           "language", detection.items[i].code));
     if (!list)
-        error_from_engine(error, ACRE_ENOMEM, NULL);
+        error_no_memory(error);
     return list;
 }
 
@@ -166,7 +166,7 @@ static int keep_suggestion(struct call *call, struct srv_error *error)
     line = object ? json_dumps(object, JSON_FLAGS) : NULL;
     json_decref(object);
     if (!line)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     bytes = strlen(line) + 1;
     line[bytes - 1] = '\n'; /* in the terminator's place */
     wrong = append(path, line, bytes);
@@ -183,7 +183,7 @@ static json_t *suggest(struct call *call, struct srv_error *error)
 
     (void)call;
     if (!told)
-        error_from_engine(error, ACRE_ENOMEM, NULL);
+        error_no_memory(error);
     return told;
 }
 

@@ -350,6 +350,6 @@ void api_metrics(struct server *server, struct http_request *request, const char
         }
         free(reply.body); /* UNTESTED: no memory */
     }
-    error_from_engine(&error, ACRE_ENOMEM, NULL);
+    error_no_memory(&error);
     reply_error(request, &error);
 }

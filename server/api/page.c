@@ -320,7 +320,7 @@ static void reply_page(struct http_request *request, int status, const char *cod
     if (!reply.body ||
         asprintf(&lines, "Cache-Control: no-store\r\n%s", view->server->pages->lines) < 0) {
         free(reply.body);
-        error_from_engine(&error, ACRE_ENOMEM, NULL);
+        error_no_memory(&error);
         reply_error(request, &error);
         return;
     }

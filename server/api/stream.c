@@ -137,7 +137,7 @@ static void begin(struct call *call, http_room_fn *room)
 static enum stream_state finish(struct call *call, struct srv_error *error)
 {
     if (write_object(call, NULL, dump(json_pack("{s:b}", "done", 1))) != 0)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     http_stream_end(call->http, true, 200, NULL);
     return STREAM_ENDED;
 }
@@ -160,7 +160,7 @@ static enum stream_state send_next(struct call *call, http_room_fn *room, struct
     }
     begin(call, room);
     if (write_sentence(call, index, &sentence) != 0)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     return STREAM_GOES_ON;
 }
 

@@ -31,7 +31,7 @@ int terms_field_entries(const char *format, const char *entries, size_t bytes, c
     int status;
 
     if (!filled)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     status = strcmp(format, "csv") == 0
                  ? entries_read_csv(filled, entries, bytes, source, target, &err)
                  : entries_read_tsv(filled, entries, bytes, &err);
@@ -103,7 +103,7 @@ int terms_field_glossary(const json_t *value, struct dictionary **dictionary,
                            "else");
     filled = dictionary_open(MAX_OWN_BYTES);
     if (!filled)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     status = json_is_object(value)  ? read_object(filled, value, &err)
              : json_is_array(value) ? read_array(filled, value, &err)
                                     : entries_read_tsv(filled, json_string_value(value),

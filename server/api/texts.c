@@ -43,7 +43,7 @@ int texts_parse(struct call *call, const char *field, struct srv_error *error)
                           request->n_texts, limit);
     request->texts = calloc(request->n_texts, sizeof(request->texts[0]));
     if (!request->texts)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     if (!call->is_array)
         return parse_text(call, found, field, &request->texts[0], error);
     for (size_t i = 0; i < request->n_texts; i++) {
@@ -65,7 +65,7 @@ int texts_parse_file(struct call *call, struct srv_error *error)
     }
     request->texts = calloc(1, sizeof(request->texts[0]));
     if (!request->texts)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     request->n_texts = 1;
     request->texts[0] = (struct srv_text){upload->text.data, upload->text.bytes};
     request->format = upload->kind->format;

@@ -90,6 +90,11 @@ int error_from_engine(struct srv_error *error, int status, const struct acre_err
     return -1;
 }
 
+int error_no_memory(struct srv_error *error)
+{
+    return error_from_engine(error, ACRE_ENOMEM, NULL);
+}
+
 int error_deadline(struct srv_error *error, uint64_t timeout_ms)
 {
     return error_http(error, 504, acre_status_name(ACRE_ETIMEOUT),

@@ -40,6 +40,9 @@ void error_name_field(struct srv_error *error, const char *before);
 /* Fills `error` from an engine's failure, and returns -1. */
 int error_from_engine(struct srv_error *error, int status, const struct acre_err *err);
 
+/* Likewise: there is no memory. */
+int error_no_memory(struct srv_error *error);
+
 /* Likewise, of a translation that took too long. */
 int error_deadline(struct srv_error *error, uint64_t timeout_ms);
 

@@ -426,9 +426,9 @@ int glossaries_change(struct glossaries *glossaries, struct glossary *before,
                                                  : refuse_busy(error);
 
     if (rc == 0 && !(change = malloc(sizeof(*change))))
-        rc = error_from_engine(error, ACRE_ENOMEM, NULL);
+        rc = error_no_memory(error);
     if (rc == 0 && !glossaries_swap(glossaries, before, after))
-        rc = error_from_engine(error, ACRE_ENOMEM, NULL);
+        rc = error_no_memory(error);
     if (rc != 0) {
         free(change);
         glossary_drop(after);

@@ -118,7 +118,7 @@ static int take_token(struct limits *limits, struct grant *grant, struct srv_err
     if (!grant->key && !limits->addresses)
         limits->addresses = buckets_open();
     if (!grant->key && !limits->addresses)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     is_taken = grant->key
                    ? bucket_take(&grant->key->full_ns, grant->per_minute, uv_hrtime(), &wait_ns)
                    : buckets_take(limits->addresses, grant->address, grant->per_minute, uv_hrtime(),

@@ -297,7 +297,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
         calloc(1, sizeof(*translate) + request->n_texts * sizeof(translate->items[0]));
 
     if (!translate)
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     enlist(translator, translate);
     translate->n_items = request->n_texts;
     translate->done = done;
@@ -305,7 +305,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->work.data = translate;
     if (take_request(translate, request, model) != 0) {
         free_translate(translate);
-        return error_from_engine(error, ACRE_ENOMEM, NULL);
+        return error_no_memory(error);
     }
     *out = translate;
     submit_start(translate);
