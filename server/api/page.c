@@ -241,7 +241,7 @@ int pages_open(struct server *server, struct acre_err *err)
         pages->lines = NULL;
     server->pages = pages;
     if (!pages || !pages->lines)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     return 0;
 }
 

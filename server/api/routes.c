@@ -72,7 +72,7 @@ int routes_open(struct server *server, struct acre_err *err)
 {
     server->routes = calloc(N_ROUTES + 1, sizeof(server->routes[0]));
     if (!server->routes)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     server->n_routes = N_ROUTES + 1;
     for (size_t i = 0; i < N_ROUTES; i++) {
         server->routes[i].path = routes[i].path;

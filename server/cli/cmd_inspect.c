@@ -155,7 +155,7 @@ static int show_svg(const struct show *show, struct acre_err *err)
         return err->code;
     rc = attention_svg_write(&picture, show->out);
     attention_picture_close(&picture);
-    return rc == 0 ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
+    return rc == 0 ? 0 : error_set_no_memory(err);
 }
 
 typedef int show_fn(const struct show *show, struct acre_err *err);

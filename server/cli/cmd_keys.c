@@ -87,7 +87,7 @@ static int print_json(const struct key_row *row, struct acre_err *err)
 
     json_decref(object);
     if (!text)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     printf("%s\n", text);
     free(text);
     return 0;

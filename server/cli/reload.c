@@ -64,7 +64,7 @@ static int make_room(struct reload *reload)
     struct acre_model **grown = realloc(reload->retired, (n + 1) * sizeof(struct acre_model *));
 
     if (!grown)
-        return error_set(&reload->err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(&reload->err);
     reload->retired = grown;
     return 0;
 }

@@ -41,7 +41,7 @@ int draft_open(struct draft *draft, const char *path, struct acre_err *err)
         return 0;
     if (asprintf(&draft->path, "%s.XXXXXX", path) < 0) {
         draft->path = NULL;
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     }
     file = create(draft->path);
     draft->file = file < 0 ? NULL : fdopen(file, "w");

@@ -19,6 +19,11 @@ int error_set(struct acre_err *err, int code, const char *format, ...)
     return code;
 }
 
+int error_set_no_memory(struct acre_err *err)
+{
+    return error_set(err, ACRE_ENOMEM, "out of memory");
+}
+
 int error_prefix(struct acre_err *err, const char *format, ...)
 {
     char text[sizeof(err->text)];

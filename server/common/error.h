@@ -22,6 +22,9 @@ struct srv_error {
 int error_set(struct acre_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Likewise: there is no memory. */
+int error_set_no_memory(struct acre_err *err);
+
 /* Puts text before what `err` already says; returns its code. */
 int error_prefix(struct acre_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -174,7 +174,7 @@ int dictionary_add(struct dictionary *d, const char *source, size_t source_bytes
     if (!grow((void **)&d->text, 1, d->text_bytes + source_bytes + target_bytes + 2,
               &d->text_capacity) ||
         !grow((void **)&d->lines, sizeof(d->lines[0]), d->n_lines + 1, &d->lines_capacity))
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     d->lines[d->n_lines++] = (struct line){.source = (uint32_t)d->text_bytes,
                                            .source_bytes = (uint32_t)source_bytes,
                                            .target_bytes = (uint32_t)target_bytes};
@@ -385,7 +385,7 @@ static int add_path(struct dictionary *d, uint32_t entry, struct acre_err *err)
             break;
     }
     if (state == 0)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     if (d->states[state].entry)
         return error_set(err, ACRE_EINPUT,
                          "entry %u: expected a term that is not there yet, found that of entry %u, "
@@ -437,7 +437,7 @@ int dictionary_seal(struct dictionary *d, struct acre_err *err)
     if (d->n_lines == 0)
         return error_set(err, ACRE_EINPUT, "expected entries, found none");
     if (!grow_words(d) || !grow_states(d))
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     d->words[DICTIONARY_NONE] = d->words[BLANK] = (struct name){0, 0};
     d->states[0] = (struct state){.parent = 0};
     d->n_words = BLANK + 1;
@@ -446,7 +446,7 @@ int dictionary_seal(struct dictionary *d, struct acre_err *err)
         rc = add_path(d, entry, err);
     if (rc != 0)
         return rc;
-    return link_states(d) ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
+    return link_states(d) ? 0 : error_set_no_memory(err);
 }
 
 size_t dictionary_memory(const struct dictionary *d)

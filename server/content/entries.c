@@ -157,7 +157,7 @@ int entries_read_csv(struct dictionary *dictionary, const char *text, size_t byt
     int rc;
 
     if (!csv.text)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     memcpy(csv.text, text, bytes);
     rc = read_records(&csv, dictionary, source, target, err);
     free(csv.text);

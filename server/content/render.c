@@ -249,7 +249,7 @@ int render_open(const struct prose *prose, const struct acre_result *result, siz
     struct render *r = calloc(1, sizeof(*r));
 
     if (!r)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     r->writer.prose = prose;
     r->writer.result = result;
     r->writer.hypothesis = result ? &result->hypotheses[hypothesis] : NULL;
@@ -317,7 +317,7 @@ int render_take(struct render *r, struct render_part *part, struct acre_err *err
     char *text = writer_take(&r->writer);
 
     if (!text)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     *part = (struct render_part){.text = text,
                                  .bytes = bytes,
                                  .sentence_at = r->sentence_at,

@@ -281,5 +281,5 @@ int terms_mark(struct prose *prose, struct dictionary *const *dictionaries, size
     free(s.pieces);
     free(s.found);
     free(s.terms);
-    return is_done ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
+    return is_done ? 0 : error_set_no_memory(err);
 }

@@ -276,7 +276,7 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     struct http *http = calloc(1, sizeof(*http));
 
     if (!http)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     http->options = *options;
     http->loop = loop;
     http->ready_end = &http->ready;
@@ -285,7 +285,7 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     http->cors = make_cors(options->cors_origin);
     if (!http->addresses || !http->cors) {
         http_free(http);
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     }
     if (watch_listener(http) != 0) {
         for (size_t i = 0; i < http->n_accepting; i++)
@@ -311,7 +311,7 @@ int http_configure(struct http *http, const struct http_options *options, struct
     char *cors = make_cors(options->cors_origin);
 
     if (!cors)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     free(http->cors);
     http->cors = cors;
     http->options = *options;

@@ -95,7 +95,7 @@ static int open_sentence(struct attention_picture *picture, const struct acre_jo
         return err->code;
     picture->n++;
     if (!attention_layout_open(&picture->layouts[i], picture->sentences[i], unit))
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     return 0;
 }
 
@@ -105,14 +105,14 @@ static int fill(struct attention_picture *picture, const struct acre_job *job, s
     picture->sentences = calloc(n, sizeof(picture->sentences[0]));
     picture->layouts = calloc(n, sizeof(picture->layouts[0]));
     if (!picture->sentences || !picture->layouts)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     while (picture->n < n)
         if (open_sentence(picture, job, err) != 0)
             return err->code;
     picture->facts = written(write_facts, picture);
     picture->legend = written(write_legend, picture);
     if (!picture->facts || !picture->legend)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     unicode_scrub(picture->facts); /* languages may be parts of a directory's name */
     return 0;
 }

@@ -176,7 +176,7 @@ int glossaries_start(struct glossaries *glossaries, uv_loop_t *loop, struct acre
         return 0;
     follower = calloc(1, sizeof(*follower));
     if (!follower)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     follower->glossaries = glossaries;
     follower->task = (struct store_task){.run = look, .done = on_looked};
     uv_timer_init(loop, &follower->timer);

@@ -72,14 +72,14 @@ static int read_part(sqlite3_stmt *row, struct glossary *g, struct acre_err *err
     int rc;
 
     if (!part.dictionary)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     snprintf(part.source, sizeof(part.source), "%s", text_of(row, 0));
     snprintf(part.target, sizeof(part.target), "%s", text_of(row, 1));
     rc = entries_read_tsv(part.dictionary, text, (size_t)sqlite3_column_bytes(row, 2), err);
     if (rc == 0)
         rc = dictionary_seal(part.dictionary, err);
     if (rc == 0 && !glossary_add(g, &part))
-        rc = error_set(err, ACRE_ENOMEM, "out of memory");
+        rc = error_set_no_memory(err);
     dictionary_drop(part.dictionary);
     return rc == 0 ? 0
                    : error_prefix(err, "glossary %s: %s to %s: ", g->id, part.source, part.target);
@@ -107,7 +107,7 @@ static int read_glossary(sqlite3 *db, sqlite3_stmt *row, struct glossary **out,
     int rc;
 
     if (!g)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     snprintf(g->id, sizeof(g->id), "%s", text_of(row, 0));
     g->created_ms = sqlite3_column_int64(row, 3);
     g->number = sqlite3_column_int64(row, 4);
@@ -156,7 +156,7 @@ int glossaries_read_numbers(sqlite3 *db, int64_t **numbers, size_t *n, struct ac
             int64_t *more = realloc(*numbers, (room = 2 * room + 64) * sizeof(*more));
 
             if (!more) {
-                rc = error_set(err, ACRE_ENOMEM, "out of memory");
+                rc = error_set_no_memory(err);
                 break;
             }
             *numbers = more;
@@ -176,7 +176,7 @@ static int take(void *user, struct glossary *g, struct acre_err *err)
         return 0;
     }
     glossary_drop(g);
-    return error_set(err, ACRE_ENOMEM, "out of memory");
+    return error_set_no_memory(err);
 }
 
 int glossaries_load(struct glossaries *glossaries, sqlite3 *db, struct acre_err *err)

@@ -92,7 +92,7 @@ static int take_row(struct keyring *keyring, const struct key_row *row, int64_t 
 
         key = calloc(1, sizeof(*key));
         if (!key)
-            return error_set(err, ACRE_ENOMEM, "out of memory");
+            return error_set_no_memory(err);
         key->id = row->id;
         memcpy(key->hash, row->hash, KEYS_HASH_BYTES);
         strcpy(key->name, row->name);
@@ -264,7 +264,7 @@ static int keep_row(void *user, const struct key_row *row, struct acre_err *err)
         struct key_row *grown = realloc(reading->rows, room * sizeof(*grown));
 
         if (!grown)
-            return error_set(err, ACRE_ENOMEM, "out of memory");
+            return error_set_no_memory(err);
         reading->rows = grown;
         reading->room = room;
     }
@@ -329,7 +329,7 @@ int keyring_open(struct store *store, struct keyring **out, struct acre_err *err
     struct reading *reading;
 
     if (!keyring)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     keyring->store = store;
     keyring->saving.keyring = keyring->reading.keyring = keyring;
     keyring->saving.task = (struct store_task){.run = save, .done = on_saved};

@@ -155,7 +155,7 @@ static int make_room(struct models *models, size_t n, struct acre_err *err)
 {
     models->items = calloc(n + 1, sizeof(models->items[0]));
     models->states = calloc(n + 1, sizeof(models->states[0]));
-    return models->items && models->states ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
+    return models->items && models->states ? 0 : error_set_no_memory(err);
 }
 
 /* Takes what was opened, in order; the first error is the one that is told. */
@@ -271,7 +271,7 @@ static int open_found(struct models *models, struct openings *openings, const ch
                          strerror(errno));
     openings->items = calloc((size_t)n_entries + 1, sizeof(openings->items[0]));
     if (!openings->items)
-        rc = error_set(err, ACRE_ENOMEM, "out of memory");
+        rc = error_set_no_memory(err);
     else if (is_one)
         rc = open_folder_itself(models, openings, folder, err);
     else
@@ -294,7 +294,7 @@ int models_load(struct models *models, struct acre_engine *engine, const char *f
         rc = error_set(err, ACRE_EMODEL, "%s: expected a subfolder with a config.json, found none",
                        folder);
     if (rc == 0 && pairs_init(&models->pairs, models->items, models->n_items) != 0)
-        rc = error_set(err, ACRE_ENOMEM, "out of memory");
+        rc = error_set_no_memory(err);
     if (rc == 0) {
         warn_of_doubles(models);
         return 0;

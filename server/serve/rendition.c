@@ -28,7 +28,7 @@ int rendition_step(struct rendition *rendition, const struct prose *prose,
     if (!rendition->texts)
         rendition->texts = calloc(n, sizeof(rendition->texts[0]));
     if (!rendition->texts)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     if (!rendition->render &&
         render_open(prose, result, rendition->n_texts, is_traced && rendition->n_texts == 0,
                     &rendition->render, err) != 0)

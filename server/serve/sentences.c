@@ -35,7 +35,7 @@ static int take_alignments(struct sentences *s, const struct srv_sentence *out,
     free(s->alignments);
     s->alignments = malloc((n ? n : 1) * sizeof(s->alignments[0]));
     if (!s->alignments)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     for (size_t i = 0; i < n; i++) {
         s->alignments[i] = s->sentence.alignments[i];
         s->alignments[i].target.first += out->target.first;

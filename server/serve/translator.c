@@ -111,7 +111,7 @@ int translator_open(uv_loop_t *loop, struct acre_engine *engine, struct translat
     struct translator *translator = calloc(1, sizeof(*translator));
 
     if (!translator)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     translator->loop = loop;
     turns_init(&translator->splitting, loop, &translator->n_submitting);
     translator->engine = engine;

@@ -267,8 +267,7 @@ static int open_file(struct store *store, struct acre_err *err)
     if (make_file(store->path, err) != 0)
         return err->code;
     if (sqlite3_open_v2(store->path, &store->db, flags, NULL) != SQLITE_OK)
-        return store->db ? store_refuse(store->db, err)
-                         : error_set(err, ACRE_ENOMEM, "out of memory");
+        return store->db ? store_refuse(store->db, err) : error_set_no_memory(err);
     sqlite3_busy_timeout(store->db, BUSY_MS);
     if (migrations_check(store->db, err) != 0 || configure(store->db, err) != 0 ||
         check_pages(store->db, err) != 0)
@@ -281,14 +280,14 @@ int store_open(const char *path, struct store **out, struct acre_err *err)
     struct store *store = calloc(1, sizeof(*store));
 
     if (!store)
-        return error_set(err, ACRE_ENOMEM, "out of memory");
+        return error_set_no_memory(err);
     store->waiting_end = &store->waiting;
     store->done_end = &store->done;
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->changed, NULL);
     store->path = strdup(path);
     if (!store->path)
-        error_set(err, ACRE_ENOMEM, "out of memory");
+        error_set_no_memory(err);
     else if (open_file(store, err) == 0) {
         *out = store;
         return 0;
@@ -306,7 +305,7 @@ static int check_file(const char *path, struct acre_err *err)
     int rc = sqlite3_open_v2(path, &db, flags, NULL);
 
     if (rc != SQLITE_OK) {
-        rc = db ? store_refuse(db, err) : error_set(err, ACRE_ENOMEM, "out of memory");
+        rc = db ? store_refuse(db, err) : error_set_no_memory(err);
     } else {
         sqlite3_busy_timeout(db, BUSY_MS);
         rc = migrations_check(db, err) != 0 ? err->code : check_pages(db, err);
