@@ -84,8 +84,8 @@ $B/tests/bench/products: $B/tests/bench/limit.c.o
 $B/tests/unit/test_store $B/tests/unit/test_turns: ENGINE_LDLIBS += $(SERVER_LDLIBS)
 $B/tests/unit/test_store $B/tests/unit/test_turns: $(patsubst %,$B/%.o,server/serve/turns.c \
     $(wildcard server/store/*.c server/common/*.c))
-$B/tests/unit/test_growth $B/tests/unit/test_html: $(patsubst %,$B/%.o, \
-    $(wildcard server/content/*.c) server/common/error.c server/common/unicode.c)
+$B/tests/unit/test_growth $B/tests/unit/test_html $B/tests/unit/test_grow: $(patsubst %,$B/%.o, \
+    $(wildcard server/content/*.c) $(addprefix server/common/,error.c grow.c unicode.c))
 
 include tests/cuda/rules.mk tests/alone/rules.mk
 include tests/fuzz/rules.mk

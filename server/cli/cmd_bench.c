@@ -17,6 +17,7 @@
 #include "cli/decode.h"
 #include "cli/lines.h"
 #include "common/error.h"
+#include "common/grow.h"
 #include "common/json.h"
 
 struct bench_args {
@@ -113,17 +114,10 @@ static int read_sentences(struct pass *pass, const char *path)
             free(line);
             continue;
         }
-        if (pass->n_sentences == capacity) {
-            size_t wanted = capacity ? 2 * capacity : 1024;
-            struct sentence *grown = realloc(pass->sentences, wanted * sizeof(*grown));
-
-            if (!grown) {
-                free(line);
-                lines_close(&lines);
-                return args_failed("out of memory");
-            }
-            pass->sentences = grown;
-            capacity = wanted;
+        if (!grow(&pass->sentences, sizeof(pass->sentences[0]), pass->n_sentences + 1, &capacity)) {
+            free(line);
+            lines_close(&lines);
+            return args_failed("out of memory");
         }
         pass->sentences[pass->n_sentences++] = (struct sentence){
             .pass = pass, .line = line, .line_bytes = bytes, .number = lines.n_lines};

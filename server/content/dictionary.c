@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "common/error.h"
+#include "common/grow.h"
 #include "common/unicode.h"
 #include "content/word.h"
 
@@ -87,24 +88,6 @@ void dictionary_drop(struct dictionary *d)
     free(d);
 }
 
-/* Makes room for n more items. */
-static bool grow(void **items, size_t item_bytes, size_t n, size_t *capacity)
-{
-    size_t wanted = *capacity ? *capacity : 64;
-    void *more;
-
-    if (n <= *capacity)
-        return true;
-    while (wanted < n)
-        wanted *= 2;
-    more = realloc(*items, wanted * item_bytes);
-    if (!more)
-        return false;
-    *items = more;
-    *capacity = wanted;
-    return true;
-}
-
 /* ---- Entries --------------------------------------------------------------------------------- */
 
 /* A byte order mark is no part of a term, either: it would be lost where a file begins with it. */
@@ -171,9 +154,8 @@ int dictionary_add(struct dictionary *d, const char *source, size_t source_bytes
     if (d->text_bytes + source_bytes + target_bytes > d->max_bytes)
         return error_set(err, ACRE_ETOOLARGE, "expected entries of at most %zu bytes, found more",
                          d->max_bytes);
-    if (!grow((void **)&d->text, 1, d->text_bytes + source_bytes + target_bytes + 2,
-              &d->text_capacity) ||
-        !grow((void **)&d->lines, sizeof(d->lines[0]), d->n_lines + 1, &d->lines_capacity))
+    if (!grow(&d->text, 1, d->text_bytes + source_bytes + target_bytes + 2, &d->text_capacity) ||
+        !grow(&d->lines, sizeof(d->lines[0]), d->n_lines + 1, &d->lines_capacity))
         return error_set_no_memory(err);
     d->lines[d->n_lines++] = (struct line){.source = (uint32_t)d->text_bytes,
                                            .source_bytes = (uint32_t)source_bytes,
@@ -305,7 +287,7 @@ static bool grow_words(struct dictionary *d)
         for (uint32_t i = BLANK + 1; i < d->n_words; i++)
             *word_slot(d, d->text + d->words[i].at, d->words[i].bytes) = i;
     }
-    return grow((void **)&d->words, sizeof(d->words[0]), d->n_words + 1, &d->words_capacity);
+    return grow(&d->words, sizeof(d->words[0]), d->n_words + 1, &d->words_capacity);
 }
 
 static bool grow_states(struct dictionary *d)
@@ -316,7 +298,7 @@ static bool grow_states(struct dictionary *d)
         for (uint32_t i = 1; i < d->n_states; i++)
             *state_slot(d, d->states[i].parent, d->states[i].word) = i;
     }
-    return grow((void **)&d->states, sizeof(d->states[0]), d->n_states + 1, &d->states_capacity);
+    return grow(&d->states, sizeof(d->states[0]), d->n_states + 1, &d->states_capacity);
 }
 
 /* ---- The automaton --------------------------------------------------------------------------- */

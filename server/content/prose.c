@@ -8,43 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/grow.h"
 #include "common/unicode.h"
 #include "content/word.h"
 
-/* Makes room for one more item. */
-static bool grow(struct prose *prose, void **items, size_t item_bytes, size_t n, size_t *capacity)
+/* Makes room for `wanted` items. */
+static bool make_room(struct prose *prose, void *items, size_t item_bytes, size_t wanted,
+                      size_t *capacity)
 {
-    size_t wanted = *capacity ? *capacity * 2 : 64;
-    void *more;
-
-    if (n < *capacity)
+    if (grow(items, item_bytes, wanted, capacity))
         return true;
-    more = realloc(*items, wanted * item_bytes);
-    if (!more) {
-        prose->no_memory = true;
-        return false;
-    }
-    *items = more;
-    *capacity = wanted;
-    return true;
+    prose->no_memory = true;
+    return false;
 }
 
+/* An empty text is no NULL, either. */
 static void append(struct prose *prose, const char *text, size_t bytes)
 {
-    size_t wanted = prose->text_capacity ? prose->text_capacity : 256;
-    char *more;
-
-    while (wanted < prose->text_bytes + bytes)
-        wanted *= 2;
-    if (wanted > prose->text_capacity) {
-        more = realloc(prose->text, wanted);
-        if (!more) {
-            prose->no_memory = true;
-            return;
-        }
-        prose->text = more;
-        prose->text_capacity = wanted;
-    }
+    if (!make_room(prose, &prose->text, 1, prose->text_bytes + bytes + 1, &prose->text_capacity))
+        return;
     memcpy(prose->text + prose->text_bytes, text, bytes);
     prose->text_bytes += bytes;
 }
@@ -80,8 +62,8 @@ size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, siz
         last->n_raw += (uint32_t)n_raw;
         return prose->n_marks - 1;
     }
-    if (!grow(prose, (void **)&prose->marks, sizeof(prose->marks[0]), prose->n_marks,
-              &prose->marks_capacity))
+    if (!make_room(prose, &prose->marks, sizeof(prose->marks[0]), prose->n_marks + 1,
+                   &prose->marks_capacity))
         return 0;
     prose->marks[prose->n_marks] = (struct prose_mark){.at = (uint32_t)prose->text_bytes,
                                                        .raw = (uint32_t)raw,
@@ -143,8 +125,8 @@ struct acre_range prose_in_document(const struct prose *prose, struct acre_range
 
 void prose_add_break(struct prose *prose)
 {
-    if (grow(prose, (void **)&prose->breaks, sizeof(prose->breaks[0]), prose->n_breaks,
-             &prose->breaks_capacity))
+    if (make_room(prose, &prose->breaks, sizeof(prose->breaks[0]), prose->n_breaks + 1,
+                  &prose->breaks_capacity))
         prose->breaks[prose->n_breaks++] = (uint32_t)prose->text_bytes;
 }
 

@@ -9,6 +9,7 @@
 #include <unicode/uchar.h>
 
 #include "common/error.h"
+#include "common/grow.h"
 #include "common/unicode.h"
 #include "content/placed.h"
 
@@ -206,19 +207,10 @@ static void put_sentence(struct render *r, const struct render_sentence *sentenc
 static void note(struct render *r, struct acre_alignment **list, size_t *n, size_t *capacity,
                  struct acre_alignment item)
 {
-    const size_t wanted = *capacity ? *capacity * 2 : 64;
-    struct acre_alignment *more;
-
-    if (*n == *capacity) {
-        more = realloc(*list, wanted * sizeof(*more));
-        if (!more) {
-            r->writer.no_memory = true;
-            return;
-        }
-        *list = more;
-        *capacity = wanted;
-    }
-    (*list)[(*n)++] = item;
+    if (grow(list, sizeof(**list), *n + 1, capacity))
+        (*list)[(*n)++] = item;
+    else
+        r->writer.no_memory = true;
 }
 
 /* The sentence and its tokens, those without a text of their own left out. */

@@ -10,6 +10,7 @@
 #include <unicode/uchar.h>
 
 #include "common/error.h"
+#include "common/grow.h"
 #include "common/unicode.h"
 #include "content/word.h"
 
@@ -40,15 +41,8 @@ struct search {
 
 static bool add_piece(struct search *s, struct word word)
 {
-    if (s->n_pieces == s->capacity) {
-        const size_t wanted = s->capacity ? 2 * s->capacity : 64;
-        struct piece *more = realloc(s->pieces, wanted * sizeof(*more));
-
-        if (!more)
-            return false;
-        s->pieces = more;
-        s->capacity = wanted;
-    }
+    if (!grow(&s->pieces, sizeof(s->pieces[0]), s->n_pieces + 1, &s->capacity))
+        return false;
     s->pieces[s->n_pieces++] = (struct piece){
         .word = word,
         .is_none = word.kind == WORD_BREAK ||

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/grow.h"
+
 static size_t end_of(struct acre_range range)
 {
     return range.first + range.n_bytes;
@@ -9,19 +11,10 @@ static size_t end_of(struct acre_range range)
 
 void trace_add(struct trace *trace, const struct trace_piece *piece)
 {
-    const size_t wanted = trace->capacity ? trace->capacity * 2 : 64;
-    struct trace_piece *more;
-
-    if (trace->n_pieces == trace->capacity) {
-        more = realloc(trace->pieces, wanted * sizeof(*more));
-        if (!more) {
-            trace->no_memory = true;
-            return;
-        }
-        trace->pieces = more;
-        trace->capacity = wanted;
-    }
-    trace->pieces[trace->n_pieces++] = *piece;
+    if (grow(&trace->pieces, sizeof(trace->pieces[0]), trace->n_pieces + 1, &trace->capacity))
+        trace->pieces[trace->n_pieces++] = *piece;
+    else
+        trace->no_memory = true;
 }
 
 /* The first piece that ends behind a place of the translation. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unicode/uchar.h>
 
+#include "common/grow.h"
 #include "common/unicode.h"
 #include "content/word.h"
 
@@ -110,15 +111,8 @@ bool units_cut(struct units *units)
     struct unit unit;
 
     while (next_unit(units, &at, end, &unit)) {
-        if (units->n == capacity) {
-            struct unit *more;
-
-            capacity = capacity ? capacity * 2 : 64;
-            more = realloc(units->items, capacity * sizeof(*more));
-            if (!more)
-                return false;
-            units->items = more;
-        }
+        if (!grow(&units->items, sizeof(units->items[0]), units->n + 1, &capacity))
+            return false;
         units->items[units->n++] = unit;
     }
     give_tokens(units);

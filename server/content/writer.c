@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unicode/uchar.h>
 
+#include "common/grow.h"
 #include "common/unicode.h"
 #include "content/word.h"
 #include "content/wrap.h"
@@ -14,19 +15,9 @@
 
 static void put(struct writer *w, const char *text, size_t n)
 {
-    size_t wanted = w->capacity ? w->capacity : 256;
-    char *more;
-
-    while (wanted < w->bytes + n + 1)
-        wanted *= 2;
-    if (wanted > w->capacity) {
-        more = realloc(w->text, wanted);
-        if (!more) {
-            w->no_memory = true;
-            return;
-        }
-        w->text = more;
-        w->capacity = wanted;
+    if (!grow(&w->text, 1, w->bytes + n + 1, &w->capacity)) {
+        w->no_memory = true;
+        return;
     }
     memcpy(w->text + w->bytes, text, n);
     w->bytes += n;

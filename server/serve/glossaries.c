@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "common/grow.h"
 #include "common/log.h"
 #include "serve/keyring.h"
 
@@ -225,15 +226,9 @@ static size_t memory_of(const struct glossary *g)
 
 bool glossaries_append(struct glossaries *glossaries, struct glossary *g)
 {
-    if (glossaries->n_items == glossaries->capacity) {
-        const size_t wanted = glossaries->capacity ? 2 * glossaries->capacity : 16;
-        struct glossary **more = realloc(glossaries->items, wanted * sizeof(*more));
-
-        if (!more)
-            return false;
-        glossaries->items = more;
-        glossaries->capacity = wanted;
-    }
+    if (!grow(&glossaries->items, sizeof(glossaries->items[0]), glossaries->n_items + 1,
+              &glossaries->capacity))
+        return false;
     glossaries->items[glossaries->n_items++] = g;
     glossaries->bytes += memory_of(g);
     return true;

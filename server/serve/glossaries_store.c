@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/error.h"
+#include "common/grow.h"
 #include "content/entries.h"
 #include "serve/glossaries.h"
 #include "store/facts.h"
@@ -151,17 +153,9 @@ int glossaries_read_numbers(sqlite3 *db, int64_t **numbers, size_t *n, struct ac
 
     *n = 0;
     while (rc == 0 && (rc = store_step(rows, err)) == 1) {
-        rc = 0;
-        if (*n == room) {
-            int64_t *more = realloc(*numbers, (room = 2 * room + 64) * sizeof(*more));
-
-            if (!more) {
-                rc = error_set_no_memory(err);
-                break;
-            }
-            *numbers = more;
-        }
-        (*numbers)[(*n)++] = sqlite3_column_int64(rows, 0);
+        rc = grow(numbers, sizeof(**numbers), *n + 1, &room) ? 0 : error_set_no_memory(err);
+        if (rc == 0)
+            (*numbers)[(*n)++] = sqlite3_column_int64(rows, 0);
     }
     sqlite3_finalize(rows);
     return rc;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/grow.h"
 #include "serve/store_log.h"
 
 enum { TICK_MS = 1000, N_BUCKETS = 16384 };
@@ -200,18 +201,6 @@ static int save(sqlite3 *db, struct store_task *task)
     return rc;
 }
 
-static int make_room(struct saving *saving)
-{
-    const size_t room = 2 * saving->room + 16;
-    struct use *grown = realloc(saving->uses, room * sizeof(*grown));
-
-    if (!grown)
-        return -1;
-    saving->uses = grown;
-    saving->room = room;
-    return 0;
-}
-
 /* Without memory for all, what is left waits for the next time. */
 static void take_used(struct keyring *keyring)
 {
@@ -219,7 +208,8 @@ static void take_used(struct keyring *keyring)
 
     saving->n_uses = 0;
     saving->month = keys_month();
-    while (keyring->used && (saving->n_uses < saving->room || make_room(saving) == 0)) {
+    while (keyring->used &&
+           grow(&saving->uses, sizeof(saving->uses[0]), saving->n_uses + 1, &saving->room)) {
         struct key *key = keyring->used;
 
         keyring->used = key->next_used;
@@ -259,15 +249,8 @@ static int keep_row(void *user, const struct key_row *row, struct acre_err *err)
 {
     struct reading *reading = user;
 
-    if (reading->n_rows == reading->room) {
-        const size_t room = 2 * reading->room + 16;
-        struct key_row *grown = realloc(reading->rows, room * sizeof(*grown));
-
-        if (!grown)
-            return error_set_no_memory(err);
-        reading->rows = grown;
-        reading->room = room;
-    }
+    if (!grow(&reading->rows, sizeof(reading->rows[0]), reading->n_rows + 1, &reading->room))
+        return error_set_no_memory(err);
     reading->rows[reading->n_rows++] = *row;
     return 0;
 }
