@@ -1,7 +1,7 @@
 /* Happy path: args_parse() writes the defaults, takes options and positionals in the order they
  * come, and returns ARGS_GO.
  * Failure modes: an unknown option, a missing or wrong value, or an argument too many: one line on
- * stderr that names it, and ARGS_WRONG. */
+ * stderr that names it, and EXIT_USAGE. */
 #include "cli/args.h"
 
 #include <stdarg.h>
@@ -147,7 +147,7 @@ static bool asks_for_help(const char *arg)
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-enum args_outcome args_parse(const struct args_command *command, void *base, int argc, char **argv)
+int args_parse(const struct args_command *command, void *base, int argc, char **argv)
 {
     bool only_positionals = false;
     size_t n_positionals = 0;
@@ -165,18 +165,18 @@ enum args_outcome args_parse(const struct args_command *command, void *base, int
         }
         if (!only_positionals && asks_for_help(arg)) {
             print_help(command);
-            return ARGS_HELP_SHOWN;
+            return EXIT_DONE;
         }
         if (!only_positionals && strcmp(arg, "--version") == 0) {
             printf("acre %s\n", ACRE_VERSION);
-            return ARGS_HELP_SHOWN;
+            return EXIT_DONE;
         }
         if (!only_positionals && arg[0] == '-' && arg[1])
             rc = take_option(command, base, argc, argv, &i);
         else
             rc = take_positional(command, base, n_positionals++, arg);
-        if (rc)
-            return ARGS_WRONG;
+        if (rc != 0)
+            return rc;
     }
     return ARGS_GO;
 }

@@ -48,12 +48,11 @@ struct args_command {
         .help = text                                                                               \
     }
 
-/* What parsing led to: carry on, or leave with an exit status. */
-enum args_outcome { ARGS_GO, ARGS_HELP_SHOWN, ARGS_WRONG };
+enum { ARGS_GO = -1 }; /* no exit status */
 
 /* Fills `base` (defaults first) from argv, which starts with the command's name. Help goes to
- * stdout, an error to stderr. */
-enum args_outcome args_parse(const struct args_command *command, void *base, int argc, char **argv);
+ * stdout, an error to stderr. ARGS_GO, or the status to leave with. */
+int args_parse(const struct args_command *command, void *base, int argc, char **argv);
 
 bool args_is_filled(const char *text);
 

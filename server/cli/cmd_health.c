@@ -171,16 +171,10 @@ int cmd_health(int argc, char **argv)
     struct target target = {.is_tls = false};
     struct acre_err err;
     char reply[4096];
-    int rc;
+    int rc = args_parse(&command, &args, argc, argv);
 
-    switch (args_parse(&command, &args, argc, argv)) {
-    case ARGS_GO:
-        break;
-    case ARGS_HELP_SHOWN:
-        return EXIT_DONE;
-    case ARGS_WRONG:
-        return EXIT_USAGE;
-    }
+    if (rc != ARGS_GO)
+        return rc;
     if (find_target(&args, &target, &err) != 0)
         return err.code == ACRE_EOPTION && args.url[0] ? args_wrong("%s", err.text)
                                                        : args_failed("%s", err.text);

@@ -261,14 +261,9 @@ int cmd_inspect(int argc, char **argv)
     args.attention.n_items = 0;
     strcpy(args.decode.device, "cpu");
     strcpy(args.decode.compute_type, "auto");
-    switch (args_parse(&command, &args, argc, argv)) {
-    case ARGS_GO:
-        break;
-    case ARGS_HELP_SHOWN:
-        return EXIT_DONE;
-    case ARGS_WRONG:
-        return EXIT_USAGE;
-    }
+    rc = args_parse(&command, &args, argc, argv);
+    if (rc != ARGS_GO)
+        return rc;
     if (!args.decode.model[0])
         return args_wrong("DIR: expected a model directory, found none");
     rc = check_attention(&args);

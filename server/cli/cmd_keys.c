@@ -169,16 +169,10 @@ int cmd_keys(int argc, char **argv)
 {
     struct keys_args args;
     struct acre_err err;
-    int rc;
+    int rc = args_parse(&command, &args, argc, argv);
 
-    switch (args_parse(&command, &args, argc, argv)) {
-    case ARGS_GO:
-        break;
-    case ARGS_HELP_SHOWN:
-        return EXIT_DONE;
-    case ARGS_WRONG:
-        return EXIT_USAGE;
-    }
+    if (rc != ARGS_GO)
+        return rc;
     rc = check(&args);
     if (rc != EXIT_DONE)
         return rc;

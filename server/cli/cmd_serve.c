@@ -473,15 +473,10 @@ int cmd_serve(int argc, char **argv)
     struct serve_args args = {.set = {.n_items = 0}};
     struct settings settings;
     struct acre_err err;
+    int rc = args_parse(&command, &args, argc, argv);
 
-    switch (args_parse(&command, &args, argc, argv)) {
-    case ARGS_GO:
-        break;
-    case ARGS_HELP_SHOWN:
-        return EXIT_DONE;
-    case ARGS_WRONG:
-        return EXIT_USAGE;
-    }
+    if (rc != ARGS_GO)
+        return rc;
     if (args.help_config) {
         settings_print_help();
         return args_done();

@@ -394,14 +394,9 @@ int cmd_translate(int argc, char **argv)
     int rc;
 
     decode_init(&args.decode);
-    switch (args_parse(&command, &args, argc, argv)) {
-    case ARGS_GO:
-        break;
-    case ARGS_HELP_SHOWN:
-        return EXIT_DONE;
-    case ARGS_WRONG:
-        return EXIT_USAGE;
-    }
+    rc = args_parse(&command, &args, argc, argv);
+    if (rc != ARGS_GO)
+        return rc;
     rc = check(&args);
     if (rc != 0)
         return rc;
