@@ -14,7 +14,7 @@
 #include "cli/args.h"
 #include "cli/cmd.h"
 #include "common/error.h"
-#include "http/listener.h"
+#include "http/endpoint.h"
 #include "http/tls.h"
 #include "serve/settings.h"
 
@@ -81,7 +81,7 @@ static int read_configured(const struct health_args *args, char address[OPTION_T
     options_init(settings_table, &settings);
     if (args->config[0] && options_load(settings_table, &settings, args->config, err) != 0)
         return err->code;
-    listener_first(settings.listen, address, OPTION_TEXT_BYTES);
+    endpoint_first(settings.listen, address, OPTION_TEXT_BYTES);
     *is_tls = settings.tls_certificate[0] && !is_file(address);
     return 0;
 }
@@ -100,7 +100,7 @@ static int find_target(const struct health_args *args, struct target *target, st
     snprintf(target->address, sizeof(target->address), "%.*s", (int)n, address);
     snprintf(target->path, sizeof(target->path), "%s",
              address[n] && address[n + 1] ? address + n : "/health/ready");
-    if (!listener_valid(target->address))
+    if (!endpoint_valid(target->address))
         return error_set(err, ACRE_EOPTION,
                          "URL: expected http[s]://HOST:PORT[/PATH] or unix:/PATH, found \"%.200s\"",
                          args->url[0] ? args->url : address);
@@ -137,7 +137,7 @@ static int ask(const struct target *target, int timeout_s, char *reply, size_t r
                struct acre_err *err)
 {
     struct tls *tls = NULL;
-    int fd, rc = listener_connect(target->address, timeout_s, &fd, err);
+    int fd, rc = endpoint_connect(target->address, timeout_s, &fd, err);
 
     if (rc != 0)
         return rc;

@@ -20,6 +20,7 @@
 #include "cli/reload.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "http/endpoint.h"
 #include "http/listener.h"
 
 struct serve_args {
@@ -40,8 +41,8 @@ static const struct option options[] = {
      .value = "HOST:PORT",
      .help = "address to serve on (default: 127.0.0.1:5000), or several with commas; port 0 "
              "picks a free one",
-     .valid = listener_valid,
-     .expected = LISTENER_EXPECTED},
+     .valid = endpoint_valid,
+     .expected = ENDPOINT_EXPECTED},
     ARGS_FILLED("models", struct serve_args, models, "DIR", "a folder",
                 "folder of model directories (default: models)"),
     ARGS_LIST("set", struct serve_args, set, "KEY=VALUE",
@@ -228,7 +229,7 @@ static int check_config(const struct settings *settings)
     struct server server = {.settings = settings};
     struct acre_err err;
     struct tls_context *tls = NULL;
-    int rc = listener_check(settings->listen, &err);
+    int rc = endpoint_check(settings->listen, &err);
 
     if (rc == 0)
         rc = tls_context_open(settings->tls_certificate, settings->tls_key, &tls, &err);

@@ -14,129 +14,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "http/endpoint.h"
 
-enum { HOST_BYTES = 256, PORT_BYTES = 6, ADDRESS_BYTES = 512, FIRST_INHERITED_FD = 3 };
-
-/* Splits "host:port" or "[host]:port". */
-static bool split(const char *address, char host[HOST_BYTES], char port[PORT_BYTES])
-{
-    const char *colon = strrchr(address, ':');
-    size_t host_bytes, port_bytes;
-
-    if (!colon)
-        return false;
-    host_bytes = (size_t)(colon - address);
-    port_bytes = strlen(colon + 1);
-    if (address[0] == '[') {
-        if (host_bytes < 3 || colon[-1] != ']')
-            return false;
-        address++;
-        host_bytes -= 2;
-    } else if (memchr(address, ':', host_bytes)) {
-        return false; /* IPv6 without brackets: which colon starts the port? */
-    }
-    if (host_bytes == 0 || host_bytes >= HOST_BYTES || port_bytes == 0 || port_bytes >= PORT_BYTES)
-        return false;
-    memcpy(host, address, host_bytes);
-    host[host_bytes] = '\0';
-    memcpy(port, colon + 1, port_bytes + 1);
-    return strspn(port, "0123456789") == port_bytes && strtol(port, NULL, 10) <= 65535;
-}
-
-static const char *path_of(const char *address)
-{
-    return strncmp(address, "unix:", 5) == 0 ? address + 5 : NULL;
-}
-
-/* -1: it is another kind of address, or none. */
-static int fd_of(const char *address)
-{
-    const char *digits = address + 3;
-    const size_t n = strncmp(address, "fd:", 3) == 0 ? strspn(digits, "0123456789") : 0;
-
-    return n > 0 && n < 6 && !digits[n] ? atoi(digits) : -1;
-}
-
-static bool is_address(const char *address)
-{
-    const char *path = path_of(address);
-    char host[HOST_BYTES], port[PORT_BYTES];
-
-    if (path)
-        return path[0] && strlen(path) < sizeof(((struct sockaddr_un *)0)->sun_path);
-    return fd_of(address) >= 0 || split(address, host, port);
-}
-
-/* Takes the next address off the list; false: there is none. */
-static bool next_address(const char **addresses, char *address, size_t address_bytes)
-{
-    const size_t n = strcspn(*addresses, ",");
-
-    if (!**addresses)
-        return false;
-    snprintf(address, address_bytes, "%.*s", (int)n, *addresses);
-    *addresses += n + ((*addresses)[n] == ',' && (*addresses)[n + 1]);
-    return true;
-}
-
-void listener_first(const char *addresses, char *address, size_t address_bytes)
-{
-    if (!next_address(&addresses, address, address_bytes))
-        address[0] = '\0';
-}
-
-bool listener_valid(const char *addresses)
-{
-    char address[ADDRESS_BYTES];
-    const size_t n = strlen(addresses);
-    size_t n_addresses = 0;
-
-    if (n == 0 || addresses[n - 1] == ',')
-        return false;
-    while (next_address(&addresses, address, sizeof(address)))
-        if (!is_address(address) || ++n_addresses > LISTENER_SOCKETS)
-            return false;
-    return true;
-}
-
-/* HOST:PORT; freeaddrinfo(*list). */
-static int look_up(const char *address, struct addrinfo **list, struct acre_err *err)
-{
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                                   .ai_socktype = SOCK_STREAM,
-                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    char host[HOST_BYTES], port[PORT_BYTES];
-    int rc;
-
-    if (!split(address, host, port))
-        return error_set(err, ACRE_EOPTION, "expected %s, found \"%s\"", LISTENER_EXPECTED,
-                         address);
-    rc = getaddrinfo(host, port, &hints, list);
-    if (rc != 0)
-        return error_set(err, ACRE_EIO, "expected an address, found %s: %s", address,
-                         gai_strerror(rc));
-    return 0;
-}
-
-int listener_check(const char *addresses, struct acre_err *err)
-{
-    char address[ADDRESS_BYTES];
-    struct addrinfo *list;
-
-    while (next_address(&addresses, address, sizeof(address))) {
-        if (path_of(address) || fd_of(address) >= 0)
-            continue;
-        if (look_up(address, &list, err) != 0)
-            return error_prefix(err, "listen: ");
-        freeaddrinfo(list);
-    }
-    return 0;
-}
+enum { PORT_BYTES = 6, FIRST_INHERITED_FD = 3 };
 
 /* -1 with errno. */
 static int bind_one(const struct addrinfo *info, int *fd)
@@ -212,7 +95,7 @@ static int open_name(const char *address, struct listener *listener, struct acre
     struct addrinfo *list;
     int rc;
 
-    if (look_up(address, &list, err) != 0)
+    if (endpoint_look_up(address, &list, err) != 0)
         return error_prefix(err, "listen: ");
     rc = bind_all(list, listener);
     if (rc != 0)
@@ -236,17 +119,9 @@ static bool is_left_over(const struct sockaddr_un *address)
     return is_refused && lstat(address->sun_path, &found) == 0 && S_ISSOCK(found.st_mode);
 }
 
-static struct sockaddr_un unix_address(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    memcpy(address.sun_path, path, strlen(path)); /* is_address() saw that it fits */
-    return address;
-}
-
 static int open_path(const char *path, struct listener *listener, struct acre_err *err)
 {
-    const struct sockaddr_un address = unix_address(path);
+    const struct sockaddr_un address = endpoint_unix(path);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int rc = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&address, sizeof(address));
 
@@ -287,18 +162,18 @@ static int open_one(const char *address, struct listener *listener, struct acre_
     if (listener->n_fds == LISTENER_SOCKETS)
         return error_set(err, ACRE_EOPTION, "listen: expected at most %d sockets, found more",
                          LISTENER_SOCKETS);
-    if (path_of(address))
-        return open_path(path_of(address), listener, err);
-    return fd_of(address) >= 0 ? adopt(fd_of(address), listener, err)
-                               : open_name(address, listener, err);
+    if (endpoint_path(address))
+        return open_path(endpoint_path(address), listener, err);
+    return endpoint_fd(address) >= 0 ? adopt(endpoint_fd(address), listener, err)
+                                     : open_name(address, listener, err);
 }
 
 int listener_open(const char *addresses, struct listener *listener, struct acre_err *err)
 {
-    char address[ADDRESS_BYTES];
+    char address[ENDPOINT_BYTES];
 
     listener->n_fds = 0;
-    while (next_address(&addresses, address, sizeof(address)))
+    while (endpoint_next(&addresses, address, sizeof(address)))
         if (open_one(address, listener, err) != 0) {
             listener_close(listener);
             return -1;
@@ -367,41 +242,4 @@ void listener_name(const struct listener *listener, size_t i, char name[LISTENER
     else
         snprintf(name, LISTENER_NAME_BYTES, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
                  port);
-}
-
-/* ---- The other side -------------------------------------------------------------------------- */
-
-static int connect_one(int family, const struct sockaddr *address, socklen_t bytes, int timeout_s)
-{
-    const struct timeval timeout = {.tv_sec = timeout_s};
-    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    if (fd < 0 || connect(fd, address, bytes) == 0)
-        return fd;
-    close(fd); /* errno stays: a socket closes well */
-    return -1;
-}
-
-int listener_connect(const char *address, int timeout_s, int *fd, struct acre_err *err)
-{
-    struct addrinfo *list = NULL;
-
-    *fd = -1;
-    if (path_of(address)) {
-        const struct sockaddr_un file = unix_address(path_of(address));
-
-        *fd = connect_one(AF_UNIX, (const struct sockaddr *)&file, sizeof(file), timeout_s);
-    } else if (look_up(address, &list, err) != 0) {
-        return err->code;
-    }
-    for (const struct addrinfo *info = list; info && *fd < 0; info = info->ai_next)
-        *fd = connect_one(info->ai_family, info->ai_addr, info->ai_addrlen, timeout_s);
-    if (*fd < 0)
-        error_set(err, ACRE_EIO, "%s: expected a server, found: %s", address,
-                  strerror(errno == EINPROGRESS || errno == EAGAIN ? ETIMEDOUT : errno));
-    if (list)
-        freeaddrinfo(list);
-    return *fd < 0 ? -1 : 0;
 }

@@ -1,39 +1,24 @@
 /* listener.h - the sockets the server accepts connections on.
  *
- * An address is HOST:PORT, "unix:/path" or "fd:N", a socket that is open already; several have
- * commas between them. "localhost" is an IPv4 and an IPv6 address, and clients may try either: a
- * name has one socket for each. Opened before models are loaded, so that a taken port is reported
- * at once; nobody is accepted until listener_listen(). Main thread only.
+ * "localhost" is an IPv4 and an IPv6 address, and clients may try either: a name has one socket for
+ * each. Opened before models are loaded, so that a taken port is reported at once; nobody is
+ * accepted until listener_listen(). Main thread only.
  */
 #ifndef SERVER_HTTP_LISTENER_H
 #define SERVER_HTTP_LISTENER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "acre.h"
+#include "http/endpoint.h"
 
-#define LISTENER_EXPECTED "HOST:PORT, [IPV6]:PORT, unix:/PATH or fd:NUMBER, or several with commas"
-
-enum { LISTENER_BACKLOG = 1024, LISTENER_SOCKETS = 16, LISTENER_NAME_BYTES = 128 };
+enum { LISTENER_BACKLOG = 1024, LISTENER_SOCKETS = ENDPOINT_MOST, LISTENER_NAME_BYTES = 128 };
 
 struct listener {
     int fds[LISTENER_SOCKETS];
     char *paths[LISTENER_SOCKETS]; /* owned: of files to remove; or NULL */
     size_t n_fds;
 };
-
-/* Whether they look like addresses; no name is looked up. */
-bool listener_valid(const char *addresses);
-
-/* The first of them, in `address`. */
-void listener_first(const char *addresses, char *address, size_t address_bytes);
-
-/* Connects a socket to HOST:PORT or unix:/PATH, where each attempt may take so long. */
-int listener_connect(const char *address, int timeout_s, int *fd, struct acre_err *err);
-
-/* Whether they are addresses of some machine: names are looked up, nothing is bound. */
-int listener_check(const char *addresses, struct acre_err *err);
 
 /* Binds sockets, those of one name to the same port. On success the caller owns them. */
 int listener_open(const char *addresses, struct listener *listener, struct acre_err *err);

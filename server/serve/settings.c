@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/path.h"
-#include "http/listener.h" /* listener_valid(): what an address looks like */
+#include "http/endpoint.h" /* endpoint_valid(): what an address looks like */
 #include "http/networks.h"
 #include "serve/shared.h"
 
@@ -70,8 +70,8 @@ const struct option settings_table[] = {
      .type = OPTION_TEXT,
      .offset = offsetof(struct settings, listen),
      .initial = "127.0.0.1:5000",
-     .valid = listener_valid,
-     .expected = LISTENER_EXPECTED,
+     .valid = endpoint_valid,
+     .expected = ENDPOINT_EXPECTED,
      .is_list = true,
      .is_fixed = true,
      .help = "address to serve on, or a list of them; 0.0.0.0 or [::] is every address, port 0 "
