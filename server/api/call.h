@@ -76,37 +76,44 @@ struct call {
     size_t body_bytes;
 };
 
+/* What a dialect does not have is NULL. Each has `word`, and one of the ways to reply. */
 struct dialect {
-    const char *const *fields; /* the names of all, NULL at the end */
-    const char *key_field;     /* one of them, where an API key may stand */
-    /* What needs no translation: the reply, NULL is an error. Then the rest but `word`, parse() and
-     * keep() is NULL. keep() is before it, in the pool: what waits for a disk; or NULL. */
-    json_t *(*answer)(struct call *call, struct srv_error *error);
-    int (*keep)(struct call *call, struct srv_error *error);
-    const char *repeated; /* the one that a form may have several times; or NULL */
-    /* Reads what takes long of the fields, before parse(), in the thread that read them; or NULL.
-     */
+    /* Its fields: the names of all, NULL at the end; and of these, where an API key may stand; the
+     * one that a form may have several times; the one that is a file, call->upload. */
+    const char *const *fields;
+    const char *key_field, *repeated, *file;
+
+    /* Reading them. prepare() is for what takes long, in the thread that read them; parse() then
+     * fills call->request, on the loop. */
     int (*prepare)(struct call *call, struct srv_error *error);
-    const char *file; /* the one that is a file, call->upload; or NULL. Replies by reply() */
     int (*parse)(struct call *call, struct srv_error *error);
-    json_t *(*render)(const struct call *call); /* NULL: no memory. Any thread */
-    /* Or this, where that would be large as a tree. Likewise; false: no memory. */
+
+    /* Replying without a translation. keep() comes first, in the pool: what waits for a disk. The
+     * reply is answer()'s; NULL is an error. */
+    int (*keep)(struct call *call, struct srv_error *error);
+    json_t *(*answer)(struct call *call, struct srv_error *error);
+
+    /* Replying in JSON, in any thread: render() or, where that would be large as a tree, write().
+     * NULL or false: no memory. `is_heavy` ones take long: in the pool, one call after the other.
+     * count() is on the loop, once the reply is written. */
+    json_t *(*render)(const struct call *call);
     bool (*write)(const struct call *call, FILE *out);
-    /* Likewise, on the loop, one sentence of text `index`; NULL in a dialect that does not stream.
-     */
+    bool is_heavy;
+    void (*count)(const struct call *call);
+
+    /* Replying in a stream, on the loop: one sentence of text `index`. */
     bool (*write_sentence)(const struct call *call, size_t index,
                            const struct srv_sentence *sentence, FILE *out);
-    bool is_heavy; /* writing takes long: in the pool, one call after the other */
-    /* On the loop, once the reply is written; or NULL. */
-    void (*count)(const struct call *call);
-    /* What does not reply in JSON has these instead, and for errors; on the loop. */
+
+    /* Replying in another form than JSON, on the loop; refuse() for errors. */
     void (*reply)(struct call *call);
     void (*refuse)(const struct call *call, const struct srv_error *error);
-    /* What brings a file and goes on without its client has these instead: accept() replies, when
-     * all is queued, and sets call->file, which takes the call; finish() has call->document, or
-     * what was wrong. */
+
+    /* Replying before the translation of a file is there. accept() does, when all is queued, and
+     * sets call->file, which takes the call; finish() has call->document, or what was wrong. */
     int (*accept)(struct call *call, struct srv_error *error);
     void (*finish)(struct call *call, const struct srv_error *error);
+
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */
     void (*word)(const struct call *call, struct srv_error *error);
 };
