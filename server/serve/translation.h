@@ -51,7 +51,7 @@ struct translate {
     bool is_closed; /* the owner has left */
     bool is_streamed, tells_queued, is_traced, is_raw;
     size_t n_streamed;           /* items that the owner has taken */
-    bool has_news;               /* in translator->news; its lock protects this */
+    bool has_news;               /* it waits to be told; translator->lock protects this */
     struct translate *next_news; /* likewise */
     size_t n_finished;
 

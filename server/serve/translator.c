@@ -54,6 +54,19 @@ void translator_on_next(void *user)
         wake(translator);
 }
 
+/* Takes it off the list that begins with it. Until then has_news keeps workers from its link, and
+ * what they bring it is told with the rest. */
+static struct translate *leave_news(struct translator *translator, struct translate *news)
+{
+    struct translate *next;
+
+    uv_mutex_lock(&translator->lock);
+    next = news->next_news;
+    news->has_news = false;
+    uv_mutex_unlock(&translator->lock);
+    return next;
+}
+
 /* News first: an item that is finished may be the last of its translate. */
 static void take_finished(struct translator *translator)
 {
@@ -65,11 +78,9 @@ static void take_finished(struct translator *translator)
     news = translator->news;
     translator->finished = NULL;
     translator->news = NULL;
-    for (struct translate *each = news; each; each = each->next_news)
-        each->has_news = false;
     uv_mutex_unlock(&translator->lock);
     for (; news; news = next_news) {
-        next_news = news->next_news;
+        next_news = leave_news(translator, news);
         translate_tell_news(news);
     }
     for (; item; item = next) {
