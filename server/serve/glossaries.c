@@ -2,7 +2,8 @@
  * one (write_change) -> on_written() frees the old one and tells.
  *
  * Failure modes: too many, or too large, refused before anything changes. The store fails: the old
- * one comes back, unless a later change has already taken the place of the new one. */
+ * one comes back; where a later change has already taken the place of the new one, it comes back if
+ * that one fails, too. */
 #include "serve/glossaries.h"
 
 #include <stdio.h>
@@ -23,6 +24,8 @@ struct glossary_change {
     struct store_task task;
     struct glossaries *glossaries;
     struct glossary *before, *after; /* `before` owned */
+    struct glossary *back;           /* owned: comes back in place of a `before` that failed */
+    bool has_back;
     glossaries_done_fn *done;
     void *user;
     struct glossaries_seen seen; /* once it is written */
@@ -326,14 +329,32 @@ static int write_change(sqlite3 *db, struct store_task *task)
     return glossaries_write(db, change->before, change->after, &change->seen, &task->err);
 }
 
+/* The change that replaces what this one brought; NULL: none does. */
+static struct glossary_change *find_later(const struct glossary_change *change)
+{
+    struct glossary_change *later = change->glossaries->first;
+
+    while (later && later->before != change->after)
+        later = later->next;
+    return later;
+}
+
+/* The store's thread may be reading the later change's `before`: that one stays as it is. */
 static void undo(struct glossary_change *change)
 {
-    if (!change->after) {
-        if (glossaries_append(change->glossaries, change->before))
-            change->before = NULL;
-    } else if (glossaries_swap(change->glossaries, change->after, change->before)) {
+    struct glossary **back = change->has_back ? &change->back : &change->before;
+    struct glossary_change *later = change->after ? find_later(change) : NULL;
+
+    if (later) {
+        later->back = *back;
+        later->has_back = true;
+        *back = NULL;
+    } else if (!change->after) {
+        if (*back && glossaries_append(change->glossaries, *back))
+            *back = NULL;
+    } else if (glossaries_swap(change->glossaries, change->after, *back)) {
         glossary_drop(change->after);
-        change->before = NULL;
+        *back = NULL;
     }
 }
 
@@ -401,6 +422,7 @@ static void on_written(struct store_task *task)
     }
     change->done(change->user, task->rc != 0 ? &error : NULL);
     glossary_drop(change->before);
+    glossary_drop(change->back);
     free(change);
 }
 

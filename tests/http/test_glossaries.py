@@ -5,11 +5,13 @@ import re
 import sqlite3
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import deepl
 import pytest
 import requests
-from acre_server import ACRE
+from acre_server import ACRE, eventually
 from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
 from deepl.util import convert_tsv_to_dict
 
@@ -320,6 +322,39 @@ def test_what_the_store_does_not_take_is_undone(serve, tmp_path):
     assert requests.put(url + "/dictionaries", json=part).status_code == 200
     assert requests.delete(f"{server.url}/v2/glossaries/{made}").status_code == 204
     assert json.loads(server.get("/v3/glossaries").text) == {"glossaries": []}
+
+
+def test_several_changes_that_the_store_does_not_take_are_undone(serve, tmp_path):
+    """Also those that replace what failed before them: what is stored is what comes back."""
+    path = tmp_path / "store.db"
+    server = serve(store=path)
+    made = make(server).json()["glossary_id"]
+    url = f"{server.url}/v3/glossaries"
+
+    def names():
+        return [g["name"] for g in server.get("/v3/glossaries").json()["glossaries"]]
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as db, ThreadPoolExecutor() as pool:
+        db.execute("BEGIN IMMEDIATE")  # so that all of them wait
+        db.execute("CREATE TRIGGER no BEFORE UPDATE ON facts "
+                   "BEGIN SELECT raise(ABORT, 'no room'); END")
+        changes = []
+        for name in ("second", "third"):
+            changes.append(pool.submit(requests.patch, f"{url}/{made}", json={"name": name}))
+            assert eventually(lambda name=name: names() == [name])
+        changes.append(pool.submit(make, server, name="gone"))
+        assert eventually(lambda: names() == ["third", "gone"])
+        gone = server.get("/v3/glossaries").json()["glossaries"][1]["glossary_id"]
+        changes.append(pool.submit(requests.delete, f"{url}/{gone}"))
+        assert eventually(lambda: names() == ["third"])
+        db.execute("COMMIT")
+        assert [change.result().status_code for change in changes] == [503] * 4
+        assert names() == ["mine"]
+        db.execute("DROP TRIGGER no")
+    assert requests.patch(f"{url}/{made}", json={"name": "third"}).status_code == 200
+    assert server.stop() == 0
+    server = serve(store=path)
+    assert names() == ["third"]
 
 
 def test_each_key_has_its_own(serve, tmp_path):
