@@ -335,6 +335,18 @@ static void close_handles(struct serve *serve)
     reload_fini(&serve->reload);
 }
 
+/* Nobody waits for a load when the rest is done: what is to be kept is written, and the process
+ * ends with the thread that loads. */
+static void leave_loading(struct server *server)
+{
+    limits_close(&server->limits);
+    store_close(server->store);
+    refusals_flush();
+    log_info("stopped while a reload was loading");
+    log_finish();
+    _exit(EXIT_DONE);
+}
+
 /* Runs until the drain is over; the engine is closed between the last reply and the last memory. */
 static void run_and_close(struct serve *serve)
 {
@@ -351,6 +363,8 @@ static void run_and_close(struct serve *serve)
     limits_stop(&server->limits);
     glossaries_stop(&server->glossaries);
     store_stop(server->store);
+    if (reload_is_loading(&serve->reload))
+        leave_loading(server);
     reload_settle(&serve->reload);
     translator_settle(server->translator);
     acre_engine_close(server->engine);

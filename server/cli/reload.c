@@ -193,13 +193,16 @@ void reload_begin(struct reload *reload)
         start(reload);
 }
 
+bool reload_is_loading(const struct reload *reload)
+{
+    return reload->is_running;
+}
+
 void reload_settle(struct reload *reload)
 {
     uv_timer_stop(&reload->timer);
-    reload->is_wanted = false;
-    while (reload->is_running || reload->leaving)
+    while (reload->leaving)
         uv_run(reload->server->loop, UV_RUN_ONCE);
-    uv_timer_stop(&reload->timer);
 }
 
 void reload_fini(struct reload *reload)

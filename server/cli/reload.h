@@ -44,7 +44,11 @@ void reload_init(struct reload *reload);
 
 void reload_begin(struct reload *reload);
 
-/* Runs the loop until no thread of the pool is at it. Before the engine is closed. */
+/* Whether a thread of the pool is loading. It cannot be told to stop. */
+bool reload_is_loading(const struct reload *reload);
+
+/* Runs the loop until no thread of the pool is closing a model; none is loading. Before the engine
+ * is closed. */
 void reload_settle(struct reload *reload);
 void reload_fini(struct reload *reload); /* then run the loop once */
 

@@ -277,3 +277,11 @@ void log_stop(void)
     forget_replies();
     spool_close(last);
 }
+
+void log_finish(void)
+{
+    if (replies)
+        spool_finish(replies);
+    if (messages)
+        spool_finish(messages);
+}

@@ -32,6 +32,9 @@ void log_reopen(void);
 /* Waits a second at most for what is left to be written. */
 void log_stop(void);
 
+/* Likewise, before _exit(), where other threads may still log: what they do is lost. */
+void log_finish(void);
+
 /* What is told of a reply. Strings may be anything; "" is left out. Loop thread. */
 struct log_reply {
     const char *client, *method, *path;

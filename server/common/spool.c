@@ -180,16 +180,19 @@ void spool_leave(struct spool *spool)
     tell_to_close(spool, true);
 }
 
-/* If the thread is stuck in a write, its memory is leaked on purpose: the process is exiting. */
-void spool_close(struct spool *spool)
+bool spool_finish(struct spool *spool)
 {
     struct timespec end;
 
-    if (!spool)
-        return;
     tell_to_close(spool, false);
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += CLOSE_WAIT_S;
-    if (pthread_timedjoin_np(spool->thread, NULL, &end) == 0)
+    return pthread_timedjoin_np(spool->thread, NULL, &end) == 0;
+}
+
+/* If the thread is stuck in a write, its memory is leaked on purpose: the process is exiting. */
+void spool_close(struct spool *spool)
+{
+    if (spool && spool_finish(spool))
         free_spool(spool);
 }

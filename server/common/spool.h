@@ -28,7 +28,11 @@ size_t spool_take_lost(struct spool *spool);
 /* Its thread writes what is left and frees it. */
 void spool_leave(struct spool *spool);
 
-/* Waits a second at most for what is left to be written. NULL is allowed. */
+/* Waits a second at most for what is left to be written; what is added later is lost. False: its
+ * file does not take it. */
+bool spool_finish(struct spool *spool);
+
+/* Likewise, and frees it. NULL is allowed. */
 void spool_close(struct spool *spool);
 
 #endif

@@ -177,6 +177,23 @@ def test_stopping_while_it_reloads(start, folder):
     assert server.stop() == 0
 
 
+def test_stopping_does_not_wait_for_a_reload(start, tmp_path):
+    """Of a configuration that nobody writes, as of a large model; what keys have used is kept."""
+    store, config = tmp_path / "acre.db", tmp_path / "acre.json"
+    key = subprocess.run([ACRE, "keys", "add", "ann", "--store", store], check=True, text=True,
+                         capture_output=True).stdout.split()[-1]
+    server = start(store=store)
+    config.unlink()
+    os.mkfifo(config)
+    server.signal(signal.SIGHUP)
+    assert eventually(lambda: any("reloading" in line for line in server.log))
+    assert server.translate("Hello.", api_key=key).status_code == 200
+    assert server.stop() == 0
+    assert "stopped" in server.log[-1]
+    with closing(sqlite3.connect(store)) as db:
+        assert db.execute("SELECT sum(characters) FROM usage").fetchone() == (6,)
+
+
 def has_open(pid, path):
     folder = Path(f"/proc/{pid}/fd")
     return any(os.path.realpath(fd) == str(path) for fd in folder.iterdir())
