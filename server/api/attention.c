@@ -46,13 +46,14 @@ static int parse(struct call *call, struct srv_error *error)
     return 0;
 }
 
-static bool put_sentence(const struct call *call, const struct acre_job *job, size_t i, FILE *out)
+static bool put_sentence(const struct call *call, const struct acre_job *job, size_t i, FILE *out,
+                         struct acre_err *err)
 {
     struct acre_attention *attention;
     bool is_whole;
 
     if (atomic_load(&call->is_given_up) ||
-        acre_attention_open(job, i, ATTENTION_JSON_LEAST, &attention, NULL) != 0)
+        acre_attention_open(job, i, ATTENTION_JSON_LEAST, &attention, err) != 0)
         return false;
     if (i > 0)
         putc(',', out);
@@ -61,7 +62,7 @@ static bool put_sentence(const struct call *call, const struct acre_job *job, si
     return is_whole;
 }
 
-static bool write_reply(const struct call *call, FILE *out)
+static bool write_reply(const struct call *call, FILE *out, struct acre_err *err)
 {
     const struct acre_job *job = translate_job(call->translate, 0);
     const struct acre_result *result = translate_result(call->translate, 0);
@@ -72,7 +73,7 @@ static bool write_reply(const struct call *call, FILE *out)
     json_object_key(&body, "attention");
     putc('[', out);
     for (size_t i = 0; result && i < result->n_sentences; i++)
-        if (!put_sentence(call, job, i, out))
+        if (!put_sentence(call, job, i, out, err))
             return false;
     putc(']', out);
     if (call->is_detected)

@@ -178,24 +178,32 @@ static void write_reply(void *user)
 {
     struct call *call = user;
     const struct dialect *dialect = call->dialect;
+    struct acre_err err = {.code = ACRE_ENOMEM};
     FILE *out = open_memstream(&call->body, &call->body_bytes);
-    bool is_whole;
+    bool is_whole = false;
 
-    if (!out)
-        return;
-    is_whole = dialect->write ? dialect->write(call, out) : json_put(out, dialect->render(call));
-    putc('\n', out);
-    if (fclose(out) == 0 && is_whole)
+    if (out) {
+        is_whole =
+            dialect->write ? dialect->write(call, out, &err) : json_put(out, dialect->render(call));
+        putc('\n', out);
+        is_whole &= fclose(out) == 0;
+    }
+    if (is_whole)
         return;
     free(call->body);
     call->body = NULL;
+    error_from_engine(&call->error, err.code, &err);
 }
 
 static void send_reply(struct call *call)
 {
-    if (call->body && call->dialect->count)
+    if (!call->body) {
+        end_with_error(call, &call->error);
+        return;
+    }
+    if (call->dialect->count)
         call->dialect->count(call);
-    call->is_charged = call->body != NULL;
+    call->is_charged = true;
     reply_text(call->http, call->body, call->body_bytes);
     call->body = NULL;
     call_end(call);

@@ -72,7 +72,7 @@ struct call {
     enum http_give_up why;
     int rc; /* of reading, and then of starting */
     struct srv_error error;
-    char *body; /* owned: the reply; NULL: no memory */
+    char *body; /* owned: the reply; NULL: `error` says why there is none */
     size_t body_bytes;
 };
 
@@ -94,10 +94,10 @@ struct dialect {
     json_t *(*answer)(struct call *call, struct srv_error *error);
 
     /* Replying in JSON, in any thread: render() or, where that would be large as a tree, write().
-     * NULL or false: no memory. `is_heavy` ones take long: in the pool, one call after the other.
+     * NULL or false: no memory, unless `err` says what else. `is_heavy` ones take long: in the pool, one call after the other.
      * count() is on the loop, once the reply is written. */
     json_t *(*render)(const struct call *call);
-    bool (*write)(const struct call *call, FILE *out);
+    bool (*write)(const struct call *call, FILE *out, struct acre_err *err);
     bool is_heavy;
     void (*count)(const struct call *call);
 

@@ -15,7 +15,7 @@ int libre_parse_limits(struct call *call, struct srv_error *error);
 void libre_word(const struct call *call, struct srv_error *error);
 
 /* The whole reply; false: no memory. */
-bool libre_write_reply(const struct call *call, FILE *out);
+bool libre_write_reply(const struct call *call, FILE *out, struct acre_err *err);
 /* A sentence of text `index`, as streams have it: what stands between sentences is in `before`, and
  * behind the last one in `after`. */
 bool libre_write_sentence(const struct call *call, size_t index,

@@ -145,10 +145,11 @@ static void put_list(const struct call *call, struct json_object *body, const ch
 
 /* ---- The reply ------------------------------------------------------------------------------- */
 
-bool libre_write_reply(const struct call *call, FILE *out)
+bool libre_write_reply(const struct call *call, FILE *out, struct acre_err *err)
 {
     struct json_object body;
 
+    (void)err;
     json_object_begin(&body, out);
     if (call->wants_alignments)
         put_list(call, &body, "alignments", put_text_alignments);

@@ -106,6 +106,17 @@ def test_a_lost_device_ends_its_sentences(emulated, tmp_path):
     assert (again.status_code, again.json()["code"]) == (503, "device_lost")
 
 
+def test_a_device_that_is_lost_over_a_picture_is_told(emulated, tmp_path):
+    """Of a translation from the cache only the picture is computed."""
+    server = emulated(cache_bytes=1 << 20)
+    fields = {"text": "Hi.", "source": "en", "target": "de"}
+    assert server.get("/attention", params=fields, timeout=300).status_code == 200
+    (tmp_path / "fault").touch()
+    lost = server.get("/attention", params=fields, timeout=300)
+    assert (lost.status_code, lost.json()["code"]) == (503, "device_lost")
+    assert "cudaErrorIllegalAddress" in lost.json()["message"]
+
+
 def memory(server):
     """Of all models: the one that is loaded first has what they share."""
     models = server.get("/models").json()["models"]
