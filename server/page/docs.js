@@ -37,6 +37,8 @@ function type_of(schema) {
         .filter(([key]) => key in schema).map(([key, word]) => word + schema[key]);
     if (schema.maxLength)
         bounds.push("of at most " + schema.maxLength + " characters");
+    if (schema.examples)
+        bounds.push("as " + schema.examples.join(", "));
     return [types.join(" or ") || "nothing", ...bounds].join(" ");
 }
 

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from acre_server import PATIENCE, ROOT
+from acre_server import PATIENCE, ROOT, SENTENCE
+from jsonschema import Draft202012Validator
 
 HERE = Path(__file__).parent
 SECONDS = int(os.environ.get("SCHEMATHESIS_SECONDS", "0"))
@@ -46,6 +47,52 @@ def test_what_the_page_asks_for_is_there(server):
         assert field in offered
         reply = server.translate(**{field: True})
         assert reply.status_code == 200, (field, reply.text)
+
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+TSV = {"name": "mine", "source_lang": "EN", "target_lang": "DE", "entries": "a\tb",
+       "entries_format": "tsv"}
+
+
+@pytest.mark.parametrize("path, kinds, fields", [
+    ("/translate", (JSON, FORM, MULTIPART), {"q": SENTENCE, "source": "auto", "target": "de"}),
+    ("/translate", (JSON, FORM), {"q": SENTENCE, "source": "EN", "target": "DE"}),
+    ("/translate", (JSON, FORM), {"q": SENTENCE, "model": "en-de-token"}),
+    ("/translate/{name}", (JSON, FORM), {"q": SENTENCE, "source": "en", "target": "de"}),
+    ("/attention", (JSON,), {"text": "Hi.", "source": "EN", "target": "DE"}),
+    ("/detect", (JSON, FORM, MULTIPART), {"q": SENTENCE}),
+    ("/v2/translate", (JSON, FORM), {"text": [SENTENCE], "target_lang": "DE"}),
+    ("/v2/translate", (JSON, FORM), {"text": SENTENCE, "target_lang": "de", "context": "a",
+                                     "tag_handling": "xml", "ignore_tags": "x,y"}),
+    ("/v2/translate", (JSON,), {"text": [SENTENCE], "target_lang": "DE", "source_lang": "EN",
+                                "tag_handling": "xml", "ignore_tags": ["x"], "style_id": None}),
+    ("/v2/glossaries", (JSON, FORM), TSV),
+    ("/translate_file", (MULTIPART,), {"source": "auto", "target": "DE"}),
+    ("/v2/document", (MULTIPART,), {"target_lang": "DE"}),
+])
+def test_what_clients_send_is_as_described(serve, path, kinds, fields):
+    server = serve()
+    document = server.get("/openapi.json").json()
+    content = document["paths"][path]["post"]["requestBody"]["content"]
+    url = path.replace("{name}", "en-de-token")
+    for kind in kinds:
+        file = {"file": SENTENCE} if kind == MULTIPART else {}
+        schema = {"components": document["components"], **content[kind]["schema"]}
+        Draft202012Validator(schema).validate(fields | file)
+        files = {name: ("Report 1.txt", data) for name, data in file.items()}
+        body = {"json": fields} if kind == JSON else {"data": fields, "files": files}
+        reply = server.post(url, **body)
+        assert reply.status_code in (200, 201), reply.text
+
+
+def test_what_deepl_has_and_this_server_has_not_is_described(server):
+    schemas = server.get("/openapi.json").json()["components"]["schemas"]
+    properties = schemas["DeepLRequest"]["properties"]
+    for field in ("splitting_tags", "style_id", "translation_memory_id", "custom_instructions"):
+        assert properties[field]["description"].startswith("refused: ")
+        reply = server.post("/v2/translate", json={"text": "Hi.", "target_lang": "DE", field: "a"})
+        assert reply.status_code == 400 and field in reply.json()["message"]
 
 
 @pytest.mark.skipif(PATIENCE > 1 and not SECONDS, reason="too slow with a sanitizer")
