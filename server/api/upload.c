@@ -100,7 +100,7 @@ static int refuse_name(const char *name, struct srv_error *error)
     upload_list_kinds(kinds, sizeof(kinds));
     return error_http(error, 400, "file_format_not_supported",
                       "file format not supported: expected a file name that ends in one of %s, "
-                      "found %.20s",
+                      "found %.24s",
                       kinds,
                       dot    ? dot
                       : name ? "one without extension"
@@ -120,19 +120,30 @@ static void settle_encoding(struct upload *upload)
         upload->keeps_ascii = charset_keeps_ascii(upload->text.data, upload->text.bytes, is_xhtml);
 }
 
-static int read_file(struct upload *upload, const struct fields *fields, struct srv_error *error)
+/* The part's own name, or the one in a field where that tells no kind: curl sends "-" of a pipe. */
+static int read_name(struct upload *upload, const struct fields *fields, struct srv_error *error)
 {
     const char *name = fields->file.name && fields->file.name[0] ? fields->file.name : NULL;
+
+    if (name)
+        take_name(upload, name);
+    if (upload->kind)
+        return 0;
+    if (fields_text(fields, "filename", &name, error) != 0)
+        return -1;
+    if (name)
+        take_name(upload, name);
+    return upload->kind ? 0 : refuse_name(name, error);
+}
+
+static int read_file(struct upload *upload, const struct fields *fields, struct srv_error *error)
+{
     char why[CHARSET_WHY_BYTES];
 
     if (!fields->file.data)
         return error_field(error, "missing_parameter", "file", "expected a file, found none");
-    if (!name && fields_text(fields, "filename", &name, error) != 0)
+    if (read_name(upload, fields, error) != 0)
         return -1;
-    if (name)
-        take_name(upload, name);
-    if (!upload->kind)
-        return refuse_name(name, error);
     if (charset_decode(fields->file.data, fields->file.bytes, &upload->text, why) != 0)
         return why[0] ? error_http(error, 400, "file_not_text", "%s: %s", upload->name, why)
                       : error_from_engine(error, ACRE_ENOMEM, NULL);

@@ -136,7 +136,7 @@ def test_usage_counts_documents(client):
 
 @pytest.mark.parametrize("name, data, kwargs, message", [
     ("document.invalid", SENTENCE, {}, "Invalid file"),
-    ("noextension", SENTENCE, {}, "Invalid file"),
+    ("noextension", SENTENCE, {}, "Invalid file.*one without extension"),
     ("a.docx", b"PK\x03\x04", {}, "Invalid file"),
     ("a.txt", "Grüße".encode("latin-1"), {}, "Invalid file.*0xFC"),
     ("a.srt", "no cue", {}, "Invalid file.*subtitles"),

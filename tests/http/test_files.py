@@ -313,6 +313,11 @@ def test_file_without_a_name_may_have_it_in_a_field(server):
     for kwargs in ({"data": {**PAIR, "file": SENTENCE, "filename": "a.txt"}},
                    {"params": {**PAIR, "file": SENTENCE, "filename": "a.txt"}}):
         assert server.post("/translate_file", **kwargs).status_code == 200
+    named = upload(server, "-", SENTENCE, filename="a.txt")  # as curl calls what comes by a pipe
+    assert named.status_code == 200 and named.json()["translatedFileUrl"].endswith(".a_de.txt")
+    for fields in ({}, {"filename": "letter"}):
+        reply = upload(server, "-", SENTENCE, **fields)
+        assert (reply.status_code, reply.json()["code"]) == (400, "file_format_not_supported")
 
 
 def test_files_turned_off(serve):
