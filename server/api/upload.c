@@ -225,7 +225,7 @@ struct document *upload_document(const struct upload *upload, const char *transl
     struct document *document;
 
     if (upload->keeps_ascii)
-        made = charset_to_references(translation, bytes, &bytes);
+        made = charset_to_references(translation, bytes, upload->kind->format == SRV_XHTML, &bytes);
     else if (upload->text.has_mark)
         made = mark(translation, bytes, &bytes);
     if (!made && (upload->keeps_ascii || upload->text.has_mark))

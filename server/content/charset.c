@@ -199,19 +199,54 @@ void charset_drop_declared(struct charset_text *text)
     text->bytes -= said.end - begin;
 }
 
-char *charset_to_references(const char *text, size_t bytes, size_t *out_bytes)
+/* What begins and ends parts of XML in which no reference is read. */
+static const struct section {
+    const char *begin, *end;
+} sections[] = {{"<![CDATA[", "]]>"}, {"<!--", "-->"}, {"<?", "?>"}};
+static const struct section *const cdata = &sections[0];
+
+static bool begins(const char *text, const char *with)
 {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The section at the place behind `at`, where `section`, or NULL, is that at `at`. */
+static const struct section *follow(const struct section *section, const char *at)
+{
+    if (section)
+        return begins(at, section->end) ? NULL : section;
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+        if (begins(at, sections[i].begin))
+            return &sections[i];
+    return NULL;
+}
+
+/* The characters in a row that are not ASCII. Returns how many bytes it wrote. */
+static size_t write_references(char *out, const char *text, size_t bytes, size_t *at, bool is_cdata)
+{
+    size_t n = is_cdata ? (size_t)sprintf(out, "%s", cdata->end) : 0;
+
+    while (*at < bytes && (unsigned char)text[*at] >= 0x80)
+        n += (size_t)sprintf(out + n, "&#%u;", (unsigned)unicode_next(text, bytes, at));
+    return n + (is_cdata ? (size_t)sprintf(out + n, "%s", cdata->begin) : 0);
+}
+
+char *charset_to_references(const char *text, size_t bytes, bool is_xml, size_t *out_bytes)
+{
+    const struct section *section = NULL;
     size_t n_others = 0, n = 0;
     char *out;
 
     for (size_t i = 0; i < bytes; i++)
         n_others += (unsigned char)text[i] >= 0x80;
-    out = malloc(bytes + 10 * n_others + 1);
+    out = malloc(bytes + 16 * n_others + 1);
     for (size_t at = 0; out && at < bytes;) {
-        if ((unsigned char)text[at] < 0x80)
-            out[n++] = text[at++];
-        else
-            n += (size_t)sprintf(out + n, "&#%u;", (unsigned)unicode_next(text, bytes, &at));
+        if ((unsigned char)text[at] >= 0x80) {
+            n += write_references(out + n, text, bytes, &at, section == cdata);
+            continue;
+        }
+        section = is_xml ? follow(section, text + at) : NULL;
+        out[n++] = text[at++];
     }
     if (out)
         out[n] = '\0';

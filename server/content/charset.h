@@ -29,7 +29,8 @@ bool charset_keeps_ascii(const char *text, size_t bytes, bool is_xml);
  * the mark that the text has. */
 void charset_drop_declared(struct charset_text *text);
 
-/* Every other character as a reference, "&#228;"; owned, NULL is no memory. */
-char *charset_to_references(const char *text, size_t bytes, size_t *out_bytes);
+/* Every other character as a reference, "&#228;"; in XML a CDATA section ends before and begins
+ * again behind, as in there it would be none. Owned, NULL is no memory. NUL-terminated. */
+char *charset_to_references(const char *text, size_t bytes, bool is_xml, size_t *out_bytes);
 
 #endif

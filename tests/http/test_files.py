@@ -165,6 +165,16 @@ def test_page_in_ascii_stays_so_unless_it_says_utf_8(shipped, name, says, is_kep
     assert "Tür ist grün" in html.unescape(found.decode()) or says.endswith('="')
 
 
+def test_sections_of_xml_in_ascii_stay_so(shipped):
+    """No reference is read in there; nor where a comment looks like one."""
+    page = ('<?xml version="1.0" encoding="ISO-8859-1"?><n><!-- <![CDATA[ --><p>The beautiful door.'
+            "</p><![CDATA[The beautiful door.]]></n>")
+    found = download(shipped, "a.xhtml", page).content
+    assert found.isascii() and found.startswith(page.split("<p>")[0].encode())
+    whole = ElementTree.fromstring(found)
+    assert whole[0].text == whole[0].tail and "schöne" in whole[0].text
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 @pytest.mark.parametrize("rest", ["", " standalone='yes'", " "])
 def test_xhtml_says_the_encoding_that_it_has(server, encoding, rest):
