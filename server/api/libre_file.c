@@ -28,13 +28,21 @@ static int parse(struct call *call, struct srv_error *error)
 
 /* ---- The address ----------------------------------------------------------------------------- */
 
+/* Of several proxies the first is the one that the client knows. */
+static bool is_https(const char *scheme)
+{
+    return strncasecmp(scheme, "https", 5) == 0 && strchr(" \t,;\"", scheme[5]);
+}
+
 /* The scheme is the proxy's, if there is one that says so: it is only told to who said it. */
 static const char *scheme_of(const struct http_request *request)
 {
-    const char *forwarded = http_header(request, "X-Forwarded-Proto");
+    const char *proto = http_header(request, "X-Forwarded-Proto");
+    const char *forwarded = http_header(request, "Forwarded");
 
-    return http_is_secure(request) || (forwarded && strcasecmp(forwarded, "https") == 0) ? "https"
-                                                                                         : "http";
+    if (!proto && forwarded && (proto = strcasestr(forwarded, "proto=")))
+        proto += proto[6] == '"' ? 7 : 6;
+    return http_is_secure(request) || (proto && is_https(proto)) ? "https" : "http";
 }
 
 static void encode_name(const char *name, char encoded[3 * UPLOAD_NAME_BYTES])

@@ -178,7 +178,8 @@ def test_files_go_elsewhere_without_their_replica(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_address_of_a_file_is_the_balancer_s(name, tmp_path):
-    """Its port, too: the replica tells what the client called it."""
+    """Its port, too: the replica tells what the client called it; and its scheme, whatever the
+    client says."""
     if not shutil.which(name, path=SYSTEM_PATH):
         pytest.skip(f"{name} is not installed")
     tmp_path.chmod(0o755)
@@ -190,7 +191,8 @@ def test_the_address_of_a_file_is_the_balancer_s(name, tmp_path):
         for host in (None, "translate.example:8443"):
             told = requests.post(f"{here}translate_file", {"source": "en", "target": "de"},
                                  files={"file": ("a.txt", "Hello.")}, timeout=30,
-                                 headers={"Host": host}).json()["translatedFileUrl"]
+                                 headers={"Host": host, "X-Forwarded-Proto": "https"}
+                                 ).json()["translatedFileUrl"]
             assert told.startswith(f"http://{host}/" if host else here)
             file = told.split("/", 3)[3]
             assert requests.get(here + file, timeout=30).status_code == 200

@@ -389,8 +389,14 @@ def test_the_address_is_the_one_that_the_client_uses(server):
     assert url().startswith(server.url + "/download_file/")
     assert url(Host="translate.example:8080").startswith(
         "http://translate.example:8080/download_file/")
-    forwarded = url(**{"Host": "translate.example", "X-Forwarded-Proto": "https"})
-    assert forwarded.startswith("https://translate.example/download_file/")
+    for header, value, scheme in (
+            ("X-Forwarded-Proto", "https", "https"), ("X-Forwarded-Proto", "HTTPS,http", "https"),
+            ("X-Forwarded-Proto", "http, https", "http"), ("X-Forwarded-Proto", "httpsx", "http"),
+            ("Forwarded", "for=192.0.2.1;proto=https, for=192.0.2.2;proto=http", "https"),
+            ("Forwarded", 'For=192.0.2.1;Proto="https";host=a', "https"),
+            ("Forwarded", "for=192.0.2.1;proto=http", "http"), ("Forwarded", "proto=", "http")):
+        forwarded = url(**{"Host": "translate.example", header: value})
+        assert forwarded.startswith(f"{scheme}://translate.example/download_file/"), value
     assert url(Host="[::1]:5000").startswith("http://[::1]:5000/")
 
 
