@@ -13,9 +13,9 @@
 #include "api/routes.h"
 
 static const char *const field_names[] = {
-    "filename",   "source",    "target",     "level",          "model",
-    "timeout_ms", "beam_size", "max_length", "length_penalty", "translate_attributes",
-    "api_key",    NULL,
+    "filename",    "source",    "target",     "level",          "model",
+    "timeout_ms",  "beam_size", "max_length", "length_penalty", "translate_attributes",
+    "glossary_id", "api_key",   NULL,
 };
 
 static int parse(struct call *call, struct srv_error *error)

@@ -35,6 +35,16 @@ def make(server, entries="Hello\tHallo", **fields):
     return server.post("/v2/glossaries", json=body)
 
 
+def test_a_file_is_translated_with_a_glossary(client, server):
+    made = client.create_glossary("mine", "EN", "DE", {"teacher": "Lehrkraft"})
+    fields = {"source": "en", "target": "de", "glossary_id": made.glossary_id}
+    files = {"file": ("a.txt", "The teacher sleeps.")}
+    url = server.post("/translate_file", data=fields, files=files).json()["translatedFileUrl"]
+    assert "Lehrkraft" in requests.get(url, timeout=10).text
+    fields["glossary_id"] = NO_GLOSSARY
+    assert server.post("/translate_file", data=fields, files=files).status_code == 404
+
+
 # ---- Version 2 -----------------------------------------------------------------------------------
 
 
