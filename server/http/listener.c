@@ -21,18 +21,35 @@
 
 enum { PORT_BYTES = 6, FIRST_INHERITED_FD = 3 };
 
-/* -1 with errno. */
-static int bind_one(const struct addrinfo *info, int *fd)
+static long port_of(const char *address)
 {
-    const int on = 1, off = 0;
+    return strtol(strrchr(address, ':') + 1, NULL, 10);
+}
+
+/* Whether the list has a port for IPv4, by an address or a name. */
+static bool has_v4_port(const char *addresses, long wanted)
+{
+    char address[ENDPOINT_BYTES];
+
+    while (endpoint_next(&addresses, address, sizeof(address)))
+        if (address[0] != '[' && !endpoint_path(address) && endpoint_fd(address) < 0 &&
+            port_of(address) == wanted)
+            return true;
+    return false;
+}
+
+/* -1 with errno. */
+static int bind_one(const struct addrinfo *info, int v6_only, int *fd)
+{
+    const int on = 1;
     int saved;
 
     *fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*fd < 0)
         return -1;
     setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (info->ai_family == AF_INET6) /* [::] serves IPv4 too */
-        setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (info->ai_family == AF_INET6)
+        setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
     if (bind(*fd, info->ai_addr, info->ai_addrlen) == 0)
         return 0;
     saved = errno;
@@ -61,7 +78,7 @@ static void take_port(int fd, struct addrinfo *list)
 }
 
 /* A family this machine does not have is left out, unless there is no other. -1 with errno. */
-static int bind_all(struct addrinfo *list, struct listener *listener)
+static int bind_all(struct addrinfo *list, bool v6_only, struct listener *listener)
 {
     const size_t first = listener->n_fds;
     int why = EADDRNOTAVAIL;
@@ -71,7 +88,7 @@ static int bind_all(struct addrinfo *list, struct listener *listener)
             errno = EMFILE;
             return -1;
         }
-        if (bind_one(info, &listener->fds[listener->n_fds]) == 0) {
+        if (bind_one(info, v6_only, &listener->fds[listener->n_fds]) == 0) {
             if (listener->n_fds++ == first)
                 take_port(listener->fds[first], list);
             continue;
@@ -90,14 +107,16 @@ static int refuse_taken(const char *address, struct acre_err *err)
                      address, strerror(errno));
 }
 
-static int open_name(const char *address, struct listener *listener, struct acre_err *err)
+/* [::] serves IPv4, too, where no other of `all` addresses does on its port. */
+static int open_name(const char *address, const char *all, struct listener *listener,
+                     struct acre_err *err)
 {
     struct addrinfo *list;
     int rc;
 
     if (endpoint_look_up(address, &list, err) != 0)
         return error_prefix(err, "listen: ");
-    rc = bind_all(list, listener);
+    rc = bind_all(list, has_v4_port(all, port_of(address)), listener);
     if (rc != 0)
         refuse_taken(address, err);
     freeaddrinfo(list);
@@ -157,7 +176,8 @@ static int adopt(int fd, struct listener *listener, struct acre_err *err)
     return 0;
 }
 
-static int open_one(const char *address, struct listener *listener, struct acre_err *err)
+static int open_one(const char *address, const char *all, struct listener *listener,
+                    struct acre_err *err)
 {
     if (listener->n_fds == LISTENER_SOCKETS)
         return error_set(err, ACRE_EOPTION, "listen: expected at most %d sockets, found more",
@@ -165,16 +185,17 @@ static int open_one(const char *address, struct listener *listener, struct acre_
     if (endpoint_path(address))
         return open_path(endpoint_path(address), listener, err);
     return endpoint_fd(address) >= 0 ? adopt(endpoint_fd(address), listener, err)
-                                     : open_name(address, listener, err);
+                                     : open_name(address, all, listener, err);
 }
 
 int listener_open(const char *addresses, struct listener *listener, struct acre_err *err)
 {
+    const char *rest = addresses;
     char address[ENDPOINT_BYTES];
 
     listener->n_fds = 0;
-    while (endpoint_next(&addresses, address, sizeof(address)))
-        if (open_one(address, listener, err) != 0) {
+    while (endpoint_next(&rest, address, sizeof(address)))
+        if (open_one(address, addresses, listener, err) != 0) {
             listener_close(listener);
             return -1;
         }
@@ -214,11 +235,14 @@ void listener_close(struct listener *listener)
 
 int listener_listen(const struct listener *listener, struct acre_err *err)
 {
+    char name[LISTENER_NAME_BYTES];
+
     /* Linux lets two processes bind with SO_REUSEADDR; only one of them may listen. */
-    for (size_t i = 0; i < listener->n_fds; i++)
+    for (size_t i = 0; i < listener->n_fds; i++) {
+        listener_name(listener, i, name);
         if (listen(listener->fds[i], LISTENER_BACKLOG) != 0)
-            return error_set(err, ACRE_EIO, "listen: expected a free address and port, found: %s",
-                             strerror(errno));
+            return refuse_taken(name, err);
+    }
     return 0;
 }
 

@@ -36,6 +36,22 @@ def test_localhost_is_both_families():
         assert server.stop() == 0
 
 
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("hosts", [("0.0.0.0", "[::]"), ("[::]", "127.0.0.1"), ("[::]",)])
+def test_both_families_have_the_same_port(hosts):
+    """By an address for each, or one for both."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = Server(MODEL, listen=",".join(f"{host}:{port}" for host in hosts))
+    try:
+        for address in ("127.0.0.1", "::1"):
+            with socket.create_connection((address, port), timeout=10) as connection:
+                connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+                assert connection.recv(12) == b"HTTP/1.1 200", address
+    finally:
+        assert server.stop() == 0
+
+
 def links_of_files(pid):
     """What the open files of a process are. Those that it closes meanwhile are left out."""
     links = []
