@@ -227,8 +227,9 @@ static void print_connections(FILE *out, const struct http *http)
                 (double)http_active(http));
     print_gauge(out, "acre_http_body_bytes", "Bodies of those, in memory.",
                 (double)http_bodies_bytes(http));
-    print_gauge(out, "acre_loop_lag_seconds", "How late the event loop comes to its timers.",
-                1e-3 * (double)http_lag_ms(http));
+    print_gauge(out, "acre_loop_lag_seconds",
+                "How late the event loop came to its timers at most, in the last minute or two.",
+                1e-3 * (double)http_worst_lag_ms(http));
 }
 
 static void print_shared(FILE *out, const struct shared *shared)

@@ -103,6 +103,8 @@ struct http {
     size_t replies_bytes;                   /* of replies that wait for their clients */
     unsigned n_trims;                       /* how often memory is still to be given back */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
+    uint64_t lag_ms[2];                     /* the most it was late, in this minute and the last */
+    uint64_t minute_ns;                     /* when this one began */
     uint64_t n_evicted_ever;                /* since the start */
     size_t n_evicted;                       /* of these, those that the log has not told of */
     uint64_t told_evicted_ms;               /* when it last did */

@@ -28,6 +28,7 @@ enum {
     HEAP_SPARE_BYTES = 1 << 20,
     MAPPED_BYTES = 128 << 10
 };
+#define MINUTE_NS UINT64_C(60000000000)
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
 
@@ -208,12 +209,26 @@ static void bound_heaps(void)
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
+static void note_lag(struct http *http)
+{
+    const uint64_t now_ns = uv_hrtime(), lag_ms = http_lag_ms(http);
+
+    if (now_ns - http->minute_ns >= MINUTE_NS) {
+        http->lag_ms[1] = http->lag_ms[0];
+        http->lag_ms[0] = 0;
+        http->minute_ns = now_ns;
+    }
+    if (lag_ms > http->lag_ms[0])
+        http->lag_ms[0] = lag_ms;
+    http->swept_ns = now_ns;
+}
+
 static void sweep(uv_timer_t *timer)
 {
     struct http *http = timer->data;
     const uint64_t now = uv_now(http->loop);
 
-    http->swept_ns = uv_hrtime();
+    note_lag(http);
     for (struct connection *c = http->connections, *next; c; c = next) {
         const uint64_t limit = limit_ms(c);
 
@@ -234,6 +249,11 @@ uint64_t http_lag_ms(const struct http *http)
     const uint64_t passed_ms = (uv_hrtime() - http->swept_ns) / 1000000;
 
     return passed_ms > SWEEP_MS ? passed_ms - SWEEP_MS : 0;
+}
+
+uint64_t http_worst_lag_ms(const struct http *http)
+{
+    return http->lag_ms[0] > http->lag_ms[1] ? http->lag_ms[0] : http->lag_ms[1];
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -298,7 +318,7 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     uv_idle_init(loop, &http->turn);
     uv_timer_init(loop, &http->pause);
     http->sweep_timer.data = http->turn.data = http->pause.data = http;
-    http->swept_ns = uv_hrtime();
+    http->swept_ns = http->minute_ns = uv_hrtime();
     uv_timer_start(&http->sweep_timer, sweep, SWEEP_MS, SWEEP_MS);
     start_accepting(http);
     *out = http;

@@ -88,8 +88,10 @@ void http_count_states(const struct http *http, size_t n[HTTP_STATES]);
 /* Connections closed for want of places or memory, since the start. */
 uint64_t http_evicted(const struct http *http);
 
-/* How much later than due the loop comes round to its timers, now: 0 in a healthy one. */
+/* How much later than due the loop comes round to its timers, now: 0 in a healthy one. And the most
+ * that it was late in the last minute or two: who asks is answered when it has come round. */
 uint64_t http_lag_ms(const struct http *http);
+uint64_t http_worst_lag_ms(const struct http *http);
 
 /* Tells every awaited request to give up. Returns how many there were. */
 size_t http_give_up_all(struct http *http);

@@ -90,3 +90,6 @@ def test_a_loop_that_hangs_is_not_live(serve, tmp_path, monkeypatch):
                 text = json.loads(body)["error"]
                 lag_ms = int(re.fullmatch(r"stalled: the event loop is (\d+) ms behind", text)[1])
                 assert 7000 <= lag_ms <= 9000
+    metrics = server.get("/metrics").text  # which is made when the loop has come round
+    lag_s = float(re.search(r"^acre_loop_lag_seconds (\S+)", metrics, re.MULTILINE)[1])
+    assert 7 <= lag_s <= 9
