@@ -213,16 +213,28 @@ static json_t *list_features(const struct resource *resource)
     return list;
 }
 
-void api_deepl_resources(struct server *server, struct http_request *request, const char *rest)
+static json_t *list_resources(void)
 {
     json_t *list = json_array();
 
-    (void)server;
-    (void)rest;
     for (size_t i = 0; i < N_RESOURCES; i++)
         list = json_list_append(list, json_pack("{s:s, s:o}", "name", resources[i].name, "features",
                                                 list_features(&resources[i])));
-    reply_json(request, 200, list);
+    return list;
+}
+
+void api_deepl_resources(struct server *server, struct http_request *request, const char *rest)
+{
+    struct fields fields;
+    struct srv_error error;
+    struct key *key;
+
+    (void)rest;
+    if (deepl_read_field(server, request, &fields, NULL, NULL, &key, &error) == 0)
+        reply_json(request, 200, list_resources());
+    else
+        reply_error(request, &error);
+    fields_fini(&fields);
 }
 
 /* ---- Glossaries ------------------------------------------------------------------------------ */

@@ -123,8 +123,8 @@ def test_words_of_each_dialect(serve, store):
     wrong = "acre-" + "0" * 40
     for bad in [wrong, "x", "x" * 9000, "grün"]:
         refused(server.post(json={**HELLO, "api_key": bad}), 403, "invalid_key", "Invalid API key")
-    for path in ["/v2/translate", "/v2/usage", "/v2/languages", "/v3/glossaries",
-                 "/v2/glossary-language-pairs"]:
+    for path in ["/v2/translate", "/v2/usage", "/v2/languages", "/v3/languages/resources",
+                 "/v3/glossaries", "/v2/glossary-language-pairs"]:
         for headers in [{}, {"Authorization": "DeepL-Auth-Key " + wrong},
                         {"Authorization": "DeepL-Auth-Key "}, {"Authorization": "Basic eDp5"}]:
             reply = server.post(path, json=DEEPL, headers=headers) if path.endswith("translate") \
