@@ -43,8 +43,9 @@ static const struct args_command command = {
     .name = "health",
     .synopsis = "[URL] [--config FILE] [--timeout SECONDS]",
     .about =
-        "Asks a server whether it is ready. Exit status 0 if it is, else 1 and the reason. Whose\n"
-        "certificate it has is not looked at.\n",
+        "Asks a server whether it is ready: at URL, else where the configuration has it listen.\n"
+        "Exit status 0 if it is, else 1 and the reason. Whose certificate it has is not looked\n"
+        "at.\n",
     .options = options,
     .positionals = positionals,
 };

@@ -1,5 +1,5 @@
 /* decode.h - what `acre translate`, `acre bench` and `acre inspect` share: engine and decoding
- * options, an engine with one model, and a worker's way to tell a waiting thread.
+ * options, and an engine with one model.
  *
  * Main thread, before and after its own threads run.
  */

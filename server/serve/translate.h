@@ -1,7 +1,7 @@
 /* translate.h - a request of N texts as N jobs of the engine, all or nothing.
  *
  * Every dialect parses into one struct srv_translate and renders from one struct translate. The
- * loop thread owns all of it, and two other kinds of thread help: acre_submit() splits text into
+ * loop thread owns all of it, and two other kinds of thread help: acre_job_split() splits text into
  * sentences and tokens, which takes long for a long text, so a thread of libuv's pool calls it
  * unless it is one short text; a worker of the engine puts a finished text on the translator's
  * list, the one thing its lock protects, and wakes the loop. A translate that was closed early

@@ -57,7 +57,7 @@ void store_close(struct store *store); /* NULL is allowed */
 
 /* ---- For tasks, and for users of store_db() -------------------------------------------------- */
 
-/* Fills `err` with what SQLite said last, and the file's name; returns ACRE_EIO. */
+/* Fills `err` with SQLite's last message and returns ACRE_EIO; the caller adds the file's name. */
 int store_refuse(sqlite3 *db, struct acre_err *err);
 
 /* One or several statements without parameters or rows. */

@@ -1,6 +1,6 @@
 /* isa.h - GCC's vector types, and the few operations that they lack, for one instruction set.
  *
- * The folder is compiled once per instruction set (see the Makefile): the same text is SSE2, AVX2,
+ * The folder is compiled once per instruction set (see ../rules.mk): the same text is SSE2, AVX2,
  * or AVX-512 code. VECTOR_BYTES chooses the width of a vector; where the compiler's flags do not
  * bring the instructions for it, the operations below are loops, so that the tests can run the
  * text of a wide instruction set on any machine. Private to kernels/vector.

@@ -18,8 +18,8 @@ EBUSY = -7
 
 
 class Error(Exception):
-    """What the engine refuses or cannot do. `code` is a name for programs, e.g. "bad_model"; the
-    README of the project and acre.h list them."""
+    """What the engine refuses or cannot do. `code` is a name for programs, e.g. "bad_model";
+    acre_result.h lists them."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
