@@ -83,14 +83,14 @@ $B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(i
 $B/tests/bench/products: $B/tests/bench/limit.c.o
 LOOP_TESTS := $(addprefix $B/tests/unit/test_,store translator turns)
 $(LOOP_TESTS): ENGINE_LDLIBS += $(SERVER_LDLIBS)
-$(LOOP_TESTS): $(patsubst %,$B/%.o,server/serve/turns.c $(wildcard server/store/*.c server/common/*.c))
+$(LOOP_TESTS): $(patsubst %,$B/%.o,$(wildcard server/store/*.c server/common/*.c) \
+    server/serve/turns.c)
 $B/tests/unit/test_translator: $B/server/serve/translator.c.o
 $B/tests/unit/test_growth $B/tests/unit/test_html $B/tests/unit/test_grow: $(patsubst %,$B/%.o, \
     $(wildcard server/content/*.c) $(addprefix server/common/,error.c grow.c unicode.c))
 
 include tests/cuda/rules.mk tests/alone/rules.mk
-include tests/fuzz/rules.mk
-include tests/deploy/rules.mk
+include tests/fuzz/rules.mk tests/deploy/rules.mk
 include tests/http/rules.mk docker/rules.mk
 # A Debian that was made in there has files of this name that are none of make's.
 -include $(shell find $B -name deb-root -prune -o -name '*.d' -type f -print 2>/dev/null)

@@ -94,8 +94,8 @@ struct dialect {
     json_t *(*answer)(struct call *call, struct srv_error *error);
 
     /* Replying in JSON, in any thread: render() or, where that would be large as a tree, write().
-     * NULL or false: no memory, unless `err` says what else. `is_heavy` ones take long: in the pool, one call after the other.
-     * count() is on the loop, once the reply is written. */
+     * NULL or false: no memory, unless `err` says what else. `is_heavy` ones take long: in the
+     * pool, one call after the other. count() is on the loop, once the reply is written. */
     json_t *(*render)(const struct call *call);
     bool (*write)(const struct call *call, FILE *out, struct acre_err *err);
     bool is_heavy;

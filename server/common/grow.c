@@ -9,7 +9,7 @@ enum { FIRST_ITEMS = 64 };
 bool grow(void *items, size_t item_bytes, size_t wanted, size_t *n_allocated)
 {
     size_t n = *n_allocated > 0 ? *n_allocated : FIRST_ITEMS;
-    void *block;
+    void *block, *larger;
 
     if (wanted <= *n_allocated)
         return true;
@@ -18,10 +18,10 @@ bool grow(void *items, size_t item_bytes, size_t wanted, size_t *n_allocated)
     while (n < wanted)
         n *= 2;
     memcpy(&block, items, sizeof(block)); /* a pointer of any type */
-    block = realloc(block, n * item_bytes);
-    if (!block)
+    larger = realloc(block, n * item_bytes);
+    if (!larger)
         return false;
-    memcpy(items, &block, sizeof(block));
+    memcpy(items, &larger, sizeof(larger));
     *n_allocated = n;
     return true;
 }

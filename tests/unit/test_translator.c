@@ -48,7 +48,7 @@ static void test_news_while_others_are_told_hide_nobody(void **state)
 
     (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
-    assert_int_equal(translator_open(&loop, NULL, 1, &translator, NULL), 0);
+    assert_int_equal(translator_open(&loop, NULL, &translator, NULL), 0);
     for (size_t i = 0; i < N_TRANSLATES; i++) {
         make(i, translator);
         bring_news(i);
