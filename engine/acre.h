@@ -123,6 +123,7 @@ struct acre_model_info {
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
     int max_area_width;            /* 1 = regular attention everywhere */
     int max_source_tokens;         /* longer sentences are split */
+    int max_target_tokens;         /* the largest max_length */
     struct acre_decoding decoding; /* the model's own defaults */
 };
 

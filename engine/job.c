@@ -130,8 +130,7 @@ static int check_decoding(const struct acre_model *model, const struct acre_deco
     const struct acre_decoding most = {.beam_size = model->max_beam_size,
                                        .num_hypotheses = decoding->beam_size,
                                        .min_length = decoding->max_length,
-                                       .max_length = model->config.max_positions -
-                                                     1, /* the start token has a position too */
+                                       .max_length = model->info.max_target_tokens,
                                        .length_penalty = ACRE_MAX_LENGTH_PENALTY};
     int status = 0;
 
@@ -150,15 +149,16 @@ static int check_decoding(const struct acre_model *model, const struct acre_deco
 static int open_text(struct acre_job *job, const struct acre_request *request, struct acre_err *err)
 {
     const struct acre_model *model = job->model;
-    size_t max_tokens = (size_t)model->info.max_source_tokens;
+    size_t longest = (size_t)model->info.max_source_tokens, unsplit = longest;
+    unsplit += (size_t)(model->config.max_positions - model->config.max_source);
     if (request->translation)
         return document_init_whole(&job->document, request->text, request->text_bytes,
-                                   model->tokenizer, request->is_tokens, max_tokens, err);
+                                   model->tokenizer, request->is_tokens, unsplit, err);
     if (request->is_tokens)
         return document_init_tokens(&job->document, request->text, request->text_bytes,
-                                    model->tokenizer, max_tokens, err);
+                                    model->tokenizer, unsplit, err);
     return splitter_open(&job->document, request->text, request->text_bytes, model->tokenizer,
-                         job->frame.language, max_tokens, request->split, &job->splitter, err);
+                         job->frame.language, longest, request->split, &job->splitter, err);
 }
 
 /* A memory that is a grid has whole rows. */

@@ -112,14 +112,15 @@ static void fill_info(struct acre_model *model)
         .attention_heads = config->decoder_heads,
         .vocab_size = config->decoder_vocab_size,
         .max_area_width = config_max_area_width(config),
-        .max_source_tokens = config->max_positions - 1 - has_languages, /* and the end token */
+        .max_source_tokens = config->max_source - 1 - has_languages, /* and the end token */
+        .max_target_tokens = config->max_positions - 1, /* the start token has a position too */
         .decoding = config->decoding,
     };
     struct acre_decoding *decoding = &model->info.decoding;
     if (decoding->beam_size > model->max_beam_size)
         decoding->beam_size = model->max_beam_size;
-    if (decoding->max_length > model->info.max_source_tokens)
-        decoding->max_length = model->info.max_source_tokens;
+    if (decoding->max_length > model->info.max_target_tokens)
+        decoding->max_length = model->info.max_target_tokens;
     if (decoding->min_length > decoding->max_length)
         decoding->min_length = decoding->max_length;
 }

@@ -166,11 +166,28 @@ static int read_generation(const struct config_texts *texts, struct config *conf
     return code;
 }
 
-static int read_languages(const struct config_texts *texts, struct config *config,
+/* What the model was trained with, mostly less than it has positions for. transformers writes 10^30
+ * for "no limit". */
+static int read_longest(const struct json_object *object, struct config *config,
+                        struct acre_err *err)
+{
+    const json_t *found = json_find(object, "model_max_length");
+    if (!found)
+        return 0;
+    double most = json_number_value(found);
+    if (most < 2 || !json_is_number(found))
+        return json_fail(object, "model_max_length", "a number of at least 2", found, err);
+    if (most < config->max_source)
+        config->max_source = (int)most;
+    return 0;
+}
+
+static int read_tokenizer(const struct config_texts *texts, struct config *config,
                           struct acre_err *err)
 {
     json_t *root;
     struct json_object object;
+    config->max_source = config->max_positions;
     if (!texts->tokenizer.bytes)
         return languages_read(NULL, texts->name, config, err);
     int code =
@@ -178,6 +195,8 @@ static int read_languages(const struct config_texts *texts, struct config *confi
     if (code)
         return code;
     code = languages_read(&object, texts->name, config, err);
+    if (!code)
+        code = read_longest(&object, config, err);
     json_decref(root);
     return code;
 }
@@ -196,7 +215,7 @@ int config_parse(const struct config_texts *texts, const struct config_kind *con
     if (!code)
         code = generation_finish(CONFIG_FILE, &generation, config, err);
     if (!code)
-        code = read_languages(texts, config, err);
+        code = read_tokenizer(texts, config, err);
     if (code)
         config_fini(config);
     return code;

@@ -136,11 +136,14 @@ static int rank_place(int32_t last, int32_t previous, int32_t next)
            next != 0x200D && !u_hasBinaryProperty(next, UCHAR_EMOJI_MODIFIER);
 }
 
-/* The best place to cut [begin, end) in the second half of [begin, limit]. */
+/* The best place to cut [begin, end) in the second half of [begin, limit], but leaving a quarter:
+ * what is left shall not be a word or two. */
 static size_t best_place(const char *text, size_t begin, size_t limit, size_t end)
 {
     if (limit == end)
         return end;
+    if (limit > end - (end - begin) / 4)
+        limit = utf8_begin(text, end - (end - begin) / 4);
     size_t at = utf8_begin(text, begin + (limit - begin) / 2), best = limit;
     int best_rank = 0;
     int32_t last = ' ', previous = ' ';

@@ -142,6 +142,7 @@ def tokenizer_config(recipe):
         "target_lang": recipe.target,
         "eos_token": END,
         "pad_token": PAD,
+        "model_max_length": max(phase.max_length for phase in recipe.phases),
     }
     if recipe.level == "token":
         config |= {"unk_token": UNKNOWN, "separate_vocabs": False}

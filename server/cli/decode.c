@@ -39,7 +39,7 @@ static int check(const struct decode_args *args)
 /* The model's decoding with what was given over it. */
 static int set_decoding(struct decode *decode, const struct decode_args *args)
 {
-    const int longest = acre_model_info(decode->model)->max_source_tokens; /* targets too */
+    const int longest = acre_model_info(decode->model)->max_target_tokens;
     struct acre_decoding *d = &decode->decoding;
 
     *d = acre_model_info(decode->model)->decoding;

@@ -135,20 +135,20 @@ static json_t *describe_languages(const struct acre_language *languages, size_t 
 
 json_t *models_describe(const struct acre_model_info *info)
 {
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, "
-                     "s:i, s:i, s:i, "
-                     "s:o}",
-                     "name", info->name, "source", info->source, "target", info->target, "sources",
-                     describe_languages(info->sources, info->n_sources), "targets",
-                     describe_languages(info->targets, info->n_targets), "level", info->level,
-                     "model_type", info->model_type, "compute_type", info->compute_type,
-                     "parameters", (json_int_t)info->parameters, "packed_bytes",
-                     (json_int_t)info->packed_bytes, "working_bytes",
-                     (json_int_t)info->working_bytes, "d_model", info->d_model, "encoder_layers",
-                     info->encoder_layers, "decoder_layers", info->decoder_layers,
-                     "attention_heads", info->attention_heads, "vocab_size", info->vocab_size,
-                     "max_area_width", info->max_area_width, "max_source_tokens",
-                     info->max_source_tokens, "decoding", describe_decoding(&info->decoding));
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, "
+        "s:i, s:i, s:i, "
+        "s:i, s:o}",
+        "name", info->name, "source", info->source, "target", info->target, "sources",
+        describe_languages(info->sources, info->n_sources), "targets",
+        describe_languages(info->targets, info->n_targets), "level", info->level, "model_type",
+        info->model_type, "compute_type", info->compute_type, "parameters",
+        (json_int_t)info->parameters, "packed_bytes", (json_int_t)info->packed_bytes,
+        "working_bytes", (json_int_t)info->working_bytes, "d_model", info->d_model,
+        "encoder_layers", info->encoder_layers, "decoder_layers", info->decoder_layers,
+        "attention_heads", info->attention_heads, "vocab_size", info->vocab_size, "max_area_width",
+        info->max_area_width, "max_source_tokens", info->max_source_tokens, "max_target_tokens",
+        info->max_target_tokens, "decoding", describe_decoding(&info->decoding));
 }
 
 static void keep(struct models_text *kept, json_t *list)

@@ -164,7 +164,7 @@ def test_too_many_tokens_name_their_line(acre, token_model):
 @pytest.mark.parametrize("command", ["translate", "bench"])
 def test_length_beyond_the_model_is_wrong_usage(acre, token_model, command):
     """Before the first line is read or translated."""
-    longest = json.loads(acre("inspect", token_model, "--json").stdout)["max_source_tokens"]
+    longest = json.loads(acre("inspect", token_model, "--json").stdout)["max_target_tokens"]
     for length, status in ((longest, 0), (longest + 1, 2)):
         flags = ["--max-length", length, "--min-length", "0"]
         done = acre(command, "--model", token_model, *flags, text="Hello.\n")

@@ -92,8 +92,8 @@ def test_full_batches_take_what_is_stated(name):
     flags = ["--threads", "1", "--batch-size", "2"]
     found = json.loads(subprocess.check_output([ACRE, "inspect", model, "--json", *flags,
                                                 "--max-beam-size", "4"]))
-    longest = found["max_source_tokens"]
-    line = ("we " * longest)[:longest].strip() + "\n"
+    longest = found["max_target_tokens"]
+    line = ("we " * longest)[:found["max_source_tokens"]].strip() + "\n"
     done = subprocess.run([ACRE, "bench", "--model", model, "--json", *flags, "--beam-size", "4",
                            "--min-length", str(longest), "--max-length", str(longest)],
                           input=2 * line.encode(), capture_output=True, check=True)

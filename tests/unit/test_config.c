@@ -415,6 +415,30 @@ static void test_languages(void **state)
     }
 }
 
+static void test_longest_source(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tokenizer;
+        int longest;
+    } table[] = {
+        {NULL, 512},
+        {"{}", 512},
+        {"{\"model_max_length\":null}", 512},
+        {"{\"model_max_length\":100}", 100},
+        {"{\"model_max_length\":4096}", 512},
+        {"{\"model_max_length\":1e30}", 512},
+        {"{\"model_max_length\":1000000000000000019884624838656}", 512},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (parse("", NULL, table[i].tokenizer, "d"))
+            fail_msg("%s: %s", table[i].tokenizer, err.text);
+        assert_int_equal(config.max_source, table[i].longest);
+        assert_int_equal(config.max_positions, 512);
+        config_fini(&config);
+    }
+}
+
 /* ---- Mistakes -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -632,6 +656,9 @@ static void test_mistakes(void **state)
     assert_int_equal(parse("", NULL, "{\"source_lang\":3}", "d"), ACRE_EMODEL);
     assert_string_equal(err.text, "tokenizer_config.json: source_lang: expected a string of 1 to "
                                   "1023 bytes, found 3");
+    assert_int_equal(parse("", NULL, "{\"model_max_length\":1}", "d"), ACRE_EMODEL);
+    assert_string_equal(err.text, "tokenizer_config.json: model_max_length: expected a number of "
+                                  "at least 2, found 1");
     assert_int_equal(parse(";d_model:64;d_model:64", NULL, NULL, "d"), ACRE_EMODEL);
     assert_non_null(strstr(err.text, "config.json: line 1: expected JSON, found: duplicate"));
 }
@@ -684,6 +711,7 @@ int main(void)
         cmocka_unit_test(test_area_modes),
         cmocka_unit_test(test_area_grids),
         cmocka_unit_test(test_languages),
+        cmocka_unit_test(test_longest_source),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_directory),
     };

@@ -57,6 +57,7 @@ class ModelInfo(Structure):
                 ("packed_bytes", c_uint64), ("working_bytes", c_uint64), ("d_model", c_int),
                 ("encoder_layers", c_int), ("decoder_layers", c_int), ("attention_heads", c_int),
                 ("vocab_size", c_int), ("max_area_width", c_int), ("max_source_tokens", c_int),
+                ("max_target_tokens", c_int),
                 ("decoding", Decoding)]
 
 
