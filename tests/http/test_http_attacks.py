@@ -227,14 +227,14 @@ def test_replies_of_many_short_texts_cost_the_loop_nothing(server):
         return min(spent)
 
     plain, spent = least_ms(), least_ms(scores=True, sentences=True, alignments=True)
-    assert spent < 1.5 * plain, (spent, plain)
+    assert spent < 1.8 * plain, (spent, plain)  # 2.2 where the loop writes them
 
 
 def test_text_of_no_language_costs_the_loop_little(server):
     """Looked at three times to see that it is none: at its beginning."""
     words = " ".join(f"{a}{b}{c}qx{d}"
                      for a in "qxzw" for b in "vkjh" for c in "zbnp" for d in "df")
-    text = 7 * (words + " ")
+    text = 15 * (words + " ")
 
     def least_ms(text):
         spent = []
@@ -246,7 +246,7 @@ def test_text_of_no_language_costs_the_loop_little(server):
         return min(spent) / 20
 
     plain, spent = least_ms(text[:2000]), least_ms(text)
-    assert len(text) > 6000 and spent < 1.5 * plain, (spent, plain)
+    assert len(text) > 13000 and spent < 2.5 * plain, (spent, plain)  # 4 to 6 if all is looked at
 
 
 # ---- What takes places -------------------------------------------------------------------------
