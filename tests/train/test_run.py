@@ -286,8 +286,10 @@ def check_export(run, recipe):
     vocabulary = open_vocabulary(recipe.level, run / "prepared")
     assert files == {"config.json", "generation_config.json", "model.safetensors", "README.md",
                      "tokenizer_config.json", *vocabulary.files}
-    languages = json.loads((run / "model" / "tokenizer_config.json").read_text())
-    assert (languages["source_lang"], languages["target_lang"]) == (recipe.source, recipe.target)
+    tokenizer = json.loads((run / "model" / "tokenizer_config.json").read_text())
+    assert (tokenizer["source_lang"], tokenizer["target_lang"]) == (recipe.source, recipe.target)
+    part = {"token": 2 / 3, "char": 6 / 7}[recipe.level]
+    assert tokenizer["model_max_length"] == round(recipe.phases[-1].max_length * part)
 
 
 def test_lstms_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch):
