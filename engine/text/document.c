@@ -136,17 +136,12 @@ static int rank_place(int32_t last, int32_t previous, int32_t next)
            next != 0x200D && !u_hasBinaryProperty(next, UCHAR_EMOJI_MODIFIER);
 }
 
-/* The best place to cut [begin, end) in the second half of [begin, limit], but leaving a quarter:
- * what is left shall not be a word or two. */
-static size_t best_place(const char *text, size_t begin, size_t limit, size_t end)
+/* The last of the best places to cut [begin, end) in the second half of [begin, limit]. */
+static size_t place_before(const char *text, size_t begin, size_t limit, size_t end, int *best_rank)
 {
-    if (limit == end)
-        return end;
-    if (limit > end - (end - begin) / 4)
-        limit = utf8_begin(text, end - (end - begin) / 4);
     size_t at = utf8_begin(text, begin + (limit - begin) / 2), best = limit;
-    int best_rank = 0;
     int32_t last = ' ', previous = ' ';
+    *best_rank = 0;
     while (at < limit) {
         previous = utf8_next(text, end, &at);
         if (!is_blank(previous))
@@ -154,12 +149,24 @@ static size_t best_place(const char *text, size_t begin, size_t limit, size_t en
         size_t behind = at;
         int32_t next = utf8_next(text, end, &behind);
         int rank = rank_place(last, previous, next);
-        if (rank >= best_rank) {
-            best_rank = rank;
+        if (rank >= *best_rank) {
+            *best_rank = rank;
             best = at;
         }
     }
-    return best_rank > 0 ? best : limit;
+    return *best_rank > 0 ? best : limit;
+}
+
+/* Leaves a quarter, if there is a space before: what is left shall not be a word or two. */
+static size_t best_place(const char *text, size_t begin, size_t limit, size_t end)
+{
+    int rank = 0;
+    size_t most = end - (end - begin) / 4, place = end;
+    if (limit == end)
+        return end;
+    if (most < limit)
+        place = place_before(text, begin, utf8_begin(text, most), end, &rank);
+    return rank >= 2 ? place : place_before(text, begin, limit, end, &rank);
 }
 
 /* The next guess of fit(), from the tokens that [begin, guess) has. `high` 0 is not known yet. */

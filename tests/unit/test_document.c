@@ -644,7 +644,7 @@ static void test_split_choices(void **state)
         {ACRE_SPLIT_ONLY_LINES, "One. Two\n\nthree. \n Four.", {"One. Two", "three.", "Four."}},
         {ACRE_SPLIT_NOTHING,
          "One two three four five. One two three four five six seven",
-         {"One two three four five.", "One two three four five six", "seven"}},
+         {"One two three four five.", "One two three four five", "six seven"}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct document document;
