@@ -73,7 +73,7 @@ struct config {
     int vocab_size;         /* source embedding rows */
     int decoder_vocab_size; /* target embedding and output rows */
     int max_positions;      /* max_position_embeddings: most tokens of a sentence, end included */
-    int max_source;         /* model_max_length, if that is less: likewise of texts that are split */
+    int max_source;         /* likewise of a source that is split: model_max_length, if less */
     enum compute_type compute_type; /* what "auto" means for this model; f32 if it does not say */
     bool normalize_before;          /* layer norms stand before each sublayer, not behind it */
     bool normalize_embedding;       /* one stands before the first layer, too */
