@@ -66,7 +66,8 @@ def test_placeholders_are_kept(shipped, model, text_format):
 
 
 SIGNS = ["Settings > Network > Wi-Fi", "Home | About us | Contact", "Go to File>Save.", "I <3 you!",
-         r"The file was saved.\nClose the window.\r\n\tStart it again.", "A -> B means B => C.",
+         r"The file was saved.\nClose the window.\r\n\tStart it again.",
+         "Step one -> step two => the end.",
          "{count, plural, one {# item} other {# items}} found.", "Hello <b>big</b> world.",
          "If a < b then stop.", "About ~5 minutes.", "x^2 is a large number.", "Name|Address|City",
          r"Press <Enter> to open C:\Users\me\new.txt.", "Use `make test` to test it.",
