@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -51,9 +51,9 @@ class Browser:
         return self.find(css).get_attribute("textContent")
 
     def wait(self, condition):
-        """Until condition() is true. An element of the page that is just being left says no."""
+        """Until condition() is true. What is asked of a page that is just being left fails."""
         waiting = WebDriverWait(self.driver, WAIT_S, 0.05,
-                                ignored_exceptions=[StaleElementReferenceException])
+                                ignored_exceptions=[WebDriverException])
         return waiting.until(lambda _: condition())
 
     def complaints(self):
