@@ -15,7 +15,8 @@ enum {
     LOCAL_BYTES = 64,
     DOMAIN_BYTES = 253,
     TAG_BYTES = 256,
-    MESSAGE_BYTES = 512
+    MESSAGE_BYTES = 512,
+    ARROW_BYTES = 8 /* rules are as long as they like */
 };
 
 /* The text from a place to its end. */
@@ -345,8 +346,10 @@ static size_t of_drive(struct span s)
 /* A run of them: ">>", "|~", "->"; what may begin something else ends it. */
 static size_t of_signs(struct span s)
 {
-    const size_t dashes = skip(s, 0, "-=");
+    size_t dashes = 0;
 
+    while (dashes < ARROW_BYTES && is_one_of(peek(s, dashes), "-="))
+        dashes++;
     if (dashes > 0)
         return peek(s, dashes) == '>' ? dashes + 1 : 0;
     return skip(s, 1, ">|~^`}-=");
