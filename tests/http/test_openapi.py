@@ -12,6 +12,8 @@ from jsonschema import Draft202012Validator
 
 HERE = Path(__file__).parent
 SECONDS = int(os.environ.get("SCHEMATHESIS_SECONDS", "0"))
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
 
 
 def routes():
@@ -26,6 +28,26 @@ def test_it_has_every_route_and_no_other(server):
     assert {(re.sub(r"{\w+}", "{name}", path), method)
             for path, methods in paths.items() for method in methods} == routes()
     assert len(routes()) > 20
+
+
+@pytest.mark.parametrize("source, schema, others", [
+    ("libre", "TranslateRequest", set()),
+    ("libre", "NamedRequest", {"model"}),  # which the path has
+    ("libre_file", "FileForm", set()),
+    ("deepl", "DeepLRequest", set()),
+    ("deepl_document", "DeepLDocumentForm", set()),
+    ("attention", "AttentionRequest", set()),
+    ("page", None, set()),
+    ("libre_service", "Suggestion", set()),
+])
+def test_every_field_that_is_read_is_described(server, source, schema, others):
+    """The last list of names in a file of routes is that of its fields."""
+    code = (ROOT / f"server/api/{source}.c").read_text()
+    names = re.findall(r"char \*const \w*field\w*\[\] = {([^}]*)NULL", code)[-1]
+    document = server.get("/openapi.json").json()
+    form = document["paths"]["/"]["post"]["requestBody"]["content"][FORM]["schema"]
+    properties = (document["components"]["schemas"][schema] if schema else form)["properties"]
+    assert set(re.findall(r'"(\w+)"', names)) - others <= set(properties)
 
 
 def test_limits_and_names_are_the_server_s_own(serve):
@@ -49,8 +71,6 @@ def test_what_the_page_asks_for_is_there(server):
         assert reply.status_code == 200, (field, reply.text)
 
 
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-MULTIPART = "multipart/form-data"
 TSV = {"name": "mine", "source_lang": "EN", "target_lang": "DE", "entries": "a\tb",
        "entries_format": "tsv"}
 
@@ -59,6 +79,7 @@ TSV = {"name": "mine", "source_lang": "EN", "target_lang": "DE", "entries": "a\t
     ("/translate", (JSON, FORM, MULTIPART), {"q": SENTENCE, "source": "auto", "target": "de"}),
     ("/translate", (JSON, FORM), {"q": SENTENCE, "source": "EN", "target": "DE"}),
     ("/translate", (JSON, FORM), {"q": SENTENCE, "model": "en-de-token"}),
+    ("/translate", (JSON, FORM), {"q": SENTENCE, "model": "en-de-token", "glossary": "a\tb"}),
     ("/translate/{name}", (JSON, FORM), {"q": SENTENCE, "source": "en", "target": "de"}),
     ("/attention", (JSON,), {"text": "Hi.", "source": "EN", "target": "DE"}),
     ("/detect", (JSON, FORM, MULTIPART), {"q": SENTENCE}),
