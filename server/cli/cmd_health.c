@@ -44,8 +44,7 @@ static const struct args_command command = {
     .synopsis = "[URL] [--config FILE] [--timeout SECONDS]",
     .about =
         "Asks a server whether it is ready: at URL, else where the configuration has it listen.\n"
-        "Exit status 0 if it is, else 1 and the reason. Whose certificate it has is not looked\n"
-        "at.\n",
+        "Exit status 0 if it is, else 1 and the reason. TLS certificates are not verified.\n",
     .options = options,
     .positionals = positionals,
 };

@@ -42,9 +42,9 @@ static const struct option positionals[] = {
 static const struct args_command command = {
     .name = "keys",
     .synopsis = "add|list|revoke --store FILE [NAME] [options]",
-    .about = "Keeps the API keys of a server whose `store` is FILE. `add` prints a new key: it is\n"
-             "nowhere else, the store has its SHA-256. Servers follow within two seconds. `list`\n"
-             "has each key's limits and what it has used this month.\n",
+    .about = "Keeps the API keys of a server whose `store` is FILE. `add` prints a new key. It\n"
+             "is shown only once: the store keeps its SHA-256. Servers follow within two seconds.\n"
+             "`list` has each key's limits and what it has used this month.\n",
     .options = options,
     .positionals = positionals,
 };

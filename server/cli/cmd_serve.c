@@ -60,7 +60,7 @@ static const struct args_command command = {
     .about =
         "Serves models over HTTP (POST /translate as LibreTranslate). Command-line options win\n"
         "over the configuration file. SIGTERM finishes what was accepted, then exits with 0; a\n"
-        "second one exits at once. SIGHUP reloads configuration and models.\n",
+        "second one exits at once. SIGHUP reloads configuration, models and certificates.\n",
     .options = options,
 };
 

@@ -57,10 +57,10 @@ static const struct args_command command = {
         "end\n"
         "token included: the ranges of source tokens the decoder attended to, heaviest first, as\n"
         "{\"first\":INDEX,\"width\":TOKENS,\"weight\":X}; weights below 0.01 are left out.\n"
-        "With --score nothing is looked for: each line of FILE is scored as the translation of\n"
+        "With --score there is no search: each line of FILE is scored as the translation of\n"
         "the same line of INPUT, as one sentence, and the score is printed: the sum of the\n"
-        "natural logarithms of its tokens' probabilities, end token included (not if it is as\n"
-        "long as --max-length, where the search would have cut it). With --json as\n"
+        "natural logarithms of its tokens' probabilities, end token included (without it if\n"
+        "the line has --max-length tokens). With --json as\n"
         "{\"score\":S,\"normalized_score\":N,\"tokens\":[...]}.\n"
         "A line that is not UTF-8, has a NUL byte or does not fill a model's grid ends the run\n"
         "with status 1: lines before it are translated, it and those after it are not.\n",

@@ -83,11 +83,12 @@ const struct option settings_table[] = {
          "serves the others and says so in its log"),
     FIXED_TEXT(device, "auto", acre_has_device, ACRE_DEVICES, "where to compute"),
     FIXED_TEXT(device_fallback, "none", is_none_or_cpu, "none or cpu",
-               "what goes on when the device is lost"),
+               "what takes over when the last GPU fails"),
     FIXED_TEXT(
         compute_type, "auto", acre_has_compute_type, ACRE_COMPUTE_TYPES,
-        "what is computed in; auto is what a model was evaluated in. GPUs have f16, too, which "
-        "auto is there unless a model is all float32"),
+        "type of matrix products; auto is the compute_type of a model's config.json, else f32. A "
+        "GPU takes f16, too: there auto is f16, unless that type is f32 and a matrix is stored in "
+        "32 bits"),
     FIXED_INT(threads, 0, ACRE_MAX_THREADS, "0",
               "worker threads; 0 = as many as the CPUs the process may use"),
     FIXED_INT(batch_size, 1, ACRE_MAX_BATCH_SIZE, "32",
@@ -95,8 +96,8 @@ const struct option settings_table[] = {
     FIXED_INT(max_beam_size, 1, ACRE_MAX_BEAM_SIZE, "8", "largest beam_size a request may ask for"),
     INT(max_body_bytes, 1024, 1073741824, "1048576", "largest request body; beyond it 413"),
     INT(max_bodies_bytes, 1024, 1e12, "67108864",
-        "bodies of all requests that are not replied to yet, together; beyond it 503; and replies "
-        "that wait for their clients; beyond it slow ones are closed"),
+        "memory for all request bodies together, beyond it 503; as much for replies that clients "
+        "have not read yet, beyond it slow clients are closed"),
     INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
     INT(max_glossaries, 0, 1000000, "1000",
@@ -127,7 +128,7 @@ const struct option settings_table[] = {
     INT(drain_timeout_s, 0, 3600, "30",
         "after SIGTERM, unfinished requests are cancelled when so long has passed"),
     INT(drain_grace_s, 0, 3600, "0",
-        "after SIGTERM, so long /health/ready says 503 and all else is served, before it closes"),
+        "seconds after SIGTERM in which it still serves while /health/ready says 503"),
     TEXT(tls_certificate, "", NULL, NULL,
          "file of a certificate in PEM, and of those up to its root: then TCP connections are TLS"),
     TEXT(tls_key, "", NULL, NULL, "file of its key in PEM, without a password"),
@@ -162,8 +163,8 @@ const struct option settings_table[] = {
      .valid = networks_valid,
      .expected = NETWORKS_EXPECTED,
      .is_list = true,
-     .help = "networks whose X-Forwarded-For, or else Forwarded, tells where clients are; those "
-             "count for limits and logs; must overwrite or add to what clients send"},
+     .help = "proxies whose X-Forwarded-For, or else Forwarded, is believed; they must overwrite "
+             "or append to these headers"},
     {.key = "proxy_protocol",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, proxy_protocol),
@@ -174,7 +175,7 @@ const struct option settings_table[] = {
         "translated files kept in memory for their clients; for more, the oldest leave; 0 = no "
         "files are translated"),
     INT(max_files_bytes, 1024, 1e12, "67108864", "most bytes of those files, together"),
-    INT(file_lifetime_s, 1, 86400, "1800", "so long such a file is kept, from when it came"),
+    INT(file_lifetime_s, 1, 86400, "1800", "seconds that a file is kept after its upload"),
     {.key = "page",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, page),
