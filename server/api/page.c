@@ -90,7 +90,7 @@ static void put_targets(FILE *out, const struct view *view)
 
 static void put_levels(FILE *out, const struct view *view)
 {
-    put_option(out, "token", "Words", !is_same(view->level, "char"));
+    put_option(out, "token", "Tokens", !is_same(view->level, "char"));
     put_option(out, "char", "Characters", is_same(view->level, "char"));
 }
 

@@ -127,7 +127,7 @@ function look(word) {
     forget_areas();
     word.classList.add("on");
     if (!word.areas.length) {
-        looked.textContent = "“" + word.textContent + "” came without one";
+        looked.textContent = "“" + word.textContent + "” has no source words";
         return;
     }
     draw(add_up(word.areas));
