@@ -16,6 +16,7 @@
 
 #define SINGLE_FILE "model.safetensors"
 #define INDEX_FILE "model.safetensors.index.json"
+#define TORCH_FILE "pytorch_model.bin" /* of PyTorch: models.convert reads it */
 #define BUFFER_NAME "buffer"
 
 enum {
@@ -214,20 +215,26 @@ static int hand_out(struct safetensors *weights, int code, struct safetensors **
     return code;
 }
 
+static int open_directory(struct safetensors *weights, const char *directory, struct acre_err *err)
+{
+    const bool has_single = file_exists(directory, SINGLE_FILE);
+    if (!has_single && file_exists(directory, INDEX_FILE))
+        return open_index(weights, directory, err);
+    if (!has_single &&
+        (file_exists(directory, TORCH_FILE) || file_exists(directory, TORCH_FILE ".index.json")))
+        return err_set(err, ACRE_EMODEL,
+                       SINGLE_FILE ": expected it, found only " TORCH_FILE
+                                   ", which python3 -m models.convert SOURCE DIR converts");
+    const int code = add_file(weights, directory, SINGLE_FILE, err);
+    return code ? code : finish(weights, err);
+}
+
 int safetensors_open(const char *directory, struct safetensors **weights, struct acre_err *err)
 {
     struct safetensors *object = mem_calloc(1, sizeof(*object));
     if (!object)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", SINGLE_FILE);
-    int code;
-    if (!file_exists(directory, SINGLE_FILE) && file_exists(directory, INDEX_FILE)) {
-        code = open_index(object, directory, err);
-    } else {
-        code = add_file(object, directory, SINGLE_FILE, err);
-        if (!code)
-            code = finish(object, err);
-    }
-    return hand_out(object, code, weights);
+    return hand_out(object, open_directory(object, directory, err), weights);
 }
 
 int safetensors_open_file(const char *path, struct safetensors **weights, struct acre_err *err)

@@ -465,6 +465,11 @@ static void test_directories(void **state)
     temp_make(directory);
     assert_int_equal(safetensors_open(directory, &weights, &err), ACRE_EIO);
     assert_string_equal(err.text, "model.safetensors: cannot be opened: No such file or directory");
+    temp_write(directory, "pytorch_model.bin", "", 0);
+    assert_int_equal(safetensors_open(directory, &weights, &err), ACRE_EMODEL);
+    assert_string_equal(err.text,
+                        "model.safetensors: expected it, found only pytorch_model.bin, which "
+                        "python3 -m models.convert SOURCE DIR converts");
     temp_write(directory, "model.safetensors", "", 0);
     assert_int_equal(safetensors_open(directory, &weights, &err), ACRE_EMODEL);
     assert_string_equal(err.text, "model.safetensors: expected at least 8 bytes, found 0");
