@@ -179,6 +179,13 @@ def test_compose_is_as_its_schema_says():
     ComposeSpecification.model_validate(known)
 
 
+def test_addresses_that_are_told_are_published():
+    told = re.findall(r"\| (127\.0\.0\.1:\d+)", (ROOT / "docker/README.md").read_text())
+    ports = [port for service in compose()["services"].values()
+             for port in service.get("ports", [])]
+    assert "127.0.0.1:8404" in told and all(f"{at}:{at.split(':')[1]}" in ports for at in told)
+
+
 def test_replicas_have_no_privileges_and_time_to_drain():
     services = compose()["services"]
     for name in ("acre-1", "acre-2"):
