@@ -111,12 +111,12 @@ static bool is_full(const struct server *server, size_t n_files, size_t bytes)
            count->bytes + bytes > (size_t)server->settings->max_files_bytes;
 }
 
-/* The oldest that is not being translated; of one caller, or, 0, of all. */
-static struct file *find_oldest(const struct files *files, uint64_t caller)
+/* The oldest that is not being translated; of one caller, or, NULL, of all. */
+static struct file *find_oldest(const struct files *files, const uint64_t *caller)
 {
     struct file *file = files->oldest;
 
-    while (file && (file->state == FILE_TRANSLATING || (caller && file->caller != caller)))
+    while (file && (file->state == FILE_TRANSLATING || (caller && file->caller != *caller)))
         file = file->newer;
     return file;
 }
@@ -139,9 +139,9 @@ static bool has_half(const struct server *server, uint64_t caller, const struct 
 static struct file *find_leaving(const struct server *server, uint64_t caller,
                                  const struct file *growing)
 {
-    struct file *own = find_oldest(server->files, caller);
+    struct file *own = find_oldest(server->files, &caller);
 
-    return own || has_half(server, caller, growing) ? own : find_oldest(server->files, 0);
+    return own || has_half(server, caller, growing) ? own : find_oldest(server->files, NULL);
 }
 
 /* For a new file, or, if one grows, for that. */

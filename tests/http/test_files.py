@@ -1,9 +1,11 @@
 """Files, as LibreTranslate translates them: what comes out, what is refused, who may have it."""
 
 import html
+import http.client
 import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from urllib.parse import unquote, urlparse
 from xml.etree import ElementTree
 
@@ -472,6 +474,22 @@ def test_one_client_s_uploads_push_out_its_own(serve):
     for i in range(20):
         assert session.post(server.url + "/translate_file", data=PAIR, timeout=20,
                             files={"file": ("a.txt", f"Hello {i}")}).status_code == 200
+    assert requests.get(mine, timeout=10).status_code == 200
+
+
+def test_uploads_of_no_address_push_out_their_own(serve, tmp_path):
+    file = tmp_path / "acre.sock"
+    server = serve(listen=f"127.0.0.1:0,unix:{file}", max_files=5)
+    mine = upload(server, "a.txt", "Hello").json()["translatedFileUrl"]
+    request = requests.Request("POST", server.url, data=PAIR,
+                               files={"file": ("a.txt", "Hello")}).prepare()
+    with closing(http.client.HTTPConnection("localhost")) as local:
+        local.sock = socket.socket(socket.AF_UNIX)
+        local.sock.connect(str(file))
+        for _ in range(20):
+            local.request("POST", "/translate_file", request.body, request.headers)
+            reply = local.getresponse()
+            assert (reply.status, bool(reply.read())) == (200, True)
     assert requests.get(mine, timeout=10).status_code == 200
 
 
