@@ -426,10 +426,21 @@ static void on_written(struct store_task *task)
     free(change);
 }
 
-static int refuse_busy(struct srv_error *error)
+static int64_t owner_of(const struct glossary *before, const struct glossary *after)
 {
-    error_http(error, 503, "server_busy", "%d changes of glossaries wait to be written",
-               MAX_CHANGES);
+    return before ? before->owner : after->owner;
+}
+
+/* Nobody has more changes than are left free, so that there is always one for another owner. */
+static int check_busy(const struct glossaries *glossaries, int64_t owner, struct srv_error *error)
+{
+    size_t n_own = 0;
+
+    for (const struct glossary_change *c = glossaries->first; c; c = c->next)
+        n_own += owner_of(c->before, c->after) == owner;
+    if (n_own < MAX_CHANGES - glossaries->n_changes)
+        return 0;
+    error_http(error, 503, "server_busy", "Too many changes of glossaries wait to be written");
     error->retry_after_s = 1;
     return -1;
 }
@@ -439,9 +450,10 @@ int glossaries_change(struct glossaries *glossaries, struct glossary *before,
                       struct srv_error *error)
 {
     struct glossary_change *change = NULL;
-    int rc = glossaries->n_changes < MAX_CHANGES ? check_room(glossaries, before, after, error)
-                                                 : refuse_busy(error);
+    int rc = check_busy(glossaries, owner_of(before, after), error);
 
+    if (rc == 0)
+        rc = check_room(glossaries, before, after, error);
     if (rc == 0 && !(change = malloc(sizeof(*change))))
         rc = error_no_memory(error);
     if (rc == 0 && !glossaries_swap(glossaries, before, after))

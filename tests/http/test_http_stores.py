@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from acre_server import ACRE, PATIENCE, eventually
+from acre_server import ACRE, PATIENCE, eventually, read_reply
 from attack import Attackers, Others, ask, connect, post
 from test_glossaries import make
 from test_http_keys import HELLO, Store, metric
@@ -179,7 +179,7 @@ def test_a_locked_store_is_waited_for_once(serve, store):
 
 
 def test_no_more_changes_wait_than_memory_has_room_for(serve, store):
-    store.add("app")
+    key = store.add("app")
     server = serve(store=store.path)
     url = f"{server.url}/v2/glossaries"
     body = {"name": "n", "source_lang": "en", "target_lang": "de", "entries": "a\tb",
@@ -194,7 +194,11 @@ def test_no_more_changes_wait_than_memory_has_room_for(serve, store):
         reply = requests.post(url, json=body, timeout=20 * PATIENCE)
         assert (reply.status_code, reply.json()["code"]) == (503, "server_busy")
         assert reply.headers["retry-after"] == "1"
-        db.execute("ROLLBACK")
+        with server.connect() as another:  # who has a key, and has changed nothing so far
+            another.sendall(post({**body, "auth_key": key}, "/v2/glossaries"))
+            time.sleep(0.2)
+            db.execute("ROLLBACK")
+            assert read_reply(another)[0] == 201
     assert eventually(lambda: requests.post(url, json=body, timeout=60).status_code == 201, 30)
 
 
