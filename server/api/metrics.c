@@ -225,7 +225,7 @@ static void print_connections(FILE *out, const struct http *http)
                   "Connections closed for want of places or memory.", http_evicted(http));
     print_gauge(out, "acre_http_requests_active", "Requests that are not replied to yet.",
                 (double)http_active(http));
-    print_gauge(out, "acre_http_body_bytes", "Bodies of those, in memory.",
+    print_gauge(out, "acre_http_body_bytes", "Bodies and long heads of those, in memory.",
                 (double)http_bodies_bytes(http));
     print_gauge(out, "acre_loop_lag_seconds",
                 "How late the event loop came to its timers at most, in the last minute or two.",

@@ -6,13 +6,9 @@
 
 enum { FIRST_BODY_BYTES = 16384 }; /* what every body may have, whatever others take */
 
-static void set_capacity(const struct connection *c, size_t bytes)
+static void set_capacity(struct connection *c, size_t bytes)
 {
-    const size_t more = bytes - c->request->body_capacity; /* or, modulo 2^64, less */
-
-    c->http->bodies_bytes += more;
-    if (c->address)
-        c->address->bodies_bytes += more;
+    connection_count(c, bytes - c->request->body_capacity);
     c->request->body_capacity = bytes;
 }
 
@@ -69,14 +65,11 @@ static int grow(struct connection *c, size_t wanted)
     capacity = capacity < wanted ? wanted : capacity;
     if (capacity > FIRST_BODY_BYTES &&
         !http_make_memory(c->http, c, capacity - request->body_capacity))
-        return request_refuse(request, 503, "server_busy",
-                              "The bodies of other requests take all memory for them");
+        return request_refuse(request, 503, "server_busy", "Other requests take all memory");
     grown = realloc(request->body, capacity);
     if (!grown)
         return request_refuse(request, 503, "out_of_memory", "out of memory");
     set_capacity(c, capacity);
-    if (c->http->bodies_bytes > c->http->bodies_peak_bytes)
-        c->http->bodies_peak_bytes = c->http->bodies_bytes;
     request->body = grown;
     return 0;
 }

@@ -20,10 +20,17 @@ static bool is_trusted(const struct connection *c)
     return networks_have(&c->http->options.trusted, peer_of(c));
 }
 
+/* What its request takes so far is the new one's. */
 static void set(struct connection *c, const struct sockaddr *client, bool is_counted)
 {
+    const size_t bytes = c->request ? c->request->counted_bytes : 0;
+
+    if (c->address)
+        c->address->bodies_bytes -= bytes;
     addresses_leave(c->http->addresses, c->address);
     c->address = is_counted ? addresses_enter(c->http->addresses, client) : NULL;
+    if (c->address)
+        c->address->bodies_bytes += bytes;
     address_text(client, c->client);
     c->client_id = address_id(client);
 }

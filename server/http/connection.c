@@ -18,7 +18,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/body.h"
 #include "http/client.h"
 
 enum {
@@ -211,11 +210,23 @@ struct connection *connection_open(struct http *http, int fd, const struct socka
     return c;
 }
 
+void connection_count(struct connection *c, size_t more)
+{
+    struct http *http = c->http;
+
+    http->bodies_bytes += more;
+    if (http->bodies_bytes > http->bodies_peak_bytes)
+        http->bodies_peak_bytes = http->bodies_bytes;
+    if (c->address)
+        c->address->bodies_bytes += more;
+    c->request->counted_bytes += more;
+}
+
 /* The request has its reply, or will not get one. */
 void connection_end_request(struct connection *c)
 {
     if (c->request) {
-        body_drop(c);
+        connection_count(c, 0 - c->request->counted_bytes);
         request_close(c->request);
         c->request = NULL;
     }

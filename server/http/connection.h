@@ -99,7 +99,7 @@ struct http {
     struct addresses *addresses; /* owned */
     char *cors;                  /* owned: header lines of every reply */
     size_t n_active, n_awaited;
-    size_t bodies_bytes, bodies_peak_bytes; /* the peak since memory was last given back */
+    size_t bodies_bytes, bodies_peak_bytes; /* with long heads; most since memory was given back */
     size_t replies_bytes;                   /* of replies that wait for their clients */
     unsigned n_trims;                       /* how often memory is still to be given back */
     uint64_t swept_ns;                      /* when sweep_timer last fired */
@@ -127,6 +127,9 @@ void connection_close(struct connection *connection);
  * established. Not in PHASE_REPLYING. */
 void connection_refuse(struct connection *connection, int status, const char *code,
                        const char *text);
+
+/* So many bytes more, or, modulo 2^64, less, are its request's: for all, and for its address. */
+void connection_count(struct connection *connection, size_t more);
 
 /* Tells the handler that has its request to give up, if it awaits. Whether it did. */
 bool connection_give_up(struct connection *connection, enum http_give_up why);
@@ -209,7 +212,7 @@ bool http_is_slow(const struct connection *connection, uint64_t now);
 /* Has somebody leave for another connection, or for one of `address` if that is given. */
 bool http_make_place(struct http *http, const struct address *address);
 
-/* Whether a body may take so many bytes more; slow requests of others leave for it, of its own
+/* Whether a request may take so many bytes more; slow requests of others leave for it, of its own
  * address alone if that has half of all. */
 bool http_make_memory(struct http *http, const struct connection *asking, size_t bytes);
 

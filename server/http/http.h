@@ -44,7 +44,7 @@ typedef const char *http_second_id_fn(const char *path);
 struct http_options {
     struct listener *listener; /* listening; its sockets are closed when draining starts */
     size_t max_body_bytes;
-    size_t max_bodies_bytes;  /* of all requests together, until they are replied to; or replies */
+    size_t max_bodies_bytes;  /* of all requests together, and of heads that are long; or replies */
     unsigned max_connections; /* beyond it those that idle, then those that are slow are closed */
     unsigned max_connections_per_address; /* 0: as many as max_connections */
     unsigned idle_timeout_s;              /* until the headers of a request are complete */

@@ -92,16 +92,14 @@ static bool is_of_address(const struct connection *c, const void *address)
     return !address || c->address == address;
 }
 
-/* Or, of a stream, what is kept of it to its end. */
-static bool has_body_and_is_not(const struct connection *c, const void *asking)
+static bool counts_and_is_not(const struct connection *c, const void *asking)
 {
-    return c != asking && (c->phase == PHASE_BODY || c->phase == PHASE_STREAMING) &&
-           c->request->body_capacity > 0;
+    return c != asking && c->request && c->request->counted_bytes > 0;
 }
 
-static bool has_body_of_the_same(const struct connection *c, const void *asking)
+static bool counts_of_the_same(const struct connection *c, const void *asking)
 {
-    return has_body_and_is_not(c, asking) &&
+    return counts_and_is_not(c, asking) &&
            c->address == ((const struct connection *)asking)->address;
 }
 
@@ -154,7 +152,7 @@ bool http_make_place(struct http *http, const struct address *address)
 /* Besides the one that asks. */
 static bool has_half_of_memory(const struct http *http, const struct connection *asking)
 {
-    return asking->address && asking->address->bodies_bytes - asking->request->body_capacity >
+    return asking->address && asking->address->bodies_bytes - asking->request->counted_bytes >
                                   http->options.max_bodies_bytes / 2;
 }
 
@@ -165,8 +163,7 @@ bool http_make_memory(struct http *http, const struct connection *asking, size_t
 
     while ((is_greedy = has_half_of_memory(http, asking)) ||
            http->bodies_bytes + bytes > http->options.max_bodies_bytes) {
-        leaving =
-            find_leaving(http, is_greedy ? has_body_of_the_same : has_body_and_is_not, asking);
+        leaving = find_leaving(http, is_greedy ? counts_of_the_same : counts_and_is_not, asking);
         if (!leaving)
             return false;
         evict(leaving);

@@ -12,6 +12,8 @@
 
 #include "common/percent.h"
 
+enum { FREE_HEAD_BYTES = 4096 }; /* what every head may have, whatever others take */
+
 struct http_request *request_open(struct connection *connection)
 {
     struct http_request *request = calloc(1, sizeof(*request));
@@ -73,21 +75,38 @@ static int refuse_framing(struct http_request *request)
 
 /* ---- Collecting ------------------------------------------------------------------------------ */
 
+static size_t counted(size_t capacity)
+{
+    return capacity > FREE_HEAD_BYTES ? capacity : 0;
+}
+
+static int grow(struct http_request *request, size_t wanted)
+{
+    struct connection *c = request->connection;
+    const size_t twice = wanted < 256 ? 512 : 2 * wanted;
+    const size_t capacity = twice < MAX_HEAD_BYTES ? twice : MAX_HEAD_BYTES;
+    const size_t more = counted(capacity) - counted(request->text_capacity);
+    char *grown;
+
+    if (more > 0 && !http_make_memory(c->http, c, more))
+        return request_refuse(request, 503, "server_busy", "Other requests take all memory");
+    grown = realloc(request->text, capacity);
+    if (!grown)
+        return request_refuse(request, 503, "out_of_memory", "out of memory");
+    connection_count(c, more);
+    request->text = grown;
+    request->text_capacity = capacity;
+    return 0;
+}
+
 static int append(struct http_request *request, const char *at, size_t n)
 {
     const size_t wanted = request->text_bytes + n;
 
     if (wanted > MAX_HEAD_BYTES)
         return request_refuse_size(request);
-    if (wanted > request->text_capacity) {
-        const size_t capacity = wanted < 512 ? 512 : 2 * wanted;
-        char *grown = realloc(request->text, capacity);
-
-        if (!grown)
-            return request_refuse(request, 503, "out_of_memory", "out of memory");
-        request->text = grown;
-        request->text_capacity = capacity;
-    }
+    if (wanted > request->text_capacity && grow(request, wanted) != 0)
+        return -1;
     memcpy(request->text + request->text_bytes, at, n);
     request->text_bytes = wanted;
     return 0;

@@ -41,7 +41,8 @@ struct http_request {
 
     char *body; /* owned */
     size_t body_bytes, body_capacity;
-    bool is_dropped; /* the body is too large; it is read to its end, and not kept */
+    size_t counted_bytes; /* of a long head and of the body, in http->bodies_bytes */
+    bool is_dropped;      /* the body is too large; it is read to its end, and not kept */
     bool is_awaited;
     uint64_t begun_ns; /* when its head was complete */
     struct identity identity;

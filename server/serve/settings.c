@@ -96,8 +96,9 @@ const struct option settings_table[] = {
     FIXED_INT(max_beam_size, 1, ACRE_MAX_BEAM_SIZE, "8", "largest beam_size a request may ask for"),
     INT(max_body_bytes, 1024, 1073741824, "1048576", "largest request body; beyond it 413"),
     INT(max_bodies_bytes, 1024, 1e12, "67108864",
-        "memory for all request bodies together, beyond it 503; as much for replies that clients "
-        "have not read yet, beyond it slow clients are closed"),
+        "memory for the bodies of all requests, and for heads of more than 4 KiB, together; beyond "
+        "it 503; as much for replies that clients have not read yet, beyond it slow clients are "
+        "closed"),
     INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
     INT(max_glossaries, 0, 1000000, "1000",

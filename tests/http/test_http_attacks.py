@@ -580,6 +580,22 @@ def test_bodies_count_as_what_is_kept_of_them(serve, fields, counted):
         close_all(busy)
 
 
+def test_long_heads_count_as_bodies_do(serve):
+    server = serve(max_body_bytes=100_000, max_bodies_bytes=300_000)
+    head = b"GET /health HTTP/1.1\r\nHost: a\r\n" + b"A: %s\r\n" % (b"a" * 7000) * 9
+    slow = open_many(server, 3, head)
+    try:
+        assert eventually(lambda: metric(server, "acre_http_body_bytes") > 190_000)
+        assert ask(server.port, head + b"\r\n")[0] == 503
+        assert server.translate().status_code == 200  # short ones have room
+        time.sleep(1.1)
+        assert ask(server.port, head + b"\r\n")[0] == 200
+        assert any(is_refused(connection) for connection in slow)
+    finally:
+        close_all(slow)
+    assert eventually(lambda: metric(server, "acre_http_body_bytes") == 0)
+
+
 def test_one_address_leaves_memory_to_others(serve):
     server = serve(threads=1, batch_size=1, max_bodies_bytes=2_000_000, max_text_chars=1_000_000,
                    max_texts=1000, max_queued_tokens=10**9, drain_timeout_s=0)
