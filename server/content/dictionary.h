@@ -63,9 +63,9 @@ uint32_t dictionary_word(const struct dictionary *dictionary, const char *text, 
 /* What has been read, 0: nothing; one word more. */
 uint32_t dictionary_step(const struct dictionary *dictionary, uint32_t state, uint32_t word);
 
-/* Likewise, where reading goes on from `state` itself. What a step takes long for it leaves behind,
- * and this leaves nothing: so it looks at the longest few of what `state` ends with, and at the
- * word alone. */
+/* Like dictionary_step(), for one look aside: the caller keeps reading from `state`. A step may
+ * follow any number of fallbacks, as each shortens the state for good; a look shortens nothing, so
+ * it follows at most PEEKS and then tries the word alone. */
 uint32_t dictionary_peek(const struct dictionary *dictionary, uint32_t state, uint32_t word);
 
 /* The entry of the longest term that begins with the word read last, and how many words it has. */

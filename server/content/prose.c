@@ -1,5 +1,5 @@
-/* Happy path: a reader of one format (html.c, text.c, subtitle.c) adds texts, marks and breaks in
- * the order of the document; masks stand in the text as characters that no text has.
+/* Happy path: a reader of one format (html.c, text.c) adds texts, marks and breaks in the order of
+ * the document; a mask is a short name, X1, that occurs nowhere in it.
  *
  * Failure modes: no memory: prose->no_memory, which is looked at once, at the end. */
 #include "content/prose.h"

@@ -14,8 +14,8 @@
 
 enum { PART_BYTES = 2048 }; /* after so much of a text the clock is looked at */
 
-/* A word of a letter may be called a thousand bytes, and a reply has as many of them as its texts.
- */
+/* A one-letter term may have a translation of a thousand bytes: without a bound, a short request
+ * makes a huge reply. */
 static int bound_terms(struct translate *translate, size_t bytes, struct acre_err *err)
 {
     translate->terms_bytes += bytes;
