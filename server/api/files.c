@@ -27,7 +27,7 @@ struct files {
 int files_open(struct server *server, struct acre_err *err)
 {
     server->files = calloc(1, sizeof(*server->files));
-    return server->files ? 0 : error_set(err, ACRE_ENOMEM, "out of memory");
+    return server->files ? 0 : error_set_no_memory(err);
 }
 
 static void free_files(uv_handle_t *timer)

@@ -768,7 +768,7 @@ static int finish(struct html *h, struct acre_err *err)
     drop_open(h, 0);
     add_values(h);
     free(h->open);
-    return h->prose->no_memory ? error_set(err, ACRE_ENOMEM, "out of memory") : 0;
+    return h->prose->no_memory ? error_set_no_memory(err) : 0;
 }
 
 int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,

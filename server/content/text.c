@@ -69,5 +69,5 @@ int prose_read_text(const char *document, size_t bytes, struct prose *prose, str
     if (prose->n_marks > 0)
         prose_add_text(prose, document + begin, bytes - begin);
     prose->body_bytes = prose->text_bytes;
-    return prose->no_memory ? error_set(err, ACRE_ENOMEM, "out of memory") : 0;
+    return prose->no_memory ? error_set_no_memory(err) : 0;
 }

@@ -127,7 +127,7 @@ static void queue_all(struct translate *translate)
         if (translate->items[i].job)
             jobs[n++] = translate->items[i].job;
     if (!jobs)
-        translate->status = error_set(&translate->err, ACRE_ENOMEM, "out of memory");
+        translate->status = error_set_no_memory(&translate->err);
     else if (n > 0)
         translate->status = acre_jobs_queue(jobs, n, &translate->err);
     if (translate->status == 0)
