@@ -574,19 +574,7 @@ static void note_values(struct html *h, const struct html_token *token)
             if (a.n_name != strlen(names[i]) || !a.quote ||
                 strncasecmp(h->reader.text + a.name, names[i], a.n_name) != 0 || !is_prose(h, &a))
                 continue;
-            if (p->n_values == p->values_capacity) {
-                size_t wanted = p->values_capacity ? p->values_capacity * 2 : 16;
-                struct prose_value *more = realloc(p->values, wanted * sizeof(*more));
-
-                if (!more) {
-                    p->no_memory = true;
-                    return;
-                }
-                p->values = more;
-                p->values_capacity = wanted;
-            }
-            p->values[p->n_values++] =
-                (struct prose_value){.raw = (uint32_t)a.value, .n_raw = (uint32_t)a.n_value};
+            prose_add_value(p, a.value, a.n_value);
         }
 }
 

@@ -83,6 +83,14 @@ void prose_add_apart(struct prose *prose, size_t raw, size_t n_raw)
     append(prose, "\n", 1);
 }
 
+void prose_add_value(struct prose *prose, size_t raw, size_t n_raw)
+{
+    if (make_room(prose, &prose->values, sizeof(prose->values[0]), prose->n_values + 1,
+                  &prose->values_capacity))
+        prose->values[prose->n_values++] =
+            (struct prose_value){.raw = (uint32_t)raw, .n_raw = (uint32_t)n_raw};
+}
+
 /* How many marks stand before a place of the text; at the place itself if `with_equal`. */
 static size_t marks_before(const struct prose *prose, size_t at, bool with_equal)
 {

@@ -134,6 +134,9 @@ size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, siz
 /* A sign with a sentence on each side of it: a PROSE_APART. Not in markup, whose lines are free. */
 void prose_add_apart(struct prose *prose, size_t raw, size_t n_raw);
 
+/* Notes the value of an attribute, whose line of the text is still to come. */
+void prose_add_value(struct prose *prose, size_t raw, size_t n_raw);
+
 /* A line of the document ends at the blank that is written next. */
 void prose_add_break(struct prose *prose);
 
