@@ -2,215 +2,34 @@
  * being written, inline tags become marks in it, and a block's tag ends it. Lines are what is
  * between blocks, each a line of the text; white space in them is collapsed as browsers show it.
  *
- * What is not for translators (<pre>, translate="no", ...) is skipped as a whole: skip_element().
+ * What is not for translators (<pre>, translate="no", ...) is skipped as a whole.
  * Failure modes: no memory (a flag; what follows is cheap), more than 2 GiB. There is no document
  * that is not read: tags without partners are marks that keep their order. */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/error.h"
 #include "common/unicode.h"
+#include "content/html_element.h"
+#include "content/html_pairs.h"
 #include "content/html_token.h"
 #include "content/placeholder.h"
 #include "content/prose.h"
 #include "content/reference.h"
 #include "content/subtitle.h"
 
-enum { BUCKETS = 256, MAX_SEARCHED = 256 };
-
-struct open_element {
-    uint32_t mark;
-    uint8_t bucket;
-};
-
 struct html {
     struct html_reader reader;
     struct prose *prose;
     const struct prose_markup *markup;
     struct prose_masks masks;
-    size_t line;               /* where it begins in the text */
-    size_t blanks, n_blanks;   /* read and not yet placed, in the document */
-    struct open_element *open; /* owned */
-    size_t n_open, open_capacity;
-    uint32_t n_in_bucket[BUCKETS]; /* of `open`, by a hash of their names */
-    size_t n_outer;  /* of `open`: outside the section, no tag in it is their partner */
+    size_t line;             /* where it begins in the text */
+    size_t blanks, n_blanks; /* read and not yet placed, in the document */
+    struct html_pairs pairs;
     bool has_breaks; /* ends of lines are the document's, as in subtitles */
     bool is_plain;   /* "&" begins no reference */
 };
-
-/* ---- Elements -------------------------------------------------------------------------------- */
-
-static bool is_among(const struct html *h, const struct html_token *token, const char *const *names)
-{
-    for (; *names; names++)
-        if (html_is_named(&h->reader, token, *names))
-            return true;
-    return false;
-}
-
-/* What ends a line. */
-static bool is_block(const struct html *h, const struct html_token *token)
-{
-    static const char *const names[] = {
-        "address",  "article",    "aside",    "audio",    "base",    "blockquote", "body",
-        "br",       "button",     "canvas",   "caption",  "center",  "col",        "colgroup",
-        "dd",       "details",    "dialog",   "dir",      "div",     "dl",         "dt",
-        "fieldset", "figcaption", "figure",   "footer",   "form",    "frame",      "frameset",
-        "h1",       "h2",         "h3",       "h4",       "h5",      "h6",         "head",
-        "header",   "hgroup",     "hr",       "html",     "iframe",  "legend",     "li",
-        "link",     "listing",    "main",     "menu",     "meta",    "nav",        "noframes",
-        "noscript", "object",     "ol",       "optgroup", "option",  "p",          "param",
-        "pre",      "search",     "section",  "select",   "summary", "table",      "tbody",
-        "td",       "template",   "textarea", "tfoot",    "th",      "thead",      "title",
-        "tr",       "ul",         "video",    "xmp",      NULL};
-
-    return html_has_names(h->reader.syntax) && is_among(h, token, names);
-}
-
-/* What has no content, or none that is text. */
-static bool is_void(const struct html *h, const struct html_token *token)
-{
-    static const char *const names[] = {"area",  "base", "br",     "col",   "embed",  "hr",  "img",
-                                        "input", "link", "meta",   "param", "source", "svg", "math",
-                                        "track", "wbr",  "script", "style", NULL};
-    static const char *const foreign[] = {"svg", "math", NULL};
-
-    if (token->is_closed && h->reader.syntax != HTML_PAGE)
-        return true;
-    if (!html_has_names(h->reader.syntax) || is_among(h, token, foreign))
-        return token->is_closed;
-    return is_among(h, token, names);
-}
-
-static bool is_word_among(const char *words, size_t n, const char *word)
-{
-    const size_t bytes = strlen(word);
-
-    for (size_t i = 0; i + bytes <= n; i++)
-        if (strncasecmp(words + i, word, bytes) == 0 &&
-            (i == 0 || isspace((unsigned char)words[i - 1])) &&
-            (i + bytes == n || isspace((unsigned char)words[i + bytes])))
-            return true;
-    return false;
-}
-
-/* translate="no", class="notranslate" */
-static bool says_no(const struct html *h, const struct html_token *token)
-{
-    struct html_attribute a;
-    size_t at = 0;
-
-    while (html_attribute(&h->reader, token, &at, &a)) {
-        const char *name = h->reader.text + a.name, *value = h->reader.text + a.value;
-
-        if (a.n_name == 9 && strncasecmp(name, "translate", 9) == 0 && a.n_value == 2 &&
-            strncasecmp(value, "no", 2) == 0)
-            return true;
-        if (a.n_name == 5 && strncasecmp(name, "class", 5) == 0 &&
-            is_word_among(value, a.n_value, "notranslate"))
-            return true;
-    }
-    return false;
-}
-
-static bool is_frozen(const struct html *h, const struct html_token *token)
-{
-    static const char *const names[] = {"code", "kbd",      "listing", "math", "pre", "samp",
-                                        "svg",  "textarea", "tt",      "var",  "xmp", NULL};
-
-    for (size_t i = 0; i < h->markup->n_ignored; i++)
-        if (html_has_name(&h->reader, token, h->markup->ignored[i].text,
-                          h->markup->ignored[i].bytes))
-            return true;
-    return (html_has_names(h->reader.syntax) && is_among(h, token, names)) || says_no(h, token);
-}
-
-/* Elements whose end tags may be left out: those of a rank end at the next of it or above. */
-static int rank_of(const struct html *h, const struct html_token *token)
-{
-    static const char *const items[] = {"li", "dt", "dd", "td", "th", "option", NULL};
-    static const char *const rows[] = {"tr", "optgroup", NULL};
-    static const char *const groups[] = {"tbody", "thead", "tfoot", NULL};
-
-    if (!html_has_names(h->reader.syntax))
-        return 0;
-    return is_among(h, token, items)    ? 1
-           : is_among(h, token, rows)   ? 2
-           : is_among(h, token, groups) ? 3
-                                        : 0;
-}
-
-/* Whether it ends a <p> that has no end tag. */
-static bool ends_paragraph(const struct html *h, const struct html_token *token)
-{
-    static const char *const names[] = {"audio",  "button",   "canvas", "iframe", "noscript",
-                                        "object", "option",   "select", "video",  "template",
-                                        "title",  "textarea", "p",      NULL};
-
-    return is_block(h, token) && !is_void(h, token) &&
-           (token->type == HTML_START
-                ? !is_among(h, token, names) || html_is_named(&h->reader, token, "p")
-                : !is_among(h, token, names));
-}
-
-/* Whether an element that began with `start` ends before `token`, without an end tag. `depth` is of
- * lists and tables within it. */
-static bool ends_before(const struct html *h, const struct html_token *start, int rank,
-                        const struct html_token *token, size_t depth)
-{
-    if (token->type != HTML_START && token->type != HTML_END)
-        return false;
-    if (html_is_named(&h->reader, start, "p") && html_has_names(h->reader.syntax))
-        return ends_paragraph(h, token);
-    if (rank == 0 || depth > 0)
-        return false;
-    if (token->type == HTML_START)
-        return rank_of(h, token) >= rank;
-    return rank_of(h, token) > rank;
-}
-
-/* The reader goes behind the element that began with `start`; whether there was text in it. */
-static bool skip_element(struct html *h, const struct html_token *start)
-{
-    static const char *const containers[] = {"ul", "ol", "menu", "dl", "table", "select", NULL};
-    const char *name = h->reader.text + start->name;
-    const int rank = rank_of(h, start);
-    struct html_reader before = h->reader;
-    struct html_token token;
-    size_t depth = 0, same = 1, n_blocks = 0;
-    const bool is_inline = !is_block(h, start);
-    bool has_text = false;
-
-    for (; html_next(&h->reader, &token); before = h->reader) {
-        const bool is_same = token.n_name == start->n_name &&
-                             strncasecmp(h->reader.text + token.name, name, token.n_name) == 0 &&
-                             (token.type == HTML_START || token.type == HTML_END);
-
-        if (token.type == HTML_TEXT || token.type == HTML_CDATA)
-            has_text = has_text || !unicode_is_blank(h->reader.text + token.at, token.n);
-        if (ends_before(h, start, rank, &token, depth) ||
-            (rank > 0 && depth == 0 && token.type == HTML_END && is_among(h, &token, containers))) {
-            h->reader = before;
-            return has_text;
-        }
-        if (is_inline && token.n_name > 0 && is_block(h, &token) && !is_void(h, &token)) {
-            if (token.type == HTML_END && n_blocks == 0) { /* its own end tag was forgotten */
-                h->reader = before;
-                return has_text;
-            }
-            n_blocks = token.type == HTML_START ? n_blocks + 1 : n_blocks - 1;
-        }
-        if (rank > 0 && is_among(h, &token, containers) && token.n_name > 0 && !is_void(h, &token))
-            depth = token.type == HTML_START ? depth + 1 : depth - 1;
-        if (is_same && token.type == HTML_START && rank == 0 && !is_void(h, &token))
-            same++;
-        if (is_same && token.type == HTML_END && depth == 0 && --same == 0)
-            return has_text;
-    }
-    return has_text;
-}
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
@@ -412,16 +231,6 @@ static void add_text(struct html *h, const struct html_token *token)
 
 /* ---- Tags between words ---------------------------------------------------------------------- */
 
-/* What may begin or end within a word. */
-static bool is_styling(const struct html *h, const struct html_token *token)
-{
-    static const char *const names[] = {"b",      "big",    "del", "em",  "font", "i",
-                                        "ins",    "mark",   "rp",  "rt",  "s",    "small",
-                                        "strike", "strong", "sub", "sup", "u",    NULL};
-
-    return is_among(h, token, names);
-}
-
 static bool begins_word(const struct html *h, size_t at)
 {
     const char *text = h->reader.text;
@@ -454,98 +263,7 @@ static bool is_sibling(const struct html *h, const struct html_token *token)
     end.name = last->raw + 2;
     while (isalnum((unsigned char)h->reader.text[end.name + end.n_name]))
         end.n_name++;
-    return !is_styling(h, token) && !is_styling(h, &end);
-}
-
-/* What stands for something on the page between two texts. */
-static bool is_shown(const struct html *h, const struct html_token *token)
-{
-    static const char *const names[] = {"embed", "img", "input", NULL};
-
-    return html_has_names(h->reader.syntax) && is_among(h, token, names);
-}
-
-/* ---- Pairs of tags --------------------------------------------------------------------------- */
-
-static uint8_t bucket_of(const struct html *h, const struct html_token *token)
-{
-    unsigned hash = 5381;
-
-    for (size_t i = 0; i < token->n_name; i++) {
-        const unsigned char c = (unsigned char)h->reader.text[token->name + i];
-
-        hash = hash * 33 + (unsigned)(html_has_names(h->reader.syntax) ? tolower(c) : c);
-    }
-    return (uint8_t)(hash ^ hash >> 8);
-}
-
-static void open_pair(struct html *h, const struct html_token *token)
-{
-    const size_t mark =
-        (place_blanks(h), prose_add_mark(h->prose, PROSE_OPEN, token->at, token->n));
-    const struct open_element element = {(uint32_t)mark, bucket_of(h, token)};
-
-    if (h->n_open == h->open_capacity) {
-        size_t wanted = h->open_capacity ? h->open_capacity * 2 : 64;
-        struct open_element *more = realloc(h->open, wanted * sizeof(*more));
-
-        if (!more) {
-            h->prose->no_memory = true;
-            return;
-        }
-        h->open = more;
-        h->open_capacity = wanted;
-    }
-    h->open[h->n_open++] = element;
-    h->n_in_bucket[element.bucket]++;
-}
-
-static bool is_start_of(const struct html *h, const struct prose_mark *mark,
-                        const struct html_token *end)
-{
-    const struct html_token start = {.name = mark->raw + 1, .n_name = end->n_name};
-    const char after = h->reader.text[mark->raw + 1 + end->n_name];
-    const char *name = h->reader.text + end->name, *other = h->reader.text + start.name;
-
-    if (mark->n_raw < end->n_name + 2 || !(strchr(" \t\n\f\r/>", after)))
-        return false;
-    return (html_has_names(h->reader.syntax) ? strncasecmp(name, other, end->n_name)
-                                             : memcmp(name, other, end->n_name)) == 0;
-}
-
-/* Those above `keep` have no partner. */
-static void drop_open(struct html *h, size_t keep)
-{
-    while (h->n_open > keep) {
-        const struct open_element *top = &h->open[--h->n_open];
-
-        h->n_in_bucket[top->bucket]--;
-        h->prose->marks[top->mark].kind = PROSE_TAG;
-    }
-}
-
-/* Looks for its partner among the innermost elements; farther out it would be none in a tree. */
-static void close_pair(struct html *h, const struct html_token *token)
-{
-    const size_t mark = (place_blanks(h), prose_add_mark(h->prose, PROSE_TAG, token->at, token->n));
-    struct prose_mark *marks = h->prose->marks;
-    const size_t farthest = h->n_open > MAX_SEARCHED ? h->n_open - MAX_SEARCHED : 0,
-                 lowest = farthest > h->n_outer ? farthest : h->n_outer;
-
-    if (h->prose->no_memory || h->n_in_bucket[bucket_of(h, token)] == 0)
-        return;
-    for (size_t i = h->n_open; i > lowest; i--) {
-        const uint32_t start = h->open[i - 1].mark;
-
-        if (!is_start_of(h, &marks[start], token))
-            continue;
-        drop_open(h, i - 1);
-        marks[start].kind = PROSE_OPEN;
-        marks[start].partner = (uint32_t)mark;
-        marks[mark].kind = PROSE_CLOSE;
-        marks[mark].partner = start;
-        return;
-    }
+    return !element_is_styling(&h->reader, token) && !element_is_styling(&h->reader, &end);
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
@@ -624,10 +342,10 @@ static bool is_cut(const struct html *h, const struct html_token *token)
 
 static void add_frozen(struct html *h, const struct html_token *token)
 {
-    const bool has_text = skip_element(h, token);
+    const bool has_text = element_skip(&h->reader, token);
     const size_t n = h->reader.at - token->at;
 
-    if (is_block(h, token) || is_cut(h, token)) {
+    if (element_is_block(&h->reader, token) || is_cut(h, token)) {
         end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, n);
     } else if (has_text && !html_is_named(&h->reader, token, "svg")) {
@@ -637,35 +355,47 @@ static void add_frozen(struct html *h, const struct html_token *token)
     }
 }
 
+static bool is_frozen(const struct html *h, const struct html_token *token)
+{
+    const struct prose_name *ignored = h->markup->ignored;
+
+    for (size_t i = 0; i < h->markup->n_ignored; i++)
+        if (html_has_name(&h->reader, token, ignored[i].text, ignored[i].bytes))
+            return true;
+    return element_is_frozen(&h->reader, token);
+}
+
 static void add_start(struct html *h, const struct html_token *token)
 {
-    if (h->markup->with_attributes && !says_no(h, token))
+    if (h->markup->with_attributes && !element_says_no(&h->reader, token))
         note_values(h, token);
-    if (!is_void(h, token) && is_frozen(h, token)) {
+    if (!element_is_void(&h->reader, token) && is_frozen(h, token)) {
         add_frozen(h, token);
-    } else if (is_block(h, token)) {
+    } else if (element_is_block(&h->reader, token)) {
         end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, token->n);
-    } else if (is_void(h, token)) {
-        if (is_shown(h, token) && parts_words(h, token))
+    } else if (element_is_void(&h->reader, token)) {
+        if (element_is_shown(&h->reader, token) && parts_words(h, token))
             end_line(h);
         add_point(h, token->at, token->n);
     } else {
         if (is_sibling(h, token) && parts_words(h, token))
             end_line(h);
-        open_pair(h, token);
+        place_blanks(h);
+        html_pairs_start(&h->pairs, &h->reader, token);
     }
 }
 
 static void add_end(struct html *h, const struct html_token *token)
 {
-    if (is_block(h, token)) {
+    if (element_is_block(&h->reader, token)) {
         end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, token->n);
-    } else if (is_void(h, token)) {
+    } else if (element_is_void(&h->reader, token)) {
         add_point(h, token->at, token->n);
     } else {
-        close_pair(h, token);
+        place_blanks(h);
+        html_pairs_end(&h->pairs, &h->reader, token);
     }
 }
 
@@ -704,12 +434,11 @@ static void add_section(struct html *h, const struct html_token *token)
     struct html_token text = {.type = HTML_TEXT,
                               .at = token->at + HTML_CDATA_BYTES,
                               .n = token->n - HTML_CDATA_BYTES - HTML_CDATA_END_BYTES};
-    const size_t n_outer = h->n_outer;
+    const size_t n_outer = html_pairs_enter(&h->pairs);
 
     h->reader = (struct html_reader){
         .text = outer.text, .bytes = text.at + text.n, .at = text.at, .syntax = HTML_PAGE};
     h->is_plain = !is_page(&h->reader);
-    h->n_outer = h->n_open;
     end_line(h);
     prose_add_mark(h->prose, h->is_plain ? PROSE_PLAIN : PROSE_POINT, token->at, HTML_CDATA_BYTES);
     if (h->is_plain)
@@ -718,8 +447,7 @@ static void add_section(struct html *h, const struct html_token *token)
         add_token(h, &text);
     end_line(h);
     prose_add_mark(h->prose, PROSE_ESCAPED, h->reader.bytes, HTML_CDATA_END_BYTES);
-    drop_open(h, h->n_outer);
-    h->n_outer = n_outer;
+    html_pairs_leave(&h->pairs, n_outer);
     h->is_plain = false;
     h->reader = outer;
 }
@@ -753,9 +481,8 @@ static void add_token(struct html *h, const struct html_token *token)
 static int finish(struct html *h, struct acre_err *err)
 {
     end_line(h);
-    drop_open(h, 0);
+    html_pairs_fini(&h->pairs);
     add_values(h);
-    free(h->open);
     return h->prose->no_memory ? error_set_no_memory(err) : 0;
 }
 
@@ -764,6 +491,7 @@ int prose_read_markup(const char *document, size_t bytes, const struct prose_mar
 {
     struct html h = {.reader = {.text = document, .bytes = bytes, .syntax = markup->syntax},
                      .prose = prose,
+                     .pairs = {.prose = prose},
                      .markup = markup};
     struct html_token token;
 
@@ -786,6 +514,7 @@ int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct
     static const struct prose_markup markup = {.with_attributes = false};
     struct html h = {.reader = {.text = document, .syntax = is_vtt ? HTML_WEBVTT : HTML_SUBRIP},
                      .prose = prose,
+                     .pairs = {.prose = prose},
                      .markup = &markup,
                      .has_breaks = true,
                      .is_plain = !is_vtt};
