@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "common/grow.h"
 #include "common/unicode.h"
-#include "content/word.h"
+#include "content/segment.h"
 
 struct line {
     uint32_t source, source_bytes, target_bytes; /* in the text; the target is behind a tab */
@@ -304,18 +304,18 @@ static bool grow_states(struct dictionary *d)
 /* ---- The automaton --------------------------------------------------------------------------- */
 
 /* The number of a word, which is new or not; 0: no memory. */
-static uint32_t add_word(struct dictionary *d, const struct word *word)
+static uint32_t add_word(struct dictionary *d, const struct segment *segment)
 {
-    const size_t bytes = word->end - word->begin;
+    const size_t bytes = segment->end - segment->begin;
     uint32_t *slot;
 
-    if (word->kind == WORD_BLANK)
+    if (segment->kind == SEGMENT_BLANK)
         return BLANK;
     if (!grow_words(d))
         return 0;
-    slot = word_slot(d, d->text + word->begin, bytes);
+    slot = word_slot(d, d->text + segment->begin, bytes);
     if (*slot == 0) {
-        d->words[d->n_words] = (struct name){word->begin, (uint32_t)bytes};
+        d->words[d->n_words] = (struct name){segment->begin, (uint32_t)bytes};
         *slot = (uint32_t)d->n_words++;
     }
     return *slot;
@@ -345,9 +345,9 @@ static size_t number_words(struct dictionary *d, const struct line *line,
     size_t n = 0;
 
     for (size_t at = line->source; at < end; n++) {
-        const struct word word = word_next(d->text, end, &at);
+        const struct segment segment = segment_next(d->text, end, &at);
 
-        numbers[n] = add_word(d, &word);
+        numbers[n] = add_word(d, &segment);
         if (numbers[n] == 0)
             return 0;
     }
@@ -482,10 +482,10 @@ uint32_t dictionary_find(const struct dictionary *d, const char *source, size_t 
     size_t n = 0;
 
     for (size_t at = 0; at < bytes && n < DICTIONARY_TERM_BYTES; n++) {
-        const struct word word = word_next(source, bytes, &at);
+        const struct segment segment = segment_next(source, bytes, &at);
 
-        numbers[n] =
-            dictionary_word(d, source + word.begin, word.end - word.begin, word.kind == WORD_BLANK);
+        numbers[n] = dictionary_word(d, source + segment.begin, segment.end - segment.begin,
+                                     segment.kind == SEGMENT_BLANK);
         if (numbers[n] == DICTIONARY_NONE)
             return DICTIONARY_NONE;
     }

@@ -56,7 +56,8 @@ uint32_t dictionary_find(const struct dictionary *dictionary, const char *source
 
 /* ---- For searching a text, backwards --------------------------------------------------------- */
 
-/* A piece of text (word.h), or DICTIONARY_NONE if no term has it. */
+/* The number of a segment (segment.h), here always called a word; or DICTIONARY_NONE if no term has
+ * it. */
 uint32_t dictionary_word(const struct dictionary *dictionary, const char *text, size_t bytes,
                          bool is_blank);
 

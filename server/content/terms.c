@@ -12,12 +12,12 @@
 #include "common/error.h"
 #include "common/grow.h"
 #include "common/unicode.h"
-#include "content/word.h"
+#include "content/segment.h"
 
 enum { MAX_BLANK_BYTES = 16 }; /* a longer one is in no term: so terms are short in texts, too */
 
 struct piece {
-    struct word word;
+    struct segment segment;
     bool is_apart;    /* a mark is before it */
     bool is_none;     /* in no term */
     bool is_raised;   /* of the term that begins here: its first letter is a capital only here */
@@ -39,14 +39,15 @@ struct search {
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-static bool add_piece(struct search *s, struct word word)
+static bool add_piece(struct search *s, struct segment segment)
 {
     if (!grow(&s->pieces, sizeof(s->pieces[0]), s->n_pieces + 1, &s->capacity))
         return false;
-    s->pieces[s->n_pieces++] = (struct piece){
-        .word = word,
-        .is_none = word.kind == WORD_BREAK ||
-                   (word.kind == WORD_BLANK && word.end - word.begin > MAX_BLANK_BYTES)};
+    s->pieces[s->n_pieces++] =
+        (struct piece){.segment = segment,
+                       .is_none = segment.kind == SEGMENT_BREAK ||
+                                  (segment.kind == SEGMENT_BLANK &&
+                                   segment.end - segment.begin > MAX_BLANK_BYTES)};
     return true;
 }
 
@@ -55,16 +56,16 @@ static void see_marks(const struct search *s, struct piece *piece, size_t *mark)
 {
     const struct prose *p = s->prose;
 
-    for (; *mark < p->n_marks && p->marks[*mark].at < piece->word.end; ++*mark) {
+    for (; *mark < p->n_marks && p->marks[*mark].at < piece->segment.end; ++*mark) {
         const struct prose_mark *m = &p->marks[*mark];
 
-        if (m->at <= piece->word.begin)
+        if (m->at <= piece->segment.begin)
             piece->is_apart = true;
         else
             piece->is_none = true;
-        if (m->at + m->n > piece->word.begin)
+        if (m->at + m->n > piece->segment.begin)
             piece->is_none = true;
-        if (m->at + m->n > piece->word.end)
+        if (m->at + m->n > piece->segment.end)
             return; /* the next piece is in it, too */
     }
 }
@@ -74,7 +75,7 @@ static bool cut(struct search *s)
     size_t mark = 0;
 
     for (size_t at = 0; at < s->bytes;) {
-        if (!add_piece(s, word_next(s->text, s->bytes, &at)))
+        if (!add_piece(s, segment_next(s->text, s->bytes, &at)))
             return false;
         see_marks(s, &s->pieces[s->n_pieces - 1], &mark);
     }
@@ -85,11 +86,11 @@ static bool cut(struct search *s)
 static bool begins_sentence(const struct search *s, size_t i)
 {
     while (i-- > 0) {
-        const struct word *word = &s->pieces[i].word;
+        const struct segment *segment = &s->pieces[i].segment;
 
-        if (word->kind == WORD_LETTERS)
+        if (segment->kind == SEGMENT_WORD)
             return false;
-        if (word->kind == WORD_BREAK || strchr(".!?:", s->text[word->begin]))
+        if (segment->kind == SEGMENT_BREAK || strchr(".!?:", s->text[segment->begin]))
             return true;
     }
     return true;
@@ -114,20 +115,20 @@ static void keep_longest(struct piece *piece, const struct dictionary *dictionar
 /* The number of a word that would be there if its sentence did not begin with it. */
 static uint32_t lowered(const struct search *s, const struct dictionary *dictionary, size_t i)
 {
-    const struct word *word = &s->pieces[i].word;
+    const struct segment *segment = &s->pieces[i].segment;
     char lower[DICTIONARY_TERM_BYTES + 8], utf8[5];
-    size_t after = word->begin, n;
+    size_t after = segment->begin, n;
     UChar32 c;
 
-    if (word->kind != WORD_LETTERS || word->end - word->begin > DICTIONARY_TERM_BYTES)
+    if (segment->kind != SEGMENT_WORD || segment->end - segment->begin > DICTIONARY_TERM_BYTES)
         return DICTIONARY_NONE;
-    c = (UChar32)unicode_next(s->text, word->end, &after);
+    c = (UChar32)unicode_next(s->text, segment->end, &after);
     if (u_tolower(c) == c || !begins_sentence(s, i))
         return DICTIONARY_NONE;
     n = unicode_encode((uint32_t)u_tolower(c), utf8);
     memcpy(lower, utf8, n);
-    memcpy(lower + n, s->text + after, word->end - after);
-    return dictionary_word(dictionary, lower, n + word->end - after, false);
+    memcpy(lower + n, s->text + after, segment->end - after);
+    return dictionary_word(dictionary, lower, n + segment->end - after, false);
 }
 
 static void search(struct search *s, const struct dictionary *dictionary, size_t of)
@@ -144,9 +145,9 @@ static void search(struct search *s, const struct dictionary *dictionary, size_t
         number = lowered(s, dictionary, i);
         if (number != DICTIONARY_NONE)
             keep_longest(piece, dictionary, dictionary_peek(dictionary, state, number), of, true);
-        number =
-            dictionary_word(dictionary, s->text + piece->word.begin,
-                            piece->word.end - piece->word.begin, piece->word.kind == WORD_BLANK);
+        number = dictionary_word(dictionary, s->text + piece->segment.begin,
+                                 piece->segment.end - piece->segment.begin,
+                                 piece->segment.kind == SEGMENT_BLANK);
         state = dictionary_step(dictionary, state, number);
         keep_longest(piece, dictionary, state, of, false);
     }
@@ -194,8 +195,8 @@ static bool choose(struct search *s, struct dictionary *const *dictionaries)
             dictionary_entry(dictionaries[first->of], first->entry);
 
         s->found[s->n_terms] = (struct prose_mark){
-            .at = first->word.begin,
-            .n = (uint16_t)(last->word.end - first->word.begin),
+            .at = first->segment.begin,
+            .n = (uint16_t)(last->segment.end - first->segment.begin),
             .partner = (uint32_t)s->n_terms,
             .kind = PROSE_TERM,
         };
