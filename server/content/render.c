@@ -1,7 +1,7 @@
 /* Sentences in the words of the translation, everything else as it was. Happy path: gaps and
  * sentences take turns; a sentence without marks in it is copied, one with marks goes through
- * place.c and placed.c. Failure modes: no memory, a flag that is looked at when what was rendered
- * is taken. */
+ * place.c and place_write.c. Failure modes: no memory, a flag that is looked at when what was
+ * rendered is taken. */
 #include "content/render.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "common/grow.h"
 #include "common/unicode.h"
-#include "content/placed.h"
+#include "content/place_write.h"
 
 struct render {
     struct writer writer;
@@ -137,7 +137,7 @@ static void put_placed(struct render *r, const struct render_sentence *sentence,
     };
 
     if (place_marks(&place))
-        placed_write(&r->writer, &place);
+        place_write(&r->writer, &place);
     else
         r->writer.no_memory = true;
     place_fini(&place);

@@ -1,9 +1,9 @@
-/* Happy path: placed_write() walks the units of the translation, and at each opens and closes the
+/* Happy path: place_write() walks the units of the translation, and at each opens and closes the
  * nodes and masks that begin or end there, with the blanks that belong to them.
  *
  * Failure modes: a mask that the translation lost goes beside its neighbour, so that each comes out
  * once; memory that is short is the writer's to tell. */
-#include "content/placed.h"
+#include "content/place_write.h"
 
 #include <stdlib.h>
 #include <unicode/uchar.h>
@@ -189,7 +189,7 @@ static void close_node(struct writer *w, const struct place *p, const struct pla
         writer_raw(w, &p->source.prose->marks[node->close]);
 }
 
-void placed_write(struct writer *w, const struct place *p)
+void place_write(struct writer *w, const struct place *p)
 {
     struct visit *stack = malloc(p->n_nodes * sizeof(*stack));
     size_t depth = 0, n, unit = 0, at = p->units.range.first;
