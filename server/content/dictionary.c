@@ -8,10 +8,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/error.h"
 #include "common/grow.h"
+#include "common/hash.h"
 #include "common/unicode.h"
 #include "content/segment.h"
 
@@ -59,12 +59,10 @@ struct dictionary *dictionary_open(size_t max_bytes)
 {
     struct dictionary *d = calloc(1, sizeof(*d));
 
-    if (d && getrandom(d->seed, sizeof(d->seed), 0) != sizeof(d->seed)) {
-        free(d);
-        return NULL;
-    }
     if (!d)
         return NULL;
+    d->seed[0] = hash_seed();
+    d->seed[1] = hash_seed();
     d->n_references = 1;
     d->max_bytes = max_bytes;
     return d;
@@ -192,57 +190,14 @@ struct dictionary_entry dictionary_entry(const struct dictionary *d, uint32_t en
     };
 }
 
-/* ---- Hashes ---------------------------------------------------------------------------------- */
-
-static uint64_t rotate(uint64_t x, int by)
-{
-    return x << by | x >> (64 - by);
-}
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] = rotate(v[0], 32);
-    v[2] += v[1];
-    v[0] += v[3];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-1-3 (Aumasson and Bernstein, 2012). */
-static size_t hash_of(const struct dictionary *d, const void *data, size_t bytes)
-{
-    const uint64_t k0 = d->seed[0], k1 = d->seed[1];
-    uint64_t v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
-                     k1 ^ 0x7465646279746573};
-    const char *at = data;
-
-    for (size_t left = bytes;; left -= 8, at += 8) {
-        uint64_t m = left < 8 ? (uint64_t)bytes << 56 : 0;
-
-        memcpy(&m, at, left < 8 ? left : 8);
-        v[3] ^= m;
-        sip_round(v);
-        v[0] ^= m;
-        if (left < 8)
-            break;
-    }
-    v[2] ^= 0xFF;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return (size_t)(v[0] ^ v[1] ^ v[2] ^ v[3]);
-}
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* The slot of a state, or a free one. */
 static uint32_t *state_slot(const struct dictionary *d, uint32_t parent, uint32_t word)
 {
     const uint32_t key[2] = {parent, word};
     const struct table *table = &d->state_table;
-    size_t i = hash_of(d, key, sizeof(key)) & (table->n_slots - 1);
+    size_t i = hash_bytes(d->seed, key, sizeof(key)) & (table->n_slots - 1);
 
     for (;; i = (i + 1) & (table->n_slots - 1)) {
         const uint32_t state = table->slots[i];
@@ -255,7 +210,7 @@ static uint32_t *state_slot(const struct dictionary *d, uint32_t parent, uint32_
 static uint32_t *word_slot(const struct dictionary *d, const char *text, size_t bytes)
 {
     const struct table *table = &d->word_table;
-    size_t i = hash_of(d, text, bytes) & (table->n_slots - 1);
+    size_t i = hash_bytes(d->seed, text, bytes) & (table->n_slots - 1);
 
     for (;; i = (i + 1) & (table->n_slots - 1)) {
         const struct name *word = &d->words[table->slots[i]];

@@ -4,7 +4,8 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+#include "common/hash.h"
 
 enum { N_BUCKETS = 4096 };
 
@@ -17,8 +18,8 @@ struct addresses *addresses_open(void)
 {
     struct addresses *addresses = calloc(1, sizeof(*addresses));
 
-    if (addresses && getrandom(&addresses->seed, sizeof(addresses->seed), 0) < 0)
-        addresses->seed = (uintptr_t)addresses;
+    if (addresses)
+        addresses->seed = hash_seed();
     return addresses;
 }
 
@@ -47,18 +48,9 @@ uint64_t address_id(const struct sockaddr *peer)
     return id;
 }
 
-/* Another one for each key, and in each process. */
-static uint64_t number_of(const struct addresses *addresses, uint64_t key)
-{
-    uint64_t mixed = (key ^ addresses->seed) * 0x9e3779b97f4a7c15u;
-
-    mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
-    return mixed ^ mixed >> 32;
-}
-
 static struct address **bucket_of(struct addresses *addresses, uint64_t key)
 {
-    return &addresses->buckets[number_of(addresses, key) % N_BUCKETS];
+    return &addresses->buckets[hash_number(addresses->seed, key) % N_BUCKETS];
 }
 
 struct address *addresses_enter(struct addresses *addresses, const struct sockaddr *peer)
@@ -114,7 +106,7 @@ void address_text(const struct sockaddr *peer, char text[ADDRESS_TEXT_BYTES])
 
 uint64_t addresses_number(const struct addresses *addresses, uint64_t id)
 {
-    return id ? number_of(addresses, id) : 0;
+    return id ? hash_number(addresses->seed, id) : 0;
 }
 
 size_t address_connections(const struct address *address)

@@ -1,7 +1,8 @@
 #include "serve/buckets.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
+
+#include "common/hash.h"
 
 #define MINUTE_NS UINT64_C(60000000000)
 
@@ -34,8 +35,8 @@ struct buckets *buckets_open(void)
 {
     struct buckets *buckets = calloc(1, sizeof(*buckets));
 
-    if (buckets && getrandom(&buckets->seed, sizeof(buckets->seed), 0) < 0)
-        buckets->seed = (uintptr_t)buckets;
+    if (buckets)
+        buckets->seed = hash_seed();
     return buckets;
 }
 
@@ -46,10 +47,7 @@ void buckets_close(struct buckets *buckets)
 
 static struct bucket *set_of(struct buckets *buckets, uint64_t id)
 {
-    uint64_t mixed = (id ^ buckets->seed) * 0x9e3779b97f4a7c15u;
-
-    mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
-    return buckets->sets[(mixed >> 32) % N_SETS];
+    return buckets->sets[hash_number(buckets->seed, id) % N_SETS];
 }
 
 bool buckets_take(struct buckets *buckets, uint64_t id, int64_t per_minute, uint64_t now_ns,

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "common/log.h"
 
 enum { MAX_LOADERS = 64 };
@@ -64,18 +65,11 @@ struct openings {
     atomic_size_t next;
 };
 
-/* Mixes what identifies a file's content, without reading it. */
-static uint64_t mix(uint64_t state, uint64_t value)
-{
-    state = (state ^ value) * 0x9e3779b97f4a7c15u;
-    return state ^ state >> 29;
-}
-
 static uint64_t mix_text(uint64_t state, const char *text)
 {
     for (; *text; text++)
-        state = mix(state, (unsigned char)*text);
-    return mix(state, 0);
+        state = hash_number(state, (unsigned char)*text);
+    return hash_number(state, 0);
 }
 
 /* A number that changes when a file of the directory does, or the directory's place. Links to one
@@ -94,12 +88,12 @@ static uint64_t state_of(const char *path)
 
         if (join(file, path, entries[i]->d_name, &ignored) == 0 && stat(file, &found) == 0 &&
             S_ISREG(found.st_mode)) {
-            state = mix(mix_text(state, entries[i]->d_name), found.st_ino);
-            state = mix(mix(state, found.st_dev), (uint64_t)found.st_size);
-            state =
-                mix(mix(state, (uint64_t)found.st_mtim.tv_sec), (uint64_t)found.st_mtim.tv_nsec);
-            state =
-                mix(mix(state, (uint64_t)found.st_ctim.tv_sec), (uint64_t)found.st_ctim.tv_nsec);
+            state = hash_number(mix_text(state, entries[i]->d_name), found.st_ino);
+            state = hash_number(hash_number(state, found.st_dev), (uint64_t)found.st_size);
+            state = hash_number(hash_number(state, (uint64_t)found.st_mtim.tv_sec),
+                                (uint64_t)found.st_mtim.tv_nsec);
+            state = hash_number(hash_number(state, (uint64_t)found.st_ctim.tv_sec),
+                                (uint64_t)found.st_ctim.tv_nsec);
         }
         free(entries[i]);
     }
