@@ -9,6 +9,7 @@
 #include "api/deepl.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "common/language.h"
 #include "serve/languages.h"
 
 /* Targets that DeepL has in variants: in these only, except for Chinese. */
@@ -239,18 +240,6 @@ void api_deepl_resources(struct server *server, struct http_request *request, co
 
 /* ---- Glossaries ------------------------------------------------------------------------------ */
 
-static size_t language_bytes(const char *tag)
-{
-    return strcspn(tag, "-_");
-}
-
-static bool is_same_language(const char *a, const char *b)
-{
-    const size_t n = language_bytes(a);
-
-    return n == language_bytes(b) && strncasecmp(a, b, n) == 0;
-}
-
 /* The first tag of each one's language, whatever the region and script. The caller owns the array;
  * NULL without memory. */
 static size_t *find_languages(const char *const *tags, size_t n)
@@ -258,7 +247,7 @@ static size_t *find_languages(const char *const *tags, size_t n)
     size_t *languages = calloc(n + 1, sizeof(*languages));
 
     for (size_t i = 0; languages && i < n; i++)
-        while (!is_same_language(tags[languages[i]], tags[i]))
+        while (!language_is_same(tags[languages[i]], tags[i]))
             languages[i]++;
     return languages;
 }
@@ -278,7 +267,7 @@ static json_t *append_pairs(json_t *list, const struct pairs *pairs, size_t i, s
         bool *is_listed = &are_listed[source * pairs->n_targets + targets[k]];
 
         if (*is_listed || !pairs_have(pairs, i, k) ||
-            is_same_language(pairs->sources[i], pairs->targets[k]))
+            language_is_same(pairs->sources[i], pairs->targets[k]))
             continue;
         *is_listed = true;
         list = json_list_append(list, glossary_pair(pairs->sources[i], pairs->targets[k]));

@@ -9,6 +9,8 @@
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>
 
+#include "common/language.h"
+
 namespace
 {
 
@@ -51,13 +53,11 @@ guess ask(const char *text, int bytes, bool is_html, int flags, const char *hint
 /* "nb" and "no", "zh" and "zh-Hant" are one language to CLD2 or to those who ask. */
 bool is_same(const char *code, const char *found)
 {
-    size_t n = strcspn(code, "-_");
-
     if (strcasecmp(code, found) == 0)
         return true;
     if (strcasecmp(found, "no") == 0)
         return strcasecmp(code, "nb") == 0;
-    return n == strcspn(found, "-_") && strncasecmp(code, found, n) == 0;
+    return language_is_same(code, found);
 }
 
 /* What of a guess is among the codes. */

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "common/grow.h"
+#include "common/language.h"
 #include "common/log.h"
 #include "serve/keyring.h"
 
@@ -103,19 +104,12 @@ bool glossary_add(struct glossary *g, const struct glossary_part *part)
     return true;
 }
 
-/* Up to a region. */
-static bool is_language(const char *code, const char *other)
-{
-    const size_t n = strcspn(code, "-_");
-
-    return n == strcspn(other, "-_") && strncasecmp(code, other, n) == 0;
-}
-
 struct glossary_part *glossary_find_part(const struct glossary *g, const char *source,
                                          const char *target)
 {
     for (size_t i = 0; i < g->n_parts; i++)
-        if (is_language(g->parts[i].source, source) && is_language(g->parts[i].target, target))
+        if (language_is_same(g->parts[i].source, source) &&
+            language_is_same(g->parts[i].target, target))
             return &g->parts[i];
     return NULL;
 }

@@ -1,0 +1,22 @@
+/* language.h - tags of languages, "pt" and "pt-BR" or "pt_BR". No state, any thread. */
+#ifndef SERVER_COMMON_LANGUAGE_H
+#define SERVER_COMMON_LANGUAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a tag, without region and script. */
+size_t language_bytes(const char *tag);
+
+/* Whatever the regions and scripts. */
+bool language_is_same(const char *tag, const char *other);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
