@@ -50,6 +50,15 @@ uint32_t unicode_next(const char *text, size_t bytes, size_t *at)
     return n > 0 ? code : 0xfffd;
 }
 
+size_t unicode_before(const char *text, size_t at)
+{
+    size_t begin = at;
+
+    while (begin > 0 && at - begin < 4 && ((unsigned char)text[--begin] & 0xc0) == 0x80)
+        continue;
+    return begin;
+}
+
 size_t unicode_encode(uint32_t code, char utf8[5])
 {
     static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};

@@ -15,6 +15,9 @@ size_t unicode_valid_bytes(const char *text, size_t bytes);
 /* The character at *at, which goes behind it; U+FFFD and one byte where it is not valid. */
 uint32_t unicode_next(const char *text, size_t bytes, size_t *at);
 
+/* Where the character before a place begins; 0 if none is. Goes back four bytes at most. */
+size_t unicode_before(const char *text, size_t at);
+
 /* Writes a character and a terminator; returns its bytes. */
 size_t unicode_encode(uint32_t code, char utf8[5]);
 

@@ -91,9 +91,7 @@ static struct acre_range word_at(const struct place *p, size_t at, bool is_befor
     for (size_t before = at; is_before && before > sentence->first; begin = before) {
         size_t next;
 
-        while (before > sentence->first &&
-               ((unsigned char)p->source.prose->text[--before] & 0xC0) == 0x80)
-            continue;
+        before = unicode_before(p->source.prose->text, before);
         next = before;
         if (!word_has(unicode_next(p->source.prose->text, end, &next)))
             break;

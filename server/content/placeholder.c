@@ -415,14 +415,11 @@ enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at
 /* Whether a word has begun before a place, of which what follows is the rest. */
 static bool is_in_word(const char *text, size_t at)
 {
-    size_t begin = at;
+    size_t begin = unicode_before(text, at);
     uint32_t c;
 
     if (at == 0 || (unsigned char)text[at - 1] < 0x80)
         return at > 0 && is_word(text[at - 1]);
-    do
-        begin--;
-    while (begin > 0 && at - begin < 4 && ((unsigned char)text[begin] & 0xC0) == 0x80);
     c = unicode_next(text, at, &begin);
     return word_is_spaced(c) && !joins((UChar32)c);
 }

@@ -176,17 +176,9 @@ void prose_masks_init(struct prose_masks *masks, const char *document, size_t by
         }
 }
 
-/* Where the character before a place of the text begins. */
-static size_t character_before(const struct prose *prose, size_t at)
-{
-    while (at > 0 && ((unsigned char)prose->text[--at] & 0xC0) == 0x80)
-        continue;
-    return at;
-}
-
 static bool ends_with_letter(const struct prose *prose, size_t end)
 {
-    size_t at = character_before(prose, end);
+    size_t at = unicode_before(prose->text, end);
 
     return end > 0 && word_is_spaced(unicode_next(prose->text, end, &at));
 }
@@ -200,7 +192,7 @@ static size_t letters_before(const struct prose *prose, size_t raw)
     size_t begin = prose->text_bytes;
 
     while (begin > least && ends_with_letter(prose, begin)) {
-        const size_t before = character_before(prose, begin), n = prose->text_bytes - before;
+        const size_t before = unicode_before(prose->text, begin), n = prose->text_bytes - before;
 
         if (before < least || n > raw ||
             memcmp(prose->text + before, prose->document + raw - n, begin - before) != 0)

@@ -56,10 +56,8 @@ static bool begins_with_word(const char *text, size_t n)
 
 static bool ends_with_word(const char *text, size_t n)
 {
-    size_t last = n;
+    const size_t last = unicode_before(text, n);
 
-    while (last > 0 && ((unsigned char)text[--last] & 0xC0) == 0x80)
-        continue;
     return begins_with_word(text + last, n - last);
 }
 
