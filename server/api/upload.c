@@ -212,7 +212,7 @@ static char *mark(const char *text, size_t bytes, size_t *out_bytes)
 
     if (!out)
         return NULL;
-    memcpy(out, "\xEF\xBB\xBF", 3);
+    memcpy(out, UNICODE_MARK, 3);
     memcpy(out + 3, text, bytes);
     *out_bytes = bytes + 3;
     return out;

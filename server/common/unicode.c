@@ -50,6 +50,13 @@ uint32_t unicode_next(const char *text, size_t bytes, size_t *at)
     return n > 0 ? code : 0xfffd;
 }
 
+size_t unicode_mark_bytes(const char *text, size_t bytes)
+{
+    const size_t n = sizeof(UNICODE_MARK) - 1;
+
+    return bytes >= n && memcmp(text, UNICODE_MARK, n) == 0 ? n : 0;
+}
+
 size_t unicode_before(const char *text, size_t at)
 {
     size_t begin = at;

@@ -9,6 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The byte order mark, which some programs put before a text. */
+#define UNICODE_MARK "\xEF\xBB\xBF"
+
+/* Its bytes if a text begins with it, or 0. */
+size_t unicode_mark_bytes(const char *text, size_t bytes);
+
 /* Bytes of the longest valid prefix; `bytes` if all of it is valid. */
 size_t unicode_valid_bytes(const char *text, size_t bytes);
 

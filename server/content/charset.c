@@ -12,8 +12,6 @@
 
 #include "common/unicode.h"
 
-static const char mark[] = "\xEF\xBB\xBF";
-
 /* Where in a text a byte is, for people. */
 static void describe(const char *data, size_t at, char why[CHARSET_WHY_BYTES])
 {
@@ -97,18 +95,18 @@ static int decode_utf8(const char *data, size_t bytes, struct charset_text *text
 int charset_decode(const char *data, size_t bytes, struct charset_text *text,
                    char why[CHARSET_WHY_BYTES])
 {
+    const size_t mark = unicode_mark_bytes(data, bytes);
     const char *nul;
     int rc;
 
-    *text = (struct charset_text){.has_mark = bytes >= 3 && memcmp(data, mark, 3) == 0};
+    *text = (struct charset_text){.has_mark = mark > 0};
     why[0] = '\0';
     if (bytes >= 2 && memcmp(data, "\xFF\xFE", 2) == 0)
         rc = decode_utf16(data + 2, bytes - 2, false, text, why);
     else if (bytes >= 2 && memcmp(data, "\xFE\xFF", 2) == 0)
         rc = decode_utf16(data + 2, bytes - 2, true, text, why);
     else
-        rc = decode_utf8(data + (text->has_mark ? 3 : 0), bytes - (text->has_mark ? 3 : 0), text,
-                         why);
+        rc = decode_utf8(data + mark, bytes - mark, text, why);
     nul = rc == 0 ? memchr(text->data, '\0', text->bytes) : NULL;
     if (!nul)
         return rc;

@@ -91,9 +91,9 @@ void dictionary_drop(struct dictionary *d)
 /* A byte order mark is no part of a term, either: it would be lost where a file begins with it. */
 static size_t blank_bytes(const char *text, size_t bytes)
 {
-    if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        return 3;
-    return bytes > 0 && unicode_is_blank(text, 1);
+    const size_t n = unicode_mark_bytes(text, bytes);
+
+    return n > 0 ? n : bytes > 0 && unicode_is_blank(text, 1);
 }
 
 static void trim(const char **text, size_t *bytes)

@@ -11,12 +11,6 @@
 #include "common/error.h"
 #include "common/unicode.h"
 
-/* Some programs put a byte order mark before a file. */
-static size_t skip_mark(const char *text, size_t bytes)
-{
-    return bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-}
-
 /* ---- TSV ------------------------------------------------------------------------------------- */
 
 static int read_line(struct dictionary *dictionary, const char *line, size_t bytes,
@@ -39,7 +33,7 @@ int entries_read_tsv(struct dictionary *dictionary, const char *text, size_t byt
 {
     int rc = 0;
 
-    for (size_t at = skip_mark(text, bytes), n; at < bytes && rc == 0; at += n + 1) {
+    for (size_t at = unicode_mark_bytes(text, bytes), n; at < bytes && rc == 0; at += n + 1) {
         const char *end = memchr(text + at, '\n', bytes - at);
 
         n = end ? (size_t)(end - text) - at : bytes - at;
@@ -153,7 +147,7 @@ int entries_read_csv(struct dictionary *dictionary, const char *text, size_t byt
                      const char *source, const char *target, struct acre_err *err)
 {
     struct csv csv = {
-        .text = malloc(bytes ? bytes : 1), .bytes = bytes, .at = skip_mark(text, bytes)};
+        .text = malloc(bytes ? bytes : 1), .bytes = bytes, .at = unicode_mark_bytes(text, bytes)};
     int rc;
 
     if (!csv.text)
