@@ -1,7 +1,6 @@
 /* LibreTranslate's files: POST /translate_file, whose reply has the address of the translation, and
  * GET /download_file/NAME there. NAME is the file's id and key, and then its name for people, which
  * nothing here looks at. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +10,7 @@
 #include "api/libre.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "common/percent.h"
 
 static const char *const field_names[] = {
     "filename",    "source",    "target",     "level",          "model",
@@ -45,18 +45,6 @@ static const char *scheme_of(const struct http_request *request)
     return http_is_secure(request) || (proto && is_https(proto)) ? "https" : "http";
 }
 
-static void encode_name(const char *name, char encoded[3 * UPLOAD_NAME_BYTES])
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789-_.~";
-    size_t n = 0;
-
-    for (; *name; name++)
-        n += (size_t)sprintf(encoded + n, strchr(plain, *name) ? "%c" : "%%%02X",
-                             (unsigned char)*name);
-    encoded[n] = '\0';
-}
-
 /* Without the host where the client did not say a proper one. */
 static json_t *make_url(const struct http_request *request, const struct file *file)
 {
@@ -65,7 +53,7 @@ static json_t *make_url(const struct http_request *request, const struct file *f
     const char *host = http_header(request, "Host");
     char encoded[3 * UPLOAD_NAME_BYTES];
 
-    encode_name(file->name, encoded);
+    percent_encode(file->name, encoded);
     if (!host || !host[0] || host[strspn(host, letters)])
         return json_sprintf("/download_file/%s%s.%s", file->id, file->key, encoded);
     return json_sprintf("%s://%s/download_file/%s%s.%s", scheme_of(request), host, file->id,

@@ -11,6 +11,7 @@
 #include <strings.h>
 #include <unicode/uchar.h>
 
+#include "common/percent.h"
 #include "common/unicode.h"
 #include "content/subtitle.h"
 
@@ -184,20 +185,15 @@ void upload_close(struct upload *upload)
 /* "plain.txt", and what it is called in UTF-8 by RFC 8187. Nobody shall run what is in it. */
 static void make_lines(const char *name, char *lines, size_t lines_bytes)
 {
+    static const char kept[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                               "0123456789-_. ";
     char plain[UPLOAD_NAME_BYTES], encoded[3 * UPLOAD_NAME_BYTES];
-    size_t n = 0, n_plain = 0;
+    size_t n = 0;
 
-    for (const char *c = name; *c; c++) {
-        const bool is_plain = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                     "0123456789-_.",
-                                     *c) != NULL;
-
-        plain[n_plain++] = is_plain || *c == ' ' ? *c : '_';
-        n += (size_t)snprintf(encoded + n, sizeof(encoded) - n, is_plain ? "%c" : "%%%02X",
-                              (unsigned char)*c);
-    }
-    plain[n_plain] = '\0';
-    encoded[n] = '\0';
+    for (const char *c = name; *c; c++)
+        plain[n++] = strchr(kept, *c) ? *c : '_';
+    plain[n] = '\0';
+    percent_encode(name, encoded);
     snprintf(lines, lines_bytes,
              "Content-Disposition: attachment; filename=\"%s\"; filename*=UTF-8''%s\r\n"
              "X-Content-Type-Options: nosniff\r\n"

@@ -1,5 +1,8 @@
 #include "common/percent.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -17,4 +20,14 @@ int percent_byte(const char *text, size_t bytes)
     high = hex_digit(text[1]);
     low = hex_digit(text[2]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
+void percent_encode(const char *text, char *encoded)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-._~";
+
+    for (; *text; text++)
+        encoded += sprintf(encoded, strchr(plain, *text) ? "%c" : "%%%02X", (unsigned char)*text);
+    *encoded = '\0';
 }
