@@ -21,18 +21,18 @@ static int must_match(const char *field, const char *wanted, const char *has,
 }
 
 /* *name is NULL if the request does not say, and the model has a default, or tells no language. */
-static int must_speak(const char *field, const char *name, const char *standard, size_t n_languages,
-                      const struct acre_language *language, const struct acre_model_info *info,
-                      struct srv_error *error)
+static int must_speak(const char *field, const char *name, const char *default_tag,
+                      size_t n_languages, const struct acre_language *language,
+                      const struct acre_model_info *info, struct srv_error *error)
 {
-    if (language || (!name && (standard[0] || n_languages == 0)))
+    if (language || (!name && (default_tag[0] || n_languages == 0)))
         return 0;
     if (!name)
         return error_field(error, "missing_parameter", field,
                            "expected a language of model %.100s, found none", info->name);
     return error_field(error, "model_mismatch", field,
                        "expected %s as in model %.100s, found %.60s",
-                       standard[0] ? standard : "a language", info->name, name);
+                       default_tag[0] ? default_tag : "a language", info->name, name);
 }
 
 /* "auto" is what a model for one language reads; of several it is found. */

@@ -56,45 +56,45 @@ static const char *find_target(const struct call *call, const struct acre_model 
     return language ? language->tag : NULL;
 }
 
-static void look_for_standard(const struct acre_model *model, const char *target,
-                              const char **standard)
+static void look_for_default(const struct acre_model *model, const char *target,
+                             const char **default_code)
 {
     const struct acre_model_info *info = acre_model_info(model);
 
     for (size_t i = 0; i < info->n_sources; i++) {
         const char *source = info->sources[i].tag;
 
-        if ((!*standard || strcasecmp(source, "en") == 0) &&
+        if ((!*default_code || strcasecmp(source, "en") == 0) &&
             (!target[0] || pairs_allow(info, source, target)))
-            *standard = source;
+            *default_code = source;
     }
 }
 
 /* A model is asked once for a language by its name, which takes time, and not for each pair. */
-static const char *find_standard(const struct call *call, const struct acre_model *named)
+static const char *find_default(const struct call *call, const struct acre_model *named)
 {
     const struct models *models = &call->server->models;
-    const char *standard = NULL;
+    const char *default_code = NULL;
 
     for (size_t i = 0; i < models->n_items; i++) {
         const struct acre_model *model = models->items[i];
         const char *target = named && named != model ? NULL : find_target(call, named, model);
 
         if (target)
-            look_for_standard(model, target, &standard);
+            look_for_default(model, target, &default_code);
     }
-    if (!standard && n_candidates(call, named) > 0)
-        standard = candidate(call, named, 0); /* what cannot be had is said by others */
-    return standard;
+    if (!default_code && n_candidates(call, named) > 0)
+        default_code = candidate(call, named, 0); /* what cannot be had is said by others */
+    return default_code;
 }
 
-void detect_take_standard(const struct call *call, const struct acre_model *model,
-                          struct detection *detection)
+void detect_take_default(const struct call *call, const struct acre_model *model,
+                         struct detection *detection)
 {
-    const char *standard = find_standard(call, model);
+    const char *default_code = find_default(call, model);
 
-    detection->n = standard != NULL;
-    detection->items[0].code = standard;
+    detection->n = default_code != NULL;
+    detection->items[0].code = default_code;
     detection->items[0].confidence = 0;
 }
 
@@ -114,7 +114,7 @@ int detect_texts(const struct call *call, const struct acre_model *model,
     else
         status = error_from_engine(error, ACRE_ENOMEM, NULL);
     if (status == 0 && detection->n == 0 && !detect_has_letters(joined, bytes))
-        detect_take_standard(call, model, detection);
+        detect_take_default(call, model, detection);
     free(joined);
     free(codes);
     return status;

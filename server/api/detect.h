@@ -6,14 +6,14 @@
 #include "content/detect.h"
 
 /* Among the languages that `model` reads (NULL: that any does), as one text. A text without letters
- * is any language's: it is in that of detect_take_standard(). -1: no memory. */
+ * is any language's: it is in that of detect_take_default(). -1: no memory. */
 int detect_texts(const struct call *call, const struct acre_model *model,
                  struct detection *detection, struct srv_error *error);
 
 /* What is said of texts of which nothing is known, with confidence 0: English, if it is one of
  * those languages and can be translated into the call's target, else the first that can. */
-void detect_take_standard(const struct call *call, const struct acre_model *model,
-                          struct detection *detection);
+void detect_take_default(const struct call *call, const struct acre_model *model,
+                         struct detection *detection);
 
 /* Replaces `auto` in request.source by what was found, or refuses: an assumed language would be
  * shown to users as a finding. */

@@ -32,7 +32,7 @@ static json_t *detect(struct call *call, struct srv_error *error)
     if (texts_parse(call, "q", error) != 0 || detect_texts(call, NULL, &detection, error) != 0)
         return NULL;
     if (detection.n == 0)
-        detect_take_standard(call, NULL, &detection);
+        detect_take_default(call, NULL, &detection);
     list = json_array();
     for (size_t i = 0; i < detection.n; i++)
         list = json_list_append(list,
@@ -77,7 +77,7 @@ void api_libre_settings(struct server *server, struct http_request *request, con
     const char *source, *target;
 
     (void)rest;
-    pairs_standard(&server->models.pairs, &source, &target);
+    pairs_default(&server->models.pairs, &source, &target);
     reply_json(request, 200,
                json_pack("{s:b, s:I, s:b, s:i, s:b, s:{s:o, s:o}, s:b, s:o}", "apiKeys",
                          server->store != NULL, "charLimit", (json_int_t)settings->max_text_chars,

@@ -66,7 +66,7 @@ static void put_sources(FILE *out, const struct view *view)
     const struct pairs *pairs = &view->server->models.pairs;
     const char *source, *target;
 
-    pairs_standard(pairs, &source, &target);
+    pairs_default(pairs, &source, &target);
     if (view->source && *view->source)
         source = view->source;
     put_option(out, "auto", "Detect language", is_same(source, "auto"));
@@ -80,7 +80,7 @@ static void put_targets(FILE *out, const struct view *view)
     const struct pairs *pairs = &view->server->models.pairs;
     const char *source, *target;
 
-    pairs_standard(pairs, &source, &target);
+    pairs_default(pairs, &source, &target);
     if (view->target && *view->target)
         target = view->target;
     for (size_t i = 0; i < pairs->n_targets; i++)

@@ -22,7 +22,7 @@ struct args_command {
 /* Lines of option tables for `field` of struct S. */
 #define ARGS_TEXT(name, S, field, called, text)                                                    \
     {                                                                                              \
-        .key = name, .type = OPTION_TEXT, .offset = offsetof(S, field), .initial = "",             \
+        .key = name, .type = OPTION_TEXT, .offset = offsetof(S, field), .default_text = "",        \
         .value = called, .help = text                                                              \
     }
 #define ARGS_POSITIONAL(name, S, field, text) ARGS_TEXT(name, S, field, NULL, text)
@@ -32,14 +32,14 @@ struct args_command {
         .key = name, .type = OPTION_TEXT, .offset = offsetof(S, field), .value = called,           \
         .help = text, .valid = args_is_filled, .expected = accepts                                 \
     }
-#define ARGS_NUMBER(name, S, field, low, high, standard, called, text)                             \
+#define ARGS_NUMBER(name, S, field, low, high, default_value, called, text)                        \
     {                                                                                              \
         .key = name, .type = OPTION_INT, .offset = offsetof(S, field), .min = low, .max = high,    \
-        .initial = standard, .value = called, .help = text                                         \
+        .default_text = default_value, .value = called, .help = text                               \
     }
 #define ARGS_FLAG(name, S, field, text)                                                            \
     {                                                                                              \
-        .key = name, .type = OPTION_FLAG, .offset = offsetof(S, field), .initial = "false",        \
+        .key = name, .type = OPTION_FLAG, .offset = offsetof(S, field), .default_text = "false",   \
         .help = text                                                                               \
     }
 #define ARGS_LIST(name, S, field, called, text)                                                    \

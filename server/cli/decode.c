@@ -65,17 +65,17 @@ static int set_language(const struct decode *decode, const char *option, const c
 {
     const struct acre_model_info *info = acre_model_info(decode->model);
     const size_t n = is_target ? info->n_targets : info->n_sources;
-    const char *standard = is_target ? info->target : info->source;
+    const char *default_tag = is_target ? info->target : info->source;
     const struct acre_language *language = NULL;
 
     *code = NULL;
-    if (!name[0] && (standard[0] || n < 2))
+    if (!name[0] && (default_tag[0] || n < 2))
         return 0;
     if (name[0])
         language = is_target ? acre_model_target(decode->model, name)
                              : acre_model_source(decode->model, name);
     if (!language && n == 1)
-        return args_wrong("%s: expected %s as in model %s, found %.60s", option, standard,
+        return args_wrong("%s: expected %s as in model %s, found %.60s", option, default_tag,
                           info->name, name);
     if (!language)
         return args_wrong("%s: expected one of the %zu languages of model %s (`acre inspect` lists "

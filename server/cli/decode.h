@@ -24,12 +24,12 @@ struct decode_args {
 };
 
 /* Lines of an option table of a struct that begins with a struct decode_args. */
-#define DECODE_NUMBER(field, low, high, standard, text)                                            \
-    ARGS_NUMBER(#field, struct decode_args, field, low, high, standard, "N", text)
+#define DECODE_NUMBER(field, low, high, default_value, text)                                       \
+    ARGS_NUMBER(#field, struct decode_args, field, low, high, default_value, "N", text)
 #define DECODE_NAME(field, check, accepts, called, text)                                           \
     {                                                                                              \
         .key = #field, .type = OPTION_TEXT, .offset = offsetof(struct decode_args, field),         \
-        .initial = "auto", .value = called, .help = text, .valid = check, .expected = accepts      \
+        .default_text = "auto", .value = called, .help = text, .valid = check, .expected = accepts \
     }
 /* What the command takes where an option is not given. */
 #define DECODE_STANDARD_beam_size "the model's"

@@ -23,9 +23,9 @@ static void *field(const struct option *option, void *base)
 void options_init(const struct option *table, void *base)
 {
     for (; table->key; table++) {
-        if (!table->initial)
+        if (!table->default_text)
             continue;
-        int rc = options_set(table, base, table->initial, NULL);
+        int rc = options_set(table, base, table->default_text, NULL);
         assert(rc == 0);
         (void)rc;
     }

@@ -37,9 +37,9 @@ struct option {
     const char *key; /* "max_body_bytes"; on a command line --max-body-bytes, -o for "o" */
     enum option_type type;
     size_t offset;
-    double min, max;     /* of numbers */
-    const char *initial; /* the default as it would be written; NULL leaves the field alone */
-    const char *value;   /* what to call the value in help, e.g. "HOST:PORT" */
+    double min, max;          /* of numbers */
+    const char *default_text; /* the default as it would be written; NULL leaves the field alone */
+    const char *value;        /* what to call the value in help, e.g. "HOST:PORT" */
     const char *help;
     bool is_list;                    /* of texts with commas between; in JSON also an array */
     bool is_fixed;                   /* a running server cannot take another value */

@@ -73,7 +73,7 @@ void pairs_fini(struct pairs *pairs)
     *pairs = (struct pairs){.n_sources = 0};
 }
 
-void pairs_standard(const struct pairs *pairs, const char **source, const char **target)
+void pairs_default(const struct pairs *pairs, const char **source, const char **target)
 {
     size_t s = find(pairs->sources, pairs->n_sources, "en"), t = 0;
 

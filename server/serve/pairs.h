@@ -32,7 +32,7 @@ bool pairs_allow(const struct acre_model_info *info, const char *source, const c
 
 /* The pair that is chosen where nobody says one: from English, or the first source, to the first
  * target there is. "" without models. */
-void pairs_standard(const struct pairs *pairs, const char **source, const char **target);
+void pairs_default(const struct pairs *pairs, const char **source, const char **target);
 
 /* Whether there is such a source, or target. */
 bool pairs_have_source(const struct pairs *pairs, const char *tag);

@@ -14,27 +14,28 @@
 #include "http/networks.h"
 #include "serve/shared.h"
 
-#define INT(field, low, high, standard, text)                                                      \
+#define INT(field, low, high, default_value, text)                                                 \
     {                                                                                              \
         .key = #field, .type = OPTION_INT, .offset = offsetof(struct settings, field), .min = low, \
-        .max = high, .initial = standard, .help = text                                             \
+        .max = high, .default_text = default_value, .help = text                                   \
     }
-#define TEXT(field, standard, check, accepts, text)                                                \
+#define TEXT(field, default_value, check, accepts, text)                                           \
     {                                                                                              \
         .key = #field, .type = OPTION_TEXT, .offset = offsetof(struct settings, field),            \
-        .initial = standard, .valid = check, .expected = accepts, .help = text                     \
+        .default_text = default_value, .valid = check, .expected = accepts, .help = text           \
     }
 
 /* Settings that a running server cannot change. */
-#define FIXED_INT(field, low, high, standard, text)                                                \
+#define FIXED_INT(field, low, high, default_value, text)                                           \
     {                                                                                              \
         .key = #field, .type = OPTION_INT, .offset = offsetof(struct settings, field), .min = low, \
-        .max = high, .initial = standard, .help = text, .is_fixed = true                           \
+        .max = high, .default_text = default_value, .help = text, .is_fixed = true                 \
     }
-#define FIXED_TEXT(field, standard, check, accepts, text)                                          \
+#define FIXED_TEXT(field, default_value, check, accepts, text)                                     \
     {                                                                                              \
         .key = #field, .type = OPTION_TEXT, .offset = offsetof(struct settings, field),            \
-        .initial = standard, .valid = check, .expected = accepts, .help = text, .is_fixed = true   \
+        .default_text = default_value, .valid = check, .expected = accepts, .help = text,          \
+        .is_fixed = true                                                                           \
     }
 
 static bool is_filled(const char *text)
@@ -69,7 +70,7 @@ const struct option settings_table[] = {
     {.key = "listen",
      .type = OPTION_TEXT,
      .offset = offsetof(struct settings, listen),
-     .initial = "127.0.0.1:5000",
+     .default_text = "127.0.0.1:5000",
      .valid = endpoint_valid,
      .expected = ENDPOINT_EXPECTED,
      .is_list = true,
@@ -147,7 +148,7 @@ const struct option settings_table[] = {
     {.key = "keys_required",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, keys_required),
-     .initial = "false",
+     .default_text = "false",
      .help =
          "whether translating takes an API key (acre keys add); a key that is sent is looked at "
          "in any case, if there is a store"},
@@ -160,7 +161,7 @@ const struct option settings_table[] = {
     {.key = "trusted_proxies",
      .type = OPTION_TEXT,
      .offset = offsetof(struct settings, trusted_proxies),
-     .initial = "",
+     .default_text = "",
      .valid = networks_valid,
      .expected = NETWORKS_EXPECTED,
      .is_list = true,
@@ -169,7 +170,7 @@ const struct option settings_table[] = {
     {.key = "proxy_protocol",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, proxy_protocol),
-     .initial = "false",
+     .default_text = "false",
      .help = "whether connections from trusted_proxies, or all if there are none, begin with a "
              "header of the PROXY protocol, version 1 or 2"},
     INT(max_files, 0, 100000, "1000",
@@ -180,7 +181,7 @@ const struct option settings_table[] = {
     {.key = "page",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, page),
-     .initial = "true",
+     .default_text = "true",
      .help = "whether / is a page to translate on, and /docs one about this interface; else 404"},
     TEXT(cors_origin, "*", is_header_text, "printable ASCII text",
          "Access-Control-Allow-Origin of every reply; empty = no CORS headers"),
@@ -264,7 +265,8 @@ void settings_print_help(void)
     for (const struct option *o = settings_table; o->key; o++) {
         options_expected(o, expected, sizeof(expected));
         printf("%s = %s%s%s\n    %s.\n    Takes %s.%s\n", o->key,
-               o->type == OPTION_TEXT ? "\"" : "", o->initial, o->type == OPTION_TEXT ? "\"" : "",
-               o->help, expected, o->is_fixed ? " A change takes a restart." : "");
+               o->type == OPTION_TEXT ? "\"" : "", o->default_text,
+               o->type == OPTION_TEXT ? "\"" : "", o->help, expected,
+               o->is_fixed ? " A change takes a restart." : "");
     }
 }
