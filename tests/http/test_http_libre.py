@@ -124,10 +124,11 @@ def test_suggestions_do_not_fill_the_disk(serve, tmp_path):
         reply = server.post("/suggest", json=SUGGESTION)
         assert reply.status_code == 503 and reply.json()["code"] == "suggestions_full"
     assert kept.stat().st_size == 64 << 20
-    assert sum("move the file away" in line for line in server.log) == 1
+    assert eventually(lambda: any("move the file away" in line for line in server.log))
     kept.rename(tmp_path / "elsewhere")
     assert server.post("/suggest", json=SUGGESTION).json() == {"success": True}
     assert eventually(lambda: kept.exists() and kept.read_text().count("\n") == 1)
+    assert sum("move the file away" in line for line in server.log) == 1
 
 
 def test_who_suggests_is_told_that_it_could_not_be_written(serve, tmp_path):
@@ -140,7 +141,8 @@ def test_who_suggests_is_told_that_it_could_not_be_written(serve, tmp_path):
         for way in ways(SUGGESTION):
             reply = server.post("/suggest", **way)
             assert reply.status_code == 500 and reply.json()["code"] == "suggestion_not_kept"
-        assert any("a suggestion could not be written: No s" in line for line in server.log)
+        assert eventually(lambda: any("a suggestion could not be written: No s" in line
+                                      for line in server.log))
         if repair:
             repair()
             assert server.post("/suggest", json=SUGGESTION).json() == {"success": True}
