@@ -9,7 +9,7 @@
 #define SERVER_API_ACCESS_H
 
 #include "api/fields.h"
-#include "serve/server.h"
+#include "api/server.h"
 
 /* Whether the request may go on: its key is good, or not needed, and its turn has come. `field` is
  * where its key may stand, or NULL. Not 0 in `rc` says that something else is wrong, of which

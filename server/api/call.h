@@ -13,7 +13,7 @@
 
 #include "api/access.h"
 #include "api/fields.h"
-#include "serve/server.h"
+#include "api/server.h"
 
 struct dialect;
 struct document;

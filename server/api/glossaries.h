@@ -10,7 +10,7 @@
 
 #include "api/access.h"
 #include "api/glossary_draft.h"
-#include "serve/server.h"
+#include "api/server.h"
 
 struct glossary_call;
 

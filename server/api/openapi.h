@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "serve/server.h"
+#include "api/server.h"
 
 /* The whole document. NULL: no memory. The caller owns it. */
 json_t *openapi_make(const struct server *server);

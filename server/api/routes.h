@@ -7,7 +7,7 @@
 #define SERVER_API_ROUTES_H
 
 #include "http/http.h"
-#include "serve/server.h"
+#include "api/server.h"
 
 /* Replies, or awaits. `rest` is the path from where the table has a '*', else NULL. */
 typedef void route_fn(struct server *server, struct http_request *request, const char *rest);

@@ -7,7 +7,7 @@
 #ifndef SERVER_CLI_DRAIN_H
 #define SERVER_CLI_DRAIN_H
 
-#include "serve/server.h"
+#include "api/server.h"
 
 struct drain {
     struct server *server;

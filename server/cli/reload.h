@@ -8,7 +8,7 @@
 #define SERVER_CLI_RELOAD_H
 
 #include "http/tls.h"
-#include "serve/server.h"
+#include "api/server.h"
 
 /* Reads the settings as at the start. Pool thread. */
 typedef int reload_read_fn(const void *user, struct settings *settings, struct acre_err *err);

@@ -3,8 +3,8 @@
  * Built by cmd_serve.c before the loop runs, torn down after it. Everything belongs to the loop
  * thread, except that the engine may be called from any.
  */
-#ifndef SERVER_SERVE_SERVER_H
-#define SERVER_SERVE_SERVER_H
+#ifndef SERVER_API_SERVER_H
+#define SERVER_API_SERVER_H
 
 #include "acre.h"
 #include "http/http.h"
