@@ -52,7 +52,7 @@ static bool put_sentence(const struct call *call, const struct acre_job *job, si
     struct acre_attention *attention;
     bool is_whole;
 
-    if (atomic_load(&call->is_given_up) ||
+    if (atomic_load(&call->pending.is_given_up) ||
         acre_attention_open(job, i, ATTENTION_JSON_LEAST, &attention, err) != 0)
         return false;
     if (i > 0)

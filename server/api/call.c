@@ -1,5 +1,5 @@
 /* Happy path: call_start() -> read_fields() -> on_fields(): its key, and a token of its rate ->
- * go_on(): the dialect's parse(), limits_admit() -> begin(): choice_make(), translate_start() ...
+ * go_on(): the dialect's parse(), pending_admit() -> begin(): choice_make(), translate_start() ...
  * on_translated() -> write_reply() -> reply. A long body is read, and a long reply written, in the
  * pool.
  *
@@ -9,9 +9,9 @@
  * One that brings a file: its translation is made in the pool, too. If it goes on without its
  * client: on_queued() -> the dialect's accept(), which replies -> its finish(), later.
  *
- * Failure modes: anything wrong with the request is refused before it is queued. on_give_up() ends
- * a call at its deadline, when its client left, or when the server stops; while a thread of the
- * pool reads the body, which goes with the request, that waits until it has read it. */
+ * Failure modes: anything wrong with the request is refused before it is queued. give_up() ends a
+ * call at its deadline, when its client left, or when the server stops; while a thread of the pool
+ * reads the body, which goes with the request, that waits until it has read it. */
 #include "api/call.h"
 
 #include <stdio.h>
@@ -24,16 +24,15 @@
 #include "api/stream.h"
 #include "api/upload.h"
 
-/* Read by the loop itself, in a tenth of a millisecond; and written, with all that may be asked
- * for, where a text counts as more than its bytes.
- */
-enum { SMALL_BODY_BYTES = 16384, SMALL_REPLY_BYTES = 2048, TEXT_COST_BYTES = 64 };
+/* Written by the loop itself, with all that may be asked for, where a text counts as more than its
+ * bytes. */
+enum { SMALL_REPLY_BYTES = 2048, TEXT_COST_BYTES = 64 };
 
 enum { MOST_NAMES = 128 }; /* that a field of names may have, and more */
 
 bool call_take_place(struct call *call)
 {
-    struct server *server = call->server;
+    struct server *server = call->pending.server;
     size_t n_own = 0;
 
     for (size_t i = 0; i < server->n_heavy; i++)
@@ -47,7 +46,7 @@ bool call_take_place(struct call *call)
 
 static void leave_place(const struct call *call)
 {
-    struct server *server = call->server;
+    struct server *server = call->pending.server;
     uint64_t *own = server->heavy_callers;
 
     if (!call->has_place)
@@ -69,8 +68,8 @@ static void on_worked(uv_work_t *work, int status)
     struct call *call = work->data;
 
     (void)status;
-    call->is_working = false;
-    call->server->n_working--;
+    call->pending.is_working = false;
+    call->pending.server->n_working--;
     call->after_pool(call);
 }
 
@@ -79,9 +78,9 @@ static void work_in_pool(struct call *call, void (*work)(void *call), void (*aft
     call->work.data = call;
     call->in_pool = work;
     call->after_pool = after;
-    call->is_working = true;
-    call->server->n_working++;
-    uv_queue_work(call->server->loop, &call->work, in_pool, on_worked);
+    call->pending.is_working = true;
+    call->pending.server->n_working++;
+    uv_queue_work(call->pending.server->loop, &call->work, in_pool, on_worked);
 }
 
 /* Pool thread. */
@@ -105,13 +104,12 @@ static void free_call(struct call *call)
 
 void call_end(struct call *call)
 {
-    if (call->is_working) { /* who works frees it */
+    if (call->pending.is_working) { /* who works frees it */
         call->is_ended = true;
         return;
     }
-    limits_settle(&call->server->limits, &call->grant, call->is_charged);
+    pending_fini(&call->pending);
     stream_leave(call);
-    turn_leave(&call->turn);
     leave_place(call);
     translate_close(call->translate);
     document_close(call->document);
@@ -133,7 +131,7 @@ static void end_with_error(struct call *call, struct srv_error *error)
     else if (call->dialect->refuse)
         call->dialect->refuse(call, error);
     else
-        reply_error(call->http, error);
+        reply_error(call->pending.http, error);
     call_end(call);
 }
 
@@ -158,13 +156,14 @@ static void stream(void *user)
     }
 }
 
-static void give_up(struct call *call, enum http_give_up why)
+static void give_up(void *user, enum http_give_up why)
 {
+    struct call *call = user;
     struct srv_error error;
 
     if (why == HTTP_DEADLINE)
         error_deadline(&error, call->dialect->accept
-                                   ? (uint64_t)call->server->settings->request_timeout_ms
+                                   ? (uint64_t)call->pending.server->settings->request_timeout_ms
                                    : call->request.timeout_ms);
     else if (why == HTTP_SHUTDOWN)
         error_from_engine(&error, ACRE_ECLOSED, NULL);
@@ -192,19 +191,19 @@ static void write_reply(void *user)
         return;
     free(call->body);
     call->body = NULL;
-    error_from_engine(&call->error, err.code, &err);
+    error_from_engine(&call->pending.error, err.code, &err);
 }
 
 static void send_reply(struct call *call)
 {
     if (!call->body) {
-        end_with_error(call, &call->error);
+        end_with_error(call, &call->pending.error);
         return;
     }
     if (call->dialect->count)
         call->dialect->count(call);
-    call->is_charged = true;
-    reply_text(call->http, call->body, call->body_bytes);
+    call->pending.is_charged = true;
+    reply_text(call->pending.http, call->body, call->body_bytes);
     call->body = NULL;
     call_end(call);
 }
@@ -214,18 +213,16 @@ static void send_written(void *user)
 {
     struct call *call = user;
 
-    if (!call->body && call->is_given_up)
-        give_up(call, call->why);
-    else
+    if (call->body || !pending_gives_up(&call->pending))
         send_reply(call);
 }
 
 static void wait_for_turn(struct call *call)
 {
-    call->turn.work = write_reply;
-    call->turn.done = send_written;
-    call->turn.user = call;
-    turns_wait(&call->server->heavy, &call->turn, call->request.caller);
+    call->pending.turn.work = write_reply;
+    call->pending.turn.done = send_written;
+    call->pending.turn.user = call;
+    turns_wait(&call->pending.server->heavy, &call->pending.turn, call->request.caller);
 }
 
 static bool is_small(const struct call *call)
@@ -271,9 +268,7 @@ static void on_made(void *user)
 
     if (call->is_ended)
         call_end(call);
-    else if (call->is_given_up)
-        give_up(call, call->why);
-    else
+    else if (!pending_gives_up(&call->pending))
         end_with_document(call);
 }
 
@@ -311,7 +306,7 @@ static void on_translated(void *user)
         work_in_pool(call, make_document, on_made);
     } else if (call->dialect->reply) {
         call->dialect->reply(call);
-        call->is_charged = true;
+        call->pending.is_charged = true;
         call_end(call);
     } else if (call->dialect->is_heavy) {
         wait_for_turn(call);
@@ -323,18 +318,6 @@ static void on_translated(void *user)
     }
 }
 
-static void on_give_up(void *user, enum http_give_up why)
-{
-    struct call *call = user;
-
-    if (!call->is_working && !call->turn.is_working) {
-        give_up(call, why);
-        return;
-    }
-    call->why = why;
-    atomic_store(&call->is_given_up, true);
-}
-
 static int start(struct call *call, struct srv_error *error)
 {
     struct acre_model *model;
@@ -342,12 +325,12 @@ static int start(struct call *call, struct srv_error *error)
     if (choice_make(call, &model, error) != 0)
         return -1;
     if (!call->dialect->accept)
-        http_set_deadline(call->http, call->request.timeout_ms);
+        http_set_deadline(call->pending.http, call->request.timeout_ms);
     call->request.tells_queued = call->dialect->accept != NULL;
     if (!call->request.target)
         call->request.target = acre_model_info(model)->target;
-    return translate_start(call->server->translator, &call->request, model, on_translated, call,
-                           &call->translate, error);
+    return translate_start(call->pending.server->translator, &call->request, model, on_translated,
+                           call, &call->translate, error);
 }
 
 /* No other field takes as many. */
@@ -363,28 +346,28 @@ static void read_fields(void *user)
     struct call *call = user;
     const struct dialect *dialect = call->dialect;
 
-    call->rc = fields_read_file(&call->fields, call->http, dialect->fields, dialect->repeated,
-                                dialect->file, &call->error);
-    if (call->rc == 0 && dialect->prepare)
-        call->rc = dialect->prepare(call, &call->error);
+    call->pending.rc = fields_read_file(&call->fields, call->pending.http, dialect->fields,
+                                        dialect->repeated, dialect->file, &call->pending.error);
+    if (call->pending.rc == 0 && dialect->prepare)
+        call->pending.rc = dialect->prepare(call, &call->pending.error);
     fields_flatten(&call->fields, most_items(call));
-    if (call->rc != 0 || !dialect->file)
+    if (call->pending.rc != 0 || !dialect->file)
         return;
     call->upload = upload_open(&call->fields);
     if (!call->upload)
-        call->rc = error_no_memory(&call->error);
+        call->pending.rc = error_no_memory(&call->pending.error);
 }
 
 static void answer(struct call *call)
 {
-    json_t *body = call->dialect->answer(call, &call->error);
+    json_t *body = call->dialect->answer(call, &call->pending.error);
 
     if (!body) {
-        end_with_error(call, &call->error);
+        end_with_error(call, &call->pending.error);
         return;
     }
-    reply_json(call->http, 200, body);
-    call->is_charged = true;
+    reply_json(call->pending.http, 200, body);
+    call->pending.is_charged = true;
     call_end(call);
 }
 
@@ -393,7 +376,7 @@ static void keep(void *user)
 {
     struct call *call = user;
 
-    call->rc = call->dialect->keep(call, &call->error);
+    call->pending.rc = call->dialect->keep(call, &call->pending.error);
 }
 
 /* What is kept is told also if it was told to give up meanwhile. */
@@ -401,65 +384,42 @@ static void on_kept(void *user)
 {
     struct call *call = user;
 
-    if (call->rc == 0)
+    if (call->pending.rc == 0)
         answer(call);
-    else if (call->is_given_up)
-        give_up(call, call->why);
-    else
-        end_with_error(call, &call->error);
+    else if (!pending_gives_up(&call->pending))
+        end_with_error(call, &call->pending.error);
 }
 
 /* It has been admitted, or rc says that it is not. */
-static void begin(struct call *call)
+static void begin(void *user)
 {
-    if (call->rc == 0 && call->dialect->keep) {
+    struct call *call = user;
+
+    if (call->pending.rc == 0 && call->dialect->keep) {
         work_in_pool(call, keep, on_kept);
         return;
     }
-    if (call->rc == 0 && call->dialect->answer) {
+    if (call->pending.rc == 0 && call->dialect->answer) {
         answer(call);
         return;
     }
-    if (call->rc == 0)
-        call->rc = start(call, &call->error);
-    if (call->rc != 0)
-        end_with_error(call, &call->error);
+    if (call->pending.rc == 0)
+        call->pending.rc = start(call, &call->pending.error);
+    if (call->pending.rc != 0)
+        end_with_error(call, &call->pending.error);
     else if (call->request.is_streamed)
         stream(call);
     else if (call->dialect->accept)
         on_queued(call);
 }
 
-static void on_admitted(void *user, int rc, const struct srv_error *error)
-{
-    struct call *call = user;
-
-    call->is_working = false;
-    call->server->n_working--;
-    call->rc = rc;
-    if (rc != 0)
-        call->error = *error;
-    if (call->is_given_up)
-        give_up(call, call->why);
-    else
-        begin(call);
-}
-
 /* What the fields hold is counted in place of the body: texts are, what nobody reads is not. */
 static void go_on(struct call *call)
 {
-    http_forget_body(call->http, call->fields.held_bytes);
-    if (call->rc == 0 && call->dialect->parse)
-        call->rc = call->dialect->parse(call, &call->error);
-    if (call->rc == 0)
-        call->rc = limits_admit(&call->server->limits, &call->grant, call->n_characters,
-                                on_admitted, call, &call->error);
-    if (call->rc == LIMITS_LATER) {
-        call->is_working = true;
-        call->server->n_working++;
-    } else {
-        begin(call);
-    }
+    http_forget_body(call->pending.http, call->fields.held_bytes);
+    if (call->pending.rc == 0 && call->dialect->parse)
+        call->pending.rc = call->dialect->parse(call, &call->pending.error);
+    pending_admit(&call->pending, call->n_characters, begin);
 }
 
 /* A request takes its token also when nobody waits for the reply any more. */
@@ -467,12 +427,11 @@ static void on_fields(void *user)
 {
     struct call *call = user;
 
-    call->rc = access_identify(call->server, call->http, &call->fields, call->dialect->key_field,
-                               &call->grant, call->rc, &call->error);
-    call->request.caller = access_caller(call->http, &call->grant);
-    if (call->is_given_up)
-        give_up(call, call->why);
-    else
+    call->pending.rc = access_identify(call->pending.server, call->pending.http, &call->fields,
+                                       call->dialect->key_field, &call->pending.grant,
+                                       call->pending.rc, &call->pending.error);
+    call->request.caller = access_caller(call->pending.http, &call->pending.grant);
+    if (!pending_gives_up(&call->pending))
         go_on(call);
 }
 
@@ -488,21 +447,17 @@ void call_start(struct server *server, struct http_request *request, const char 
         reply_error(request, &error);
         return;
     }
-    call->server = server;
-    call->http = request;
     call->dialect = dialect;
     decoding_init(&call->request.decoding);
     call->name = name;
     call->max_texts = (size_t)server->settings->max_texts;
     call->request.timeout_ms = (uint64_t)server->settings->request_timeout_ms;
-    if (!http_await(request, call->request.timeout_ms, on_give_up, call)) {
-        error_http(&call->error, 503, "server_busy", "Too many requests wait for a translation");
-        call->error.retry_after_s = 1;
-        end_with_error(call, &call->error);
+    if (pending_await(&call->pending, server, request, call->request.timeout_ms, give_up) != 0) {
+        end_with_error(call, &call->pending.error);
         return;
     }
     http_body(request, &body_bytes);
-    if (body_bytes <= SMALL_BODY_BYTES) {
+    if (body_bytes <= PENDING_SMALL_BODY_BYTES) {
         read_fields(call);
         on_fields(call);
         return;

@@ -9,11 +9,9 @@
 #ifndef SERVER_API_CALL_H
 #define SERVER_API_CALL_H
 
-#include <stdatomic.h>
-
 #include "api/access.h"
 #include "api/fields.h"
-#include "api/server.h"
+#include "api/pending.h"
 
 struct dialect;
 struct document;
@@ -23,16 +21,13 @@ struct upload;
 enum { CALL_MAX_GLOSSARIES = 5 }; /* as DeepL has it */
 
 struct call {
-    struct server *server;
-    struct http_request *http; /* NULL once its client has its reply: see accept() */
+    struct pending pending; /* its client may have its reply before it ends: see accept() */
     const struct dialect *dialect;
     const char *name;             /* of the model, in the path; or NULL. Lives with the request */
     struct fields fields;         /* owns the strings of `request` */
     struct srv_translate request; /* `texts` owned */
     struct translate *translate;  /* owned, once started */
-    struct grant grant;           /* settled when the call ends: */
     int64_t n_characters;         /* of its texts */
-    bool is_charged;              /* there is a reply to pay for */
 
     size_t max_texts; /* as it was when it came */
 
@@ -64,15 +59,9 @@ struct call {
     uv_work_t work;
     void (*in_pool)(void *call);    /* what a thread of the pool does, */
     void (*after_pool)(void *call); /* and then the loop */
-    bool is_working;         /* in the pool; or other replicas are asked whether it may go on */
-    struct turn turn;        /* of server->heavy */
-    bool has_place;          /* in server->heavy_callers */
-    bool is_ended;           /* while it works: it is nobody's any more */
-    atomic_bool is_given_up; /* meanwhile, and why: */
-    enum http_give_up why;
-    int rc; /* of reading, and then of starting */
-    struct srv_error error;
-    char *body; /* owned: the reply; NULL: `error` says why there is none */
+    bool has_place;                 /* in server->heavy_callers */
+    bool is_ended;                  /* while it works: it is nobody's any more */
+    char *body;                     /* owned: the reply; NULL: `error` says why there is none */
     size_t body_bytes;
 };
 

@@ -76,9 +76,9 @@ static int choose_by_name(struct call *call, struct acre_model **model, struct s
     const struct acre_model_info *info;
     char names[256];
 
-    *model = models_find_name(&call->server->models, request->model_name);
+    *model = models_find_name(&call->pending.server->models, request->model_name);
     if (!*model) {
-        models_list_names(&call->server->models, names, sizeof(names));
+        models_list_names(&call->pending.server->models, names, sizeof(names));
         return error_http(error, call->name ? 404 : 400, "unknown_model",
                           "model: expected one of %s, found %.100s", names, request->model_name);
     }
@@ -104,7 +104,7 @@ static int choose_by_pair(struct call *call, struct acre_model **model, struct s
     if (strcasecmp(request->source, "auto") == 0 && detect_source(call, NULL, error) != 0)
         return -1;
     source = request->source;
-    match = models_find_pair(&call->server->models, source, target, request->level, model);
+    match = models_find_pair(&call->pending.server->models, source, target, request->level, model);
     if (match == MODELS_NO_SOURCE || match == MODELS_NO_TARGET)
         return error_field(error, "language_not_supported",
                            match == MODELS_NO_SOURCE ? "source" : "target",
@@ -126,7 +126,7 @@ static int choose_model(struct call *call, struct acre_model **model, struct srv
 /* How long a translation may be is the model's to say. */
 static int read_decoding(struct call *call, const struct acre_model *model, struct srv_error *error)
 {
-    const int max_beam_size = (int)call->server->settings->max_beam_size;
+    const int max_beam_size = (int)call->pending.server->settings->max_beam_size;
     const int max_length = acre_model_info(model)->decoding.max_length;
     const struct acre_decoding most = {max_beam_size, max_beam_size, max_length, max_length,
                                        ACRE_MAX_LENGTH_PENALTY};
@@ -157,8 +157,8 @@ static int find_dictionaries(struct call *call, const struct acre_model *model,
         request->dictionaries[request->n_dictionaries++] = call->dictionary;
     for (size_t i = 0; i < call->n_glossary_ids; i++) {
         const char *id = call->glossary_ids[i];
-        const struct glossary *glossary =
-            glossaries_find(&call->server->glossaries, id, glossary_owner(call->grant.key));
+        const struct glossary *glossary = glossaries_find(&call->pending.server->glossaries, id,
+                                                          glossary_owner(call->pending.grant.key));
         const struct glossary_part *part;
 
         if (!glossary)

@@ -76,7 +76,7 @@ static int parse_languages(struct call *call, struct srv_error *error)
     if (!target)
         return error_field(error, "missing_parameter", "target_lang",
                            "expected a language, found none");
-    request->target = deepl_target(&call->server->models, target, call->target);
+    request->target = deepl_target(&call->pending.server->models, target, call->target);
     if (!request->target)
         return deepl_refuse_value(error, "target_lang", "");
     if (!request->source)
@@ -334,7 +334,7 @@ static json_t *render(const struct call *call)
 static void count(const struct call *call)
 {
     for (size_t i = 0; i < call->request.n_texts; i++)
-        call->server->n_characters += count_characters(call, i);
+        call->pending.server->n_characters += count_characters(call, i);
 }
 
 /* ---- Its words ------------------------------------------------------------------------------- */

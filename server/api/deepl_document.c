@@ -44,7 +44,7 @@ static int parse_output(const struct call *call, struct srv_error *error)
 
 static int parse(struct call *call, struct srv_error *error)
 {
-    struct server *server = call->server;
+    struct server *server = call->pending.server;
 
     if (!files_are_on(server))
         return error_http(error, 400, "files_disabled",
@@ -53,7 +53,7 @@ static int parse(struct call *call, struct srv_error *error)
         parse_output(call, error) != 0)
         return -1;
     call->request.timeout_ms = (uint64_t)server->settings->file_lifetime_s * 1000;
-    return files_make_room(server, access_caller(call->http, &call->grant),
+    return files_make_room(server, access_caller(call->pending.http, &call->pending.grant),
                            call->upload->text.bytes, error);
 }
 
@@ -77,9 +77,9 @@ static int accept_call(struct call *call, struct srv_error *error)
         return -1;
     file->call = call;
     call->file = file;
-    reply_json(call->http, 200,
+    reply_json(call->pending.http, 200,
                json_pack("{s:s, s:s}", "document_id", file->id, "document_key", file->key));
-    call->http = NULL;
+    call->pending.http = NULL;
     return 0;
 }
 
@@ -89,11 +89,11 @@ static void finish(struct call *call, const struct srv_error *error)
 
     if (error) {
         files_fail(call->file, error);
-    } else if (files_finish(call->server, call->file, call, &failure) != 0) {
+    } else if (files_finish(call->pending.server, call->file, call, &failure) != 0) {
         files_fail(call->file, &failure);
     } else {
-        call->is_charged = true;
-        call->server->n_characters += call->file->n_chars;
+        call->pending.is_charged = true;
+        call->pending.server->n_characters += call->file->n_chars;
     }
 }
 

@@ -1,14 +1,17 @@
 /* DeepL's GET /v2/usage: what a key has used, as other replicas count it, too. They are asked, so
  * the call may wait.
  *
- * Happy path: ask() -> limits_admit() -> on_admitted() replies. Without a key the reply is what
- * this server has counted, at once. Failure modes: where the others do not answer in time, the
- * reply is what is known here. */
+ * Happy path: ask() -> pending_admit() -> reply(). Without a key the reply is what this server has
+ * counted, at once. Failure modes: where the others do not answer in time, the reply is what is
+ * known here. */
 #include <stdlib.h>
 
 #include "api/deepl.h"
+#include "api/pending.h"
 #include "api/reply.h"
 #include "api/routes.h"
+
+enum { TIMEOUT_MS = 1000 };
 
 /* What DeepL states where there is no limit. */
 #define NO_LIMIT 1000000000000
@@ -22,52 +25,34 @@ static json_t *render(const struct server *server, struct key *key)
                      (json_int_t)(limit ? limit : NO_LIMIT));
 }
 
-struct usage_call {
-    struct server *server;
-    struct http_request *request;
-    struct grant grant;
-    bool is_replied;
-};
-
-static void reply(struct usage_call *call)
+/* Without characters nothing is refused. */
+static void reply(void *user)
 {
-    if (!call->is_replied)
-        reply_json(call->request, 200, render(call->server, call->grant.key));
-    call->is_replied = true;
+    struct pending *call = user;
+
+    reply_json(call->http, 200, render(call->server, call->grant.key));
+    pending_fini(call);
+    free(call);
 }
 
-/* Nobody waits any more; the answer of the others comes all the same. */
-static void on_give_up(void *user, enum http_give_up why)
+/* Nobody waits any more. */
+static void give_up(void *user, enum http_give_up why)
 {
     (void)why;
     reply(user);
 }
 
-static void on_admitted(void *user, int rc, const struct srv_error *error)
-{
-    struct usage_call *call = user;
-
-    (void)rc; /* without characters nothing is refused */
-    (void)error;
-    reply(call);
-    call->server->n_working--;
-    free(call);
-}
-
 static void ask(struct server *server, struct http_request *request, struct key *key)
 {
-    struct usage_call *call = calloc(1, sizeof(*call));
-    struct srv_error error;
+    struct pending *call = calloc(1, sizeof(*call));
 
-    if (!call || !http_await(request, 1000, on_give_up, call)) {
+    if (!call || pending_await(call, server, request, TIMEOUT_MS, give_up) != 0) {
         reply_json(request, 200, render(server, key));
         free(call);
         return;
     }
-    *call = (struct usage_call){.server = server, .request = request, .grant = {.key = key}};
-    server->n_working++;
-    if (limits_admit(&server->limits, &call->grant, 0, on_admitted, call, &error) != LIMITS_LATER)
-        on_admitted(call, 0, NULL);
+    call->grant.key = key;
+    pending_admit(call, 0, reply);
 }
 
 void api_deepl_usage(struct server *server, struct http_request *request, const char *rest)

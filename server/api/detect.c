@@ -35,12 +35,13 @@ static char *join(const struct srv_translate *request, size_t *bytes)
 /* Among how many languages is chosen, and which they are. */
 static size_t n_candidates(const struct call *call, const struct acre_model *model)
 {
-    return model ? acre_model_info(model)->n_sources : call->server->models.pairs.n_sources;
+    return model ? acre_model_info(model)->n_sources : call->pending.server->models.pairs.n_sources;
 }
 
 static const char *candidate(const struct call *call, const struct acre_model *model, size_t i)
 {
-    return model ? acre_model_info(model)->sources[i].tag : call->server->models.pairs.sources[i];
+    return model ? acre_model_info(model)->sources[i].tag
+                 : call->pending.server->models.pairs.sources[i];
 }
 
 /* The tag of the language that `model` is to translate to: of the call, or of the model that the
@@ -73,7 +74,7 @@ static void look_for_default(const struct acre_model *model, const char *target,
 /* A model is asked once for a language by its name, which takes time, and not for each pair. */
 static const char *find_default(const struct call *call, const struct acre_model *named)
 {
-    const struct models *models = &call->server->models;
+    const struct models *models = &call->pending.server->models;
     const char *default_code = NULL;
 
     for (size_t i = 0; i < models->n_items; i++) {
@@ -153,7 +154,7 @@ int detect_source(struct call *call, const struct acre_model *model, struct srv_
     if (detect_texts(call, model, &detection, error) != 0)
         return -1;
     if (detection.n == 0)
-        return refuse(&call->server->models, model, &detection, error);
+        return refuse(&call->pending.server->models, model, &detection, error);
     take(call, detection.items[0].code, detection.items[0].confidence);
     return 0;
 }

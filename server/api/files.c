@@ -215,7 +215,7 @@ static int make_names(struct file *file)
 
 int files_add(const struct call *call, struct file **out, struct srv_error *error)
 {
-    struct server *server = call->server;
+    struct server *server = call->pending.server;
     const struct upload *upload = call->upload;
     const uint64_t caller = call->request.caller;
     struct file *file;

@@ -10,7 +10,7 @@
 
 #include "api/access.h"
 #include "api/glossary_draft.h"
-#include "api/server.h"
+#include "api/pending.h"
 
 struct glossary_call;
 
@@ -31,11 +31,8 @@ struct glossary_verb {
 };
 
 struct glossary_call {
-    struct server *server;
-    struct http_request *http; /* NULL: it is replied to */
+    struct pending pending; /* its turns: of those that read bodies, then of those that read() */
     const struct glossary_verb *verb;
-    struct grant grant; /* settled when the call ends: */
-    bool is_charged;    /* there is a reply to pay for */
     int64_t owner;
     char id[GLOSSARY_ID_BYTES];
     struct glossary *base;    /* held, while it is worked on */
@@ -48,13 +45,7 @@ struct glossary_call {
     char *body;                /* owned: a reply that read() made, of `type` */
     size_t body_bytes;
     const char *type;
-    struct turn turn; /* of those that read bodies, and then of those that read() */
-    bool is_asking;   /* other replicas are asked whether it may go on */
-    bool is_writing;  /* the store has its change */
-    bool is_given_up;
-    enum http_give_up why;
-    int rc;
-    struct srv_error error;
+    bool is_writing; /* the store has its change */
 };
 
 /* `rest` is the path from the id on, or NULL. */

@@ -1,8 +1,8 @@
 /* Happy path: glossary_call_start() -> read_fields() -> on_fields(): its key, and a token of its
- * rate -> admit() -> begin() -> work(): what there is -> the verb's read() -> go_on(): the reply
- * that it made, or the change -> on_changed(), when the store has it -> reply. Long bodies are read
- * in the pool, and so are long entries and lists: each has its turn there, and then finds what
- * there is.
+ * rate -> pending_admit() -> begin() -> work(): what there is -> the verb's read() -> go_on(): the
+ * reply that it made, or the change -> on_changed(), when the store has it -> reply. Long bodies
+ * are read in the pool, and so are long entries and lists: each has its turn there, and then finds
+ * what there is.
  *
  * Failure modes: what is wrong with the request is refused before anything changes. The client
  * leaves, or the server stops: while a thread reads, or other replicas are asked, that waits until
@@ -14,8 +14,7 @@
 #include "api/glossaries.h"
 #include "api/reply.h"
 
-/* What the loop reads itself, in a tenth of a millisecond. */
-enum { SMALL_BYTES = 16384, TIMEOUT_MS = 60000 };
+enum { TIMEOUT_MS = 60000 };
 
 static void forget(struct glossary_call *call)
 {
@@ -28,7 +27,7 @@ static void forget(struct glossary_call *call)
 
 static void free_call(struct glossary_call *call)
 {
-    limits_settle(&call->server->limits, &call->grant, call->is_charged);
+    pending_fini(&call->pending);
     forget(call);
     glossary_draft_fini(&call->draft);
     fields_fini(&call->fields);
@@ -39,34 +38,24 @@ static void free_call(struct glossary_call *call)
 static void end_with_error(struct glossary_call *call, struct srv_error *error)
 {
     deepl_word(error);
-    if (call->http)
-        reply_error(call->http, error);
+    if (call->pending.http)
+        reply_error(call->pending.http, error);
     free_call(call);
 }
 
-static void give_up(struct glossary_call *call, enum http_give_up why)
+static void give_up(void *user, enum http_give_up why)
 {
+    struct glossary_call *call = user;
     struct srv_error error;
 
-    turn_leave(&call->turn);
     if (why == HTTP_DEADLINE)
         error_http(&error, 504, "deadline_exceeded", "The glossary was not ready in time");
     else
         error_from_engine(&error, why == HTTP_SHUTDOWN ? ACRE_ECLOSED : ACRE_ECANCELLED, NULL);
-    reply_error(call->http, &error);
-    call->http = NULL;
+    reply_error(call->pending.http, &error);
+    call->pending.http = NULL;
     if (!call->is_writing)
         free_call(call);
-}
-
-static void on_give_up(void *user, enum http_give_up why)
-{
-    struct glossary_call *call = user;
-
-    call->is_given_up = true;
-    call->why = why;
-    if (!call->turn.is_working && !call->is_asking)
-        give_up(call, why);
 }
 
 /* ---- Replies --------------------------------------------------------------------------------- */
@@ -79,8 +68,8 @@ static void reply_body(struct glossary_call *call)
                                      .content_type = call->type};
 
     call->body = NULL;
-    call->is_charged = true;
-    http_reply(call->http, &reply);
+    call->pending.is_charged = true;
+    http_reply(call->pending.http, &reply);
     free_call(call);
 }
 
@@ -89,9 +78,9 @@ static void reply_changed(struct glossary_call *call)
     const struct http_reply empty = {.status = call->verb->status};
 
     if (call->verb->render)
-        reply_json(call->http, call->verb->status, call->verb->render(call, call->after));
+        reply_json(call->pending.http, call->verb->status, call->verb->render(call, call->after));
     else
-        http_reply(call->http, &empty);
+        http_reply(call->pending.http, &empty);
 }
 
 static void on_changed(void *user, const struct srv_error *error)
@@ -100,13 +89,13 @@ static void on_changed(void *user, const struct srv_error *error)
 
     call->is_writing = false;
     if (error) {
-        call->error = *error;
-        end_with_error(call, &call->error);
+        call->pending.error = *error;
+        end_with_error(call, &call->pending.error);
         return;
     }
-    if (call->http)
+    if (call->pending.http)
         reply_changed(call);
-    call->is_charged = true;
+    call->pending.is_charged = true;
     free_call(call);
 }
 
@@ -117,7 +106,7 @@ static void work(struct glossary_call *call);
 /* What the verb needs, as it is now. What was found before is held no more. */
 static int find(struct glossary_call *call, struct srv_error *error)
 {
-    struct glossaries *glossaries = &call->server->glossaries;
+    struct glossaries *glossaries = &call->pending.server->glossaries;
 
     forget(call);
     if (call->verb->needs_glossary) {
@@ -145,7 +134,7 @@ static bool is_outdated(const struct glossary_call *call, const struct glossary 
 
 static int change(struct glossary_call *call, struct srv_error *error)
 {
-    struct glossaries *glossaries = &call->server->glossaries;
+    struct glossaries *glossaries = &call->pending.server->glossaries;
     struct glossary *before = NULL;
 
     if (call->verb->needs_glossary) {
@@ -169,10 +158,10 @@ static int change(struct glossary_call *call, struct srv_error *error)
 
 static void go_on(struct glossary_call *call)
 {
-    if (call->rc == 0 && call->body)
+    if (call->pending.rc == 0 && call->body)
         reply_body(call);
-    else if (call->rc != 0 || change(call, &call->error) != 0)
-        end_with_error(call, &call->error);
+    else if (call->pending.rc != 0 || change(call, &call->pending.error) != 0)
+        end_with_error(call, &call->pending.error);
 }
 
 /* Any thread. */
@@ -180,17 +169,15 @@ static void read_all(void *user)
 {
     struct glossary_call *call = user;
 
-    if (call->rc == 0 && call->verb->read)
-        call->rc = call->verb->read(call, &call->error);
+    if (call->pending.rc == 0 && call->verb->read)
+        call->pending.rc = call->verb->read(call, &call->pending.error);
 }
 
 static void on_read(void *user)
 {
     struct glossary_call *call = user;
 
-    if (call->is_given_up)
-        give_up(call, call->why);
-    else
+    if (!pending_gives_up(&call->pending))
         go_on(call);
 }
 
@@ -198,79 +185,52 @@ static void on_turn(void *user)
 {
     struct glossary_call *call = user;
 
-    call->rc = find(call, &call->error);
+    call->pending.rc = find(call, &call->pending.error);
 }
 
 static void wait_for_turn(struct glossary_call *call, struct turns *turns, uint64_t caller,
                           void (*begin)(void *), void (*in_pool)(void *), void (*done)(void *))
 {
-    call->turn.begin = begin;
-    call->turn.work = in_pool;
-    call->turn.done = done;
-    call->turn.user = call;
-    turns_wait(turns, &call->turn, caller);
+    call->pending.turn.begin = begin;
+    call->pending.turn.work = in_pool;
+    call->pending.turn.done = done;
+    call->pending.turn.user = call;
+    turns_wait(turns, &call->pending.turn, caller);
 }
 
 static bool is_small(const struct glossary_call *call)
 {
     const size_t cost = call->verb->cost ? call->verb->cost(call) : 0;
 
-    return call->fields.held_bytes + cost <= SMALL_BYTES;
+    return call->fields.held_bytes + cost <= PENDING_SMALL_BODY_BYTES;
 }
 
 /* A call that waits holds nothing that others may change or delete meanwhile. */
 static void work(struct glossary_call *call)
 {
-    call->rc = find(call, &call->error);
-    if (call->rc != 0 || is_small(call)) {
+    call->pending.rc = find(call, &call->pending.error);
+    if (call->pending.rc != 0 || is_small(call)) {
         read_all(call);
         go_on(call);
         return;
     }
     forget(call);
-    wait_for_turn(call, &call->server->glossary_work, access_caller(call->http, &call->grant),
-                  on_turn, read_all, on_read);
+    wait_for_turn(call, &call->pending.server->glossary_work,
+                  access_caller(call->pending.http, &call->pending.grant), on_turn, read_all,
+                  on_read);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
 /* It has been admitted, or rc says that it is not. */
-static void begin(struct glossary_call *call)
-{
-    if (call->rc == 0)
-        work(call);
-    else
-        end_with_error(call, &call->error);
-}
-
-static void on_admitted(void *user, int rc, const struct srv_error *error)
+static void begin(void *user)
 {
     struct glossary_call *call = user;
 
-    call->is_asking = false;
-    call->server->n_working--;
-    call->rc = rc;
-    if (rc != 0)
-        call->error = *error;
-    if (call->is_given_up)
-        give_up(call, call->why);
+    if (call->pending.rc == 0)
+        work(call);
     else
-        begin(call);
-}
-
-static void admit(struct glossary_call *call)
-{
-    struct server *server = call->server;
-
-    http_forget_body(call->http, call->fields.held_bytes);
-    if (call->rc == 0)
-        call->rc = limits_admit(&server->limits, &call->grant, 0, on_admitted, call, &call->error);
-    if (call->rc == LIMITS_LATER) {
-        call->is_asking = true;
-        server->n_working++;
-    } else {
-        begin(call);
-    }
+        end_with_error(call, &call->pending.error);
 }
 
 /* Any thread. What is refused goes here, too: it may be a tree of fifty times the body. */
@@ -278,10 +238,11 @@ static void read_fields(void *user)
 {
     struct glossary_call *call = user;
 
-    call->rc = fields_read(&call->fields, call->http, glossary_draft_fields, NULL, &call->error);
-    if (call->rc == 0)
-        call->rc = glossary_draft_check(&call->fields, &call->error);
-    if (call->rc != 0)
+    call->pending.rc = fields_read(&call->fields, call->pending.http, glossary_draft_fields, NULL,
+                                   &call->pending.error);
+    if (call->pending.rc == 0)
+        call->pending.rc = glossary_draft_check(&call->fields, &call->pending.error);
+    if (call->pending.rc != 0)
         fields_fini(&call->fields);
 }
 
@@ -290,13 +251,14 @@ static void on_fields(void *user)
 {
     struct glossary_call *call = user;
 
-    call->rc = access_identify(call->server, call->http, &call->fields, "auth_key", &call->grant,
-                               call->rc, &call->error);
-    call->owner = glossary_owner(call->grant.key);
-    if (call->is_given_up)
-        give_up(call, call->why);
-    else
-        admit(call);
+    call->pending.rc =
+        access_identify(call->pending.server, call->pending.http, &call->fields, "auth_key",
+                        &call->pending.grant, call->pending.rc, &call->pending.error);
+    call->owner = glossary_owner(call->pending.grant.key);
+    if (pending_gives_up(&call->pending))
+        return;
+    http_forget_body(call->pending.http, call->fields.held_bytes);
+    pending_admit(&call->pending, 0, begin);
 }
 
 void glossary_call_start(struct server *server, struct http_request *request, const char *rest,
@@ -311,19 +273,15 @@ void glossary_call_start(struct server *server, struct http_request *request, co
         reply_error(request, &error);
         return;
     }
-    call->server = server;
-    call->http = request;
     call->verb = verb;
     if (n < GLOSSARY_ID_BYTES) /* else there is none of that name */
         memcpy(call->id, rest ? rest : "", n);
-    if (!http_await(request, TIMEOUT_MS, on_give_up, call)) {
-        error_http(&call->error, 503, "server_busy", "Too many requests wait for a translation");
-        call->error.retry_after_s = 1;
-        end_with_error(call, &call->error);
+    if (pending_await(&call->pending, server, request, TIMEOUT_MS, give_up) != 0) {
+        end_with_error(call, &call->pending.error);
         return;
     }
     http_body(request, &body_bytes);
-    if (body_bytes > SMALL_BYTES) {
+    if (body_bytes > PENDING_SMALL_BODY_BYTES) {
         wait_for_turn(call, &server->glossary_bodies, access_guess_caller(server, request), NULL,
                       read_fields, on_fields);
         return;

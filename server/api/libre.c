@@ -57,7 +57,7 @@ static int parse_required(const struct fields *fields, const char *name, bool is
 static int parse_alternatives(struct call *call, struct srv_error *error)
 {
     const json_t *found = fields_find(&call->fields, "alternatives");
-    const int64_t limit = call->server->settings->max_beam_size - 1;
+    const int64_t limit = call->pending.server->settings->max_beam_size - 1;
     double n = 0;
 
     if (json_is_string(found)) {
@@ -95,7 +95,7 @@ static int parse_format(struct call *call, struct srv_error *error)
 
 static int parse_timeout(struct call *call, struct srv_error *error)
 {
-    const int longest = (int)call->server->settings->request_timeout_ms;
+    const int longest = (int)call->pending.server->settings->request_timeout_ms;
     int timeout_ms = longest;
 
     if (fields_int(&call->fields, "timeout_ms", 1, INT32_MAX, &timeout_ms, error) != 0)

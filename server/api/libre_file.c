@@ -20,7 +20,7 @@ static const char *const field_names[] = {
 
 static int parse(struct call *call, struct srv_error *error)
 {
-    if (!files_are_on(call->server))
+    if (!files_are_on(call->pending.server))
         return error_http(error, 403, "files_disabled",
                           "Files translation are disabled on this server.");
     return libre_parse(call, error);
@@ -66,17 +66,17 @@ static void reply(struct call *call)
     struct srv_error error;
 
     if (files_add(call, &file, &error) != 0) {
-        reply_error(call->http, &error);
+        reply_error(call->pending.http, &error);
         return;
     }
-    if (files_finish(call->server, file, call, &error) != 0) {
-        files_remove(call->server, file);
-        reply_error(call->http, &error);
+    if (files_finish(call->pending.server, file, call, &error) != 0) {
+        files_remove(call->pending.server, file);
+        reply_error(call->pending.http, &error);
         return;
     }
-    call->is_charged = true;
-    reply_json(call->http, 200,
-               json_pack("{s:o}", "translatedFileUrl", make_url(call->http, file)));
+    call->pending.is_charged = true;
+    reply_json(call->pending.http, 200,
+               json_pack("{s:o}", "translatedFileUrl", make_url(call->pending.http, file)));
 }
 
 static const struct dialect dialect = {

@@ -125,14 +125,14 @@ static int check_suggestion(struct call *call, struct srv_error *error)
 {
     const char *values[4] = {NULL};
 
-    if (!call->server->settings->suggestions[0])
+    if (!call->pending.server->settings->suggestions[0])
         return error_http(error, 403, "suggestions_disabled",
                           "Suggestions are disabled on this server.");
     if (read_suggestion(call, values, error) != 0)
         return -1;
-    return are_full(call->server) ? error_http(error, 503, "suggestions_full",
-                                               "Too many suggestions are kept already.")
-                                  : 0;
+    return are_full(call->pending.server) ? error_http(error, 503, "suggestions_full",
+                                                       "Too many suggestions are kept already.")
+                                          : 0;
 }
 
 /* Lines that are appended with one write() do not mix. 0, or what is wrong. */
@@ -152,7 +152,8 @@ static int append(const char *path, const char *line, size_t bytes)
 /* Pool thread. */
 static int keep_suggestion(struct call *call, struct srv_error *error)
 {
-    const char *path = call->server->settings->suggestions; /* of a running server it stays */
+    const char *path =
+        call->pending.server->settings->suggestions; /* of a running server it stays */
     const char *values[4] = {NULL};
     json_t *object;
     size_t bytes;

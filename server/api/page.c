@@ -417,7 +417,7 @@ static void look_at(const struct call *call, struct view *view)
     const json_t *target = fields_find(&call->fields, "target");
 
     *view = (struct view){
-        .server = call->server,
+        .server = call->pending.server,
         .q = json_string_value(q),
         .q_bytes = json_string_length(q),
         .source = json_string_value(source),
@@ -433,7 +433,7 @@ static void reply_translated(struct call *call)
 
     look_at(call, &view);
     view.call = call;
-    reply_page(call->http, 200, NULL, &view);
+    reply_page(call->pending.http, 200, NULL, &view);
 }
 
 static void reply_refused(const struct call *call, const struct srv_error *error)
@@ -442,7 +442,7 @@ static void reply_refused(const struct call *call, const struct srv_error *error
 
     look_at(call, &view);
     view.error = error;
-    reply_page(call->http, error->status, error->code, &view);
+    reply_page(call->pending.http, error->status, error->code, &view);
 }
 
 /* The page has one text. */

@@ -32,7 +32,7 @@ static int write_object(const struct call *call, const char *kind, char *object)
     char *event = object ? make_event(call, kind, object) : NULL;
 
     if (event)
-        http_stream_write(call->http, event, strlen(event));
+        http_stream_write(call->pending.http, event, strlen(event));
     free(object);
     free(event);
     return event ? 0 : -1;
@@ -67,7 +67,7 @@ static int write_sentence(struct call *call, size_t index, const struct srv_sent
 
 void stream_leave(struct call *call)
 {
-    struct call **link = &call->server->streams.first;
+    struct call **link = &call->pending.server->streams.first;
 
     if (!call->go_on)
         return;
@@ -75,7 +75,7 @@ void stream_leave(struct call *call)
         link = &(*link)->next_stream;
     *link = call->next_stream;
     if (!call->next_stream)
-        call->server->streams.end = link;
+        call->pending.server->streams.end = link;
     call->go_on = NULL;
 }
 
@@ -98,7 +98,7 @@ static void on_turn(uv_idle_t *idle)
 
 static void wait_for_turn(struct call *call, http_room_fn *go_on)
 {
-    struct server *server = call->server;
+    struct server *server = call->pending.server;
 
     call->go_on = go_on;
     call->next_stream = NULL;
@@ -123,14 +123,15 @@ void stream_fini(struct server *server)
 
 static void begin(struct call *call, http_room_fn *room)
 {
-    const char *accept = http_header(call->http, "Accept");
+    const char *accept = http_header(call->pending.http, "Accept");
 
     if (call->has_begun)
         return;
     call->has_begun = true;
-    call->is_charged = true; /* however it ends: a deadline would be a way to read for nothing */
+    call->pending.is_charged =
+        true; /* however it ends: a deadline would be a way to read for nothing */
     call->is_event_stream = accept && strcasestr(accept, "text/event-stream");
-    http_stream_begin(call->http,
+    http_stream_begin(call->pending.http,
                       call->is_event_stream ? "text/event-stream" : "application/x-ndjson", room);
 }
 
@@ -138,7 +139,7 @@ static enum stream_state finish(struct call *call, struct srv_error *error)
 {
     if (write_object(call, NULL, dump(json_pack("{s:b}", "done", 1))) != 0)
         return error_no_memory(error);
-    http_stream_end(call->http, true, 200, NULL);
+    http_stream_end(call->pending.http, true, 200, NULL);
     return STREAM_ENDED;
 }
 
@@ -166,13 +167,13 @@ static enum stream_state send_next(struct call *call, http_room_fn *room, struct
 
 enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv_error *error)
 {
-    struct server *server = call->server;
+    struct server *server = call->pending.server;
     enum stream_state state = call->go_on ? STREAM_WAITS : STREAM_GOES_ON;
 
     while (state == STREAM_GOES_ON) {
         const uint64_t begun_ns = uv_hrtime();
 
-        if (call->has_begun && http_stream_unsent(call->http) > 0)
+        if (call->has_begun && http_stream_unsent(call->pending.http) > 0)
             return STREAM_WAITS;
         if (server->streams.spent_ns >= SHARE_NS) {
             wait_for_turn(call, room);
@@ -188,5 +189,5 @@ void stream_end_with_error(struct call *call, const struct srv_error *error)
 {
     const bool is_whole = write_object(call, "error", dump(reply_error_body(error))) == 0;
 
-    http_stream_end(call->http, is_whole, error->status, error->code);
+    http_stream_end(call->pending.http, is_whole, error->status, error->code);
 }

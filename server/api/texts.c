@@ -10,7 +10,7 @@
 static int parse_text(struct call *call, const json_t *value, const char *name,
                       struct srv_text *text, struct srv_error *error)
 {
-    const struct server *server = call->server;
+    const struct server *server = call->pending.server;
     size_t n_chars;
 
     if (!json_is_string(value))

@@ -293,6 +293,7 @@ def open_slow_reader(server, requests):
     return connection
 
 
+GLOSSARIES = b"GET /v2/glossaries HTTP/1.1\r\nHost: a\r\n\r\n"
 BLANKS = post({"q": " " * 300000, "source": "en", "target": "de"})
 
 
@@ -399,6 +400,9 @@ def test_one_address_leaves_places_to_others(serve):
         assert (status, json.loads(body)["code"]) == (503, "server_busy")
         many += open_many(server, 9, heavy, source="127.0.0.2")
         assert ask(server.port, TRANSLATE)[0] == 200
+        many += open_many(server, 1, GLOSSARIES, source="127.0.0.2")
+        status, _, body = read_reply(many[-1])
+        assert (status, "translation" in json.loads(body)["message"]) == (503, False)
     finally:
         close_all(many)
 
