@@ -1,12 +1,11 @@
 /* acre serve: reads the configuration, loads the models, runs the loop until it is told to stop.
  *
- * Happy path: settings -> sockets -> engine -> models -> loop; drain.c ends it, reload.c renews it.
+ * Happy path: settings -> sockets -> engine -> models -> loop; drain.c ends it, reload.c renews it,
+ * when signals.c hears that.
  * Failure modes: anything wrong before the loop ends the command with one message. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "api/files.h"
@@ -18,6 +17,7 @@
 #include "cli/drain.h"
 #include "cli/notify.h"
 #include "cli/reload.h"
+#include "cli/signals.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "http/endpoint.h"
@@ -30,6 +30,7 @@ struct serve_args {
     struct option_list set;
     bool check_config;
     bool help_config;
+    bool is_misused; /* what is wrong with the settings stands on the command line */
 };
 
 static const struct option options[] = {
@@ -67,28 +68,23 @@ static const struct args_command command = {
 /* ---- Settings -------------------------------------------------------------------------------- */
 
 /* Defaults, then the file, then --set in order, then --listen and --models. */
-static int read_settings(const void *user, struct settings *settings, struct acre_err *err)
+static int read_settings(void *user, struct settings *settings, struct acre_err *err)
 {
-    const struct serve_args *args = user;
+    struct serve_args *args = user;
 
     options_init(settings_table, settings);
     if (args->config[0] && options_load(settings_table, settings, args->config, err) != 0)
         return err->code;
     for (size_t i = 0; i < args->set.n_items; i++)
-        if (settings_assign(settings, args->set.items[i], err) != 0)
+        if (settings_assign(settings, args->set.items[i], err) != 0) {
+            args->is_misused = true;
             return err->code;
+        }
     if (args->listen[0])
         strcpy(settings->listen, args->listen);
     if (args->models[0])
         strcpy(settings->models, args->models);
     return settings_check(settings, err);
-}
-
-/* What is wrong on the command line is wrong usage, all else a failure. */
-static int refuse_settings(const struct acre_err *err)
-{
-    return strncmp(err->text, "--set", 5) == 0 ? args_wrong("%s", err->text)
-                                               : args_failed("%s", err->text);
 }
 
 /* What is not a connection has 128; those beyond max_connections, and those that the kernel holds
@@ -116,72 +112,19 @@ static void raise_descriptor_limit(struct settings *settings)
                 (long long)settings->max_connections, (unsigned long long)limit.rlim_cur);
 }
 
-/* ---- Signals --------------------------------------------------------------------------------- */
-
-/* Whatever else would end the process without draining. */
-enum signal_does { STOPS, RELOADS, NOTHING };
-static const struct {
-    int number;
-    const char *name;
-    enum signal_does does;
-} signals[] = {
-    {SIGTERM, "SIGTERM", STOPS}, {SIGINT, "SIGINT", STOPS},     {SIGQUIT, "SIGQUIT", STOPS},
-    {SIGHUP, "SIGHUP", RELOADS}, {SIGUSR1, "SIGUSR1", NOTHING}, {SIGUSR2, "SIGUSR2", NOTHING},
-};
-enum { N_SIGNALS = sizeof(signals) / sizeof(signals[0]) };
-
 struct serve {
     struct server server;
     struct settings *settings;
     struct listener listener;
     struct tls_context *tls; /* owned; NULL: connections are plain */
     uv_loop_t loop;
-    uv_signal_t signals[N_SIGNALS];
     uv_timer_t watchdog;
     struct drain drain;
     struct reload reload;
+    struct signals signals;
 };
 
-static void on_signal(uv_signal_t *handle, int number)
-{
-    struct serve *serve = handle->data;
-
-    for (size_t i = 0; i < N_SIGNALS; i++) {
-        if (signals[i].number != number)
-            continue;
-        if (signals[i].does == STOPS) {
-            notify_stopping();
-            drain_begin(&serve->drain, signals[i].name);
-        } else if (signals[i].does == RELOADS && !serve->drain.is_begun) {
-            reload_begin(&serve->reload);
-        } else {
-            log_warning("%s: ignored", signals[i].name);
-        }
-    }
-}
-
-static void leave(int number)
-{
-    (void)number;
-    _exit(EXIT_DONE);
-}
-
-/* Until the loop runs nothing is accepted, and models may take long to load: who stops the server
- * then need not wait. Process 1 of a container would not hear of it without a handler. */
-static void handle_signals_while_starting(void)
-{
-    signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < N_SIGNALS; i++)
-        signal(signals[i].number, signals[i].does == STOPS ? leave : SIG_IGN);
-}
-
-static void on_watchdog(uv_timer_t *timer)
-{
-    (void)timer;
-    notify_watchdog(); /* that the loop comes round is what it tells */
-}
-
-/* ---- Building the server, running it, taking it down ----------------------------------------- */
+/* ---- The parts of a server ------------------------------------------------------------------- */
 
 static struct acre_options engine_options(const struct settings *s)
 {
@@ -299,41 +242,47 @@ static int apply_settings(void *user, struct tls_context *tls, struct acre_err *
     return 0;
 }
 
+/* ---- What the loop waits for ----------------------------------------------------------------- */
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    notify_watchdog(); /* that the loop comes round is what it tells */
+}
+
+static void init_handles(struct serve *serve)
+{
+    struct server *server = &serve->server;
+
+    stream_init(server);
+    turns_init(&server->heavy, &serve->loop, &server->n_working);
+    turns_init(&server->glossary_bodies, &serve->loop, &server->n_working);
+    turns_init(&server->glossary_work, &serve->loop, &server->n_working);
+    drain_init(&serve->drain, server);
+    reload_init(&serve->reload);
+    signals_init(&serve->signals, &serve->loop, &serve->drain, &serve->reload);
+    uv_timer_init(&serve->loop, &serve->watchdog);
+}
+
 static void start_handles(struct serve *serve)
 {
     const uint64_t watchdog_ms = notify_watchdog_ms();
 
-    for (size_t i = 0; i < N_SIGNALS; i++) {
-        uv_signal_init(&serve->loop, &serve->signals[i]);
-        serve->signals[i].data = serve;
-        uv_signal_start(&serve->signals[i], on_signal, signals[i].number);
-    }
-    stream_init(&serve->server);
-    turns_init(&serve->server.heavy, &serve->loop, &serve->server.n_working);
-    turns_init(&serve->server.glossary_bodies, &serve->loop, &serve->server.n_working);
-    turns_init(&serve->server.glossary_work, &serve->loop, &serve->server.n_working);
-    drain_init(&serve->drain, &serve->server);
-    serve->reload.server = &serve->server;
-    serve->reload.settings = serve->settings;
-    serve->reload.apply = apply_settings;
-    serve->reload.user = serve;
-    reload_init(&serve->reload);
-    uv_timer_init(&serve->loop, &serve->watchdog);
+    signals_start(&serve->signals);
     if (watchdog_ms > 0)
         uv_timer_start(&serve->watchdog, on_watchdog, 0, watchdog_ms);
 }
 
 static void close_handles(struct serve *serve)
 {
-    for (size_t i = 0; i < N_SIGNALS; i++) {
-        uv_close((uv_handle_t *)&serve->signals[i], NULL);
-        signal(signals[i].number, SIG_IGN); /* now that stopping is nearly done */
-    }
     uv_close((uv_handle_t *)&serve->watchdog, NULL);
-    stream_fini(&serve->server);
-    drain_fini(&serve->drain);
+    signals_fini(&serve->signals);
     reload_fini(&serve->reload);
+    drain_fini(&serve->drain);
+    stream_fini(&serve->server);
 }
+
+/* ---- Taking it down -------------------------------------------------------------------------- */
 
 /* Nobody waits for a load when the rest is done: what is to be kept is written, and the process
  * ends with the thread that loads. */
@@ -347,34 +296,57 @@ static void leave_loading(struct server *server)
     _exit(EXIT_DONE);
 }
 
-/* Runs until the drain is over; the engine is closed between the last reply and the last memory. */
-static void run_and_close(struct serve *serve)
+static void let_work_end(struct server *server)
+{
+    while (server->n_working > 0)
+        uv_run(server->loop, UV_RUN_ONCE);
+}
+
+/* Whoever awaits is told, and replies when what works for him is done. */
+static void stop_http(struct server *server)
+{
+    if (!server->http)
+        return;
+    http_give_up_all(server->http);
+    let_work_end(server);
+    http_close(server->http);
+}
+
+/* What has been opened, in reverse, after a start that failed, too. First what works is stopped;
+ * signals are heard until the engine is closed; then the memory is freed. */
+static void close_server(struct serve *serve)
 {
     struct server *server = &serve->server;
 
-    uv_run(&serve->loop, UV_RUN_DEFAULT);
-    http_give_up_all(server->http);
-    while (server->n_working > 0) /* they reply when that is done */
-        uv_run(&serve->loop, UV_RUN_ONCE);
-    http_close(server->http);
-    files_close(server);
-    while (server->n_working > 0)
-        uv_run(&serve->loop, UV_RUN_ONCE);
-    limits_stop(&server->limits);
+    stop_http(server);
+    files_close(server); /* also ends calls that no client waits for */
+    let_work_end(server);
     glossaries_stop(&server->glossaries);
+    limits_stop(&server->limits);
     store_stop(server->store);
     if (reload_is_loading(&serve->reload))
         leave_loading(server);
     reload_settle(&serve->reload);
     translator_settle(server->translator);
     acre_engine_close(server->engine);
-    server->engine = NULL;
     translator_close(server->translator);
     close_handles(serve);
     uv_run(&serve->loop, UV_RUN_DEFAULT);
+
     http_free(server->http);
     translator_free(server->translator);
+    models_fini(&server->models);
+    pages_close(server);
+    routes_close(server);
+    glossaries_close(&server->glossaries);
+    limits_close(&server->limits); /* writes into the store what is not there yet */
+    store_close(server->store);
+    tls_context_close(serve->tls);
+    uv_loop_close(&serve->loop);
+    listener_close(&serve->listener);
 }
+
+/* ---- Building it, running it ----------------------------------------------------------------- */
 
 static void say_ready(const struct serve *serve, uint64_t start_ns)
 {
@@ -395,7 +367,7 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
              (unsigned long long)((uv_hrtime() - start_ns) / 1000000));
 }
 
-static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err)
+static int open_server(struct serve *serve, struct acre_err *err)
 {
     struct server *server = &serve->server;
     struct http_options chosen;
@@ -413,22 +385,12 @@ static int serve_on(struct serve *serve, uint64_t start_ns, struct acre_err *err
         return err->code;
     chosen = http_options(serve);
     if (listener_listen(&serve->listener, err) != 0 ||
-        http_open(&serve->loop, &chosen, &server->http, err) != 0) {
-        translator_settle(server->translator);
-        translator_close(server->translator);
-        uv_run(&serve->loop, UV_RUN_DEFAULT);
-        translator_free(server->translator);
+        http_open(&serve->loop, &chosen, &server->http, err) != 0)
         return err->code;
-    }
     if (limits_start(&server->limits, &serve->loop, err) != 0 ||
         glossaries_start(&server->glossaries, &serve->loop, err) != 0)
         log_error("%s", err->text); /* UNTESTED: no memory */
     start_handles(serve);
-    say_ready(serve, start_ns);
-    notify_ready();
-    run_and_close(serve);
-    refusals_flush();
-    log_info("stopped");
     return 0;
 }
 
@@ -444,16 +406,21 @@ static int stop_log(const struct settings *settings, int rc, const struct acre_e
     return EXIT_FAILED;
 }
 
-static int run_server(struct settings *settings, const struct serve_args *args)
+static int run_server(struct settings *settings, struct serve_args *args)
 {
     const uint64_t start_ns = uv_hrtime();
     struct serve serve = {.server = {.settings = settings},
                           .settings = settings,
-                          .reload = {.read = read_settings, .args = args}};
+                          .reload = {.server = &serve.server,
+                                     .settings = settings,
+                                     .read = read_settings,
+                                     .args = args,
+                                     .apply = apply_settings,
+                                     .user = &serve}};
     struct acre_err err = {.code = 0};
     int rc;
 
-    handle_signals_while_starting();
+    signals_before_start();
     if (log_start(&err) != 0 || configure_log(settings, &err) != 0)
         return stop_log(settings, err.code, &err);
     raise_descriptor_limit(settings);
@@ -466,20 +433,18 @@ static int run_server(struct settings *settings, const struct serve_args *args)
         return stop_log(settings, rc, &err);
     }
     serve.server.loop = &serve.loop;
-    rc = serve_on(&serve, start_ns, &err);
-    store_stop(serve.server.store);
-    uv_run(&serve.loop, UV_RUN_DEFAULT);
-    limits_close(&serve.server.limits);
-    store_close(serve.server.store);
-    glossaries_close(&serve.server.glossaries);
-    listener_close(&serve.listener);
-    files_close(&serve.server);
-    pages_close(&serve.server);
-    routes_close(&serve.server);
-    acre_engine_close(serve.server.engine);
-    models_fini(&serve.server.models);
-    tls_context_close(serve.tls);
-    uv_loop_close(&serve.loop);
+    init_handles(&serve);
+    rc = open_server(&serve, &err);
+    if (rc == 0) {
+        say_ready(&serve, start_ns);
+        notify_ready();
+        uv_run(&serve.loop, UV_RUN_DEFAULT); /* until it is drained */
+    }
+    close_server(&serve);
+    if (rc == 0) {
+        refusals_flush();
+        log_info("stopped");
+    }
     return stop_log(settings, rc, &err);
 }
 
@@ -497,6 +462,6 @@ int cmd_serve(int argc, char **argv)
         return args_done();
     }
     if (read_settings(&args, &settings, &err) != 0)
-        return refuse_settings(&err);
+        return args.is_misused ? args_wrong("%s", err.text) : args_failed("%s", err.text);
     return args.check_config ? check_config(&settings) : run_server(&settings, &args);
 }

@@ -11,7 +11,7 @@
 #include "api/server.h"
 
 /* Reads the settings as at the start. Pool thread. */
-typedef int reload_read_fn(const void *user, struct settings *settings, struct acre_err *err);
+typedef int reload_read_fn(void *user, struct settings *settings, struct acre_err *err);
 
 /* Makes the server follow its settings; takes `tls` unless it fails. Loop thread. */
 typedef int reload_apply_fn(void *user, struct tls_context *tls, struct acre_err *err);
@@ -21,7 +21,7 @@ struct reload {
     struct settings *settings; /* those in use */
     reload_read_fn *read;
     reload_apply_fn *apply;
-    const void *args;           /* for `read` */
+    void *args;                 /* for `read` */
     void *user;                 /* for `apply` */
     bool is_running, is_wanted; /* one at a time; the last of several signals counts */
 

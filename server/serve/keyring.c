@@ -339,7 +339,7 @@ void keyring_start(struct keyring *keyring, uv_loop_t *loop)
 
 void keyring_stop(struct keyring *keyring)
 {
-    if (keyring)
+    if (keyring && keyring->timer.data)
         uv_close((uv_handle_t *)&keyring->timer, NULL);
 }
 

@@ -36,7 +36,7 @@ int keyring_open(struct store *store, struct keyring **keyring, struct acre_err 
 /* From then on it follows the store, which is started. */
 void keyring_start(struct keyring *keyring, uv_loop_t *loop);
 
-/* Follows no more; then run the loop once. NULL is allowed, also below. */
+/* Follows no more, if it was started; then run the loop once. NULL is allowed, also below. */
 void keyring_stop(struct keyring *keyring);
 
 /* Stores what is not stored yet, which waits for the disk: after store_stop(). */

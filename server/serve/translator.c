@@ -161,12 +161,14 @@ bool translator_uses(const struct translator *translator, const struct acre_mode
 
 void translator_settle(struct translator *translator)
 {
-    while (translator->n_submitting > 0)
+    while (translator && translator->n_submitting > 0)
         uv_run(translator->loop, UV_RUN_ONCE);
 }
 
 void translator_close(struct translator *translator)
 {
+    if (!translator)
+        return;
     take_finished(translator);
     uv_close((uv_handle_t *)&translator->wake, NULL);
 }
