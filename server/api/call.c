@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "api/choice.h"
-#include "api/document.h"
+#include "api/blob.h"
 #include "api/reply.h"
 #include "api/stream.h"
 #include "api/upload.h"
@@ -112,7 +112,7 @@ void call_end(struct call *call)
     stream_leave(call);
     leave_place(call);
     translate_close(call->translate);
-    document_close(call->document);
+    blob_close(call->result);
     upload_close(call->upload);
     free(call->request.texts);
     free(call->ignored);
@@ -235,22 +235,22 @@ static bool is_small(const struct call *call)
 }
 
 /* Any thread. */
-static void make_document(void *user)
+static void make_result(void *user)
 {
     struct call *call = user;
     const struct srv_text *text = &call->request.texts[0];
     const char *translation = translate_text(call->translate, 0, 0);
 
-    call->document =
-        upload_document(call->upload, translation ? translation : text->data,
-                        translation ? strlen(translation) : text->bytes, call->request.target);
+    call->result =
+        upload_result(call->upload, translation ? translation : text->data,
+                      translation ? strlen(translation) : text->bytes, call->request.target);
 }
 
-static void end_with_document(struct call *call)
+static void end_with_result(struct call *call)
 {
     struct srv_error error;
 
-    if (!call->document) {
+    if (!call->result) {
         error_no_memory(&error);
         end_with_error(call, &error);
         return;
@@ -269,7 +269,7 @@ static void on_made(void *user)
     if (call->is_ended)
         call_end(call);
     else if (!pending_gives_up(&call->pending))
-        end_with_document(call);
+        end_with_result(call);
 }
 
 /* Its client gets its reply and leaves, if all is queued. False: the call has ended. */
@@ -300,10 +300,10 @@ static void on_translated(void *user)
         return;
     }
     if (call->upload && is_small(call)) {
-        make_document(call);
-        end_with_document(call);
+        make_result(call);
+        end_with_result(call);
     } else if (call->upload) {
-        work_in_pool(call, make_document, on_made);
+        work_in_pool(call, make_result, on_made);
     } else if (call->dialect->reply) {
         call->dialect->reply(call);
         call->pending.is_charged = true;

@@ -14,7 +14,7 @@
 #include "api/pending.h"
 
 struct dialect;
-struct document;
+struct blob;
 struct file;
 struct upload;
 
@@ -31,9 +31,9 @@ struct call {
 
     size_t max_texts; /* as it was when it came */
 
-    struct upload *upload;     /* owned; NULL: it brings no file */
-    struct document *document; /* owned: the file translated, once it is */
-    struct file *file;         /* that owns the call, once its client has its reply */
+    struct upload *upload; /* owned; NULL: it brings no file */
+    struct blob *result;   /* owned: the file translated, once it is */
+    struct file *file;     /* that owns the call, once its client has its reply */
 
     /* What a dialect's parse() leaves for its write(). */
     bool is_array; /* the texts came as one, so the reply has arrays */
@@ -99,7 +99,7 @@ struct dialect {
     void (*refuse)(const struct call *call, const struct srv_error *error);
 
     /* Replying before the translation of a file is there. accept() does, when all is queued, and
-     * sets call->file, which takes the call; finish() has call->document, or what was wrong. */
+     * sets call->file, which takes the call; finish() has call->result, or what was wrong. */
     int (*accept)(struct call *call, struct srv_error *error);
     void (*finish)(struct call *call, const struct srv_error *error);
 

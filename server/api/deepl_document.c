@@ -8,7 +8,7 @@
 
 #include "api/access.h"
 #include "api/deepl.h"
-#include "api/document.h"
+#include "api/blob.h"
 #include "api/files.h"
 #include "api/reply.h"
 #include "api/routes.h"
@@ -166,7 +166,7 @@ void api_deepl_result(struct server *server, struct http_request *request, const
     if (!file)
         return;
     if (file->state == FILE_DONE) {
-        document_reply(file->document, request);
+        blob_reply(file->result, request);
         files_remove(server, file);
         return;
     }

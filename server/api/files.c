@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "api/document.h"
+#include "api/blob.h"
 #include "common/unicode.h"
 
 enum { BUCKETS = 4096, TICK_MS = 1000 };
@@ -92,7 +92,7 @@ void files_remove(struct server *server, struct file *file)
     files->count.bytes -= file->bytes;
     if (file->call)
         call_end(file->call);
-    document_close(file->document);
+    blob_close(file->result);
     free(file);
 }
 
@@ -263,13 +263,13 @@ struct file *files_find(const struct server *server, const char *id, size_t id_b
 int files_finish(struct server *server, struct file *file, struct call *call,
                  struct srv_error *error)
 {
-    const size_t bytes = document_bytes(call->document);
+    const size_t bytes = blob_bytes(call->result);
 
     if (bytes > file->bytes &&
         make_room(server, file->caller, file, bytes - file->bytes, error) != 0)
         return -1;
-    file->document = call->document;
-    call->document = NULL;
+    file->result = call->result;
+    call->result = NULL;
     server->files->count.bytes += bytes - file->bytes;
     file->bytes = bytes;
     file->state = FILE_DONE;

@@ -16,16 +16,16 @@ enum { FILE_ID_CHARS = 32, FILE_KEY_CHARS = 64 };
 
 enum file_state { FILE_TRANSLATING, FILE_DONE, FILE_FAILED };
 
-struct document;
+struct blob;
 
 struct file {
     char id[FILE_ID_CHARS + 1], key[FILE_KEY_CHARS + 1]; /* hexadecimal, upper case */
     char name[UPLOAD_NAME_BYTES];                        /* of the translation */
     enum file_state state;
-    struct document *document; /* owned, once done */
-    char error[512];           /* once failed */
-    size_t n_chars;            /* of the text that came */
-    size_t bytes;              /* that are counted */
+    struct blob *result; /* owned, once done */
+    char error[512];     /* once failed */
+    size_t n_chars;      /* of the text that came */
+    size_t bytes;        /* that are counted */
     uint64_t end_ms;
     uint64_t caller;   /* who brought it */
     struct call *call; /* owned, until done */
@@ -49,7 +49,7 @@ int files_add(const struct call *call, struct file **file, struct srv_error *err
 struct file *files_find(const struct server *server, const char *id, size_t id_bytes,
                         const char *key, size_t key_bytes);
 
-/* It is translated, and takes call->document; or failed. The call is its owner's again. */
+/* It is translated, and takes call->result; or failed. The call is its owner's again. */
 int files_finish(struct server *server, struct file *file, struct call *call,
                  struct srv_error *error);
 void files_fail(struct file *file, const struct srv_error *error);

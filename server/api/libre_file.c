@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/document.h"
+#include "api/blob.h"
 #include "api/files.h"
 #include "api/libre.h"
 #include "api/reply.h"
@@ -112,7 +112,7 @@ void api_libre_download(struct server *server, struct http_request *request, con
         error_http(&error, 404, "file_not_found",
                    "No such file: it was not translated here, or its time is over");
     if (file && file->state == FILE_DONE)
-        document_reply(file->document, request);
+        blob_reply(file->result, request);
     else
         reply_error(request, &error);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/document.h"
+#include "api/blob.h"
 #include "api/form.h"
 #include "api/libre.h"
 #include "api/openapi.h"
@@ -27,7 +27,7 @@
 struct pages {
     uint64_t n_reloads; /* before those settings and models that they were made for */
     char *lines;        /* owned: header lines of all pages */
-    struct document *index, *docs, *openapi, *spec; /* owned; NULL: not made yet */
+    struct blob *index, *docs, *openapi, *spec; /* owned; NULL: not made yet */
 };
 
 /* What a page is to show; all strings NULL or "" where nothing is known. */
@@ -247,10 +247,10 @@ int pages_open(struct server *server, struct acre_err *err)
 
 static void forget(struct pages *pages)
 {
-    document_close(pages->index);
-    document_close(pages->docs);
-    document_close(pages->openapi);
-    document_close(pages->spec);
+    blob_close(pages->index);
+    blob_close(pages->docs);
+    blob_close(pages->openapi);
+    blob_close(pages->spec);
     pages->index = pages->docs = pages->openapi = pages->spec = NULL;
 }
 
@@ -272,28 +272,27 @@ static struct pages *pages_now(struct server *server)
     return server->pages;
 }
 
-static struct document *make_index(const struct server *server)
+static struct blob *make_index(const struct server *server)
 {
     const struct view view = {.server = server};
-    struct document *document;
+    struct blob *blob;
     size_t bytes;
     char *text = make_page(&view, &bytes);
 
-    document = text ? document_open(text, bytes, HTML, server->pages->lines) : NULL;
+    blob = text ? blob_open(text, bytes, HTML, server->pages->lines) : NULL;
     free(text);
-    return document;
+    return blob;
 }
 
-static struct document *make_openapi(const struct server *server)
+static struct blob *make_openapi(const struct server *server)
 {
     json_t *description = openapi_make(server);
     char *text = description ? json_dumps(description, JSON_COMPACT) : NULL;
-    struct document *document =
-        text ? document_open(text, strlen(text), "application/json", "") : NULL;
+    struct blob *blob = text ? blob_open(text, strlen(text), "application/json", "") : NULL;
 
     json_decref(description);
     free(text);
-    return document;
+    return blob;
 }
 
 /* ---- The calls ------------------------------------------------------------------------------- */
@@ -372,7 +371,7 @@ void api_page(struct server *server, struct http_request *request, const char *r
     }
     if (!pages->index)
         pages->index = make_index(server);
-    document_reply(pages->index, request);
+    blob_reply(pages->index, request);
 }
 
 void api_page_docs(struct server *server, struct http_request *request, const char *rest)
@@ -383,8 +382,8 @@ void api_page_docs(struct server *server, struct http_request *request, const ch
     if (is_off(server, request))
         return;
     if (!pages->docs)
-        pages->docs = document_open(page_docs, strlen(page_docs), HTML, pages->lines);
-    document_reply(pages->docs, request);
+        pages->docs = blob_open(page_docs, strlen(page_docs), HTML, pages->lines);
+    blob_reply(pages->docs, request);
 }
 
 void api_page_openapi(struct server *server, struct http_request *request, const char *rest)
@@ -394,7 +393,7 @@ void api_page_openapi(struct server *server, struct http_request *request, const
     (void)rest;
     if (!pages->openapi)
         pages->openapi = make_openapi(server);
-    document_reply(pages->openapi, request);
+    blob_reply(pages->openapi, request);
 }
 
 void api_page_spec(struct server *server, struct http_request *request, const char *rest)
@@ -403,8 +402,8 @@ void api_page_spec(struct server *server, struct http_request *request, const ch
 
     (void)rest;
     if (!pages->spec)
-        pages->spec = document_open(page_spec, strlen(page_spec), "application/json", "");
-    document_reply(pages->spec, request);
+        pages->spec = blob_open(page_spec, strlen(page_spec), "application/json", "");
+    blob_reply(pages->spec, request);
 }
 
 /* ---- POST / ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Happy path: upload_open(): the name says the kind -> the bytes become UTF-8 and are counted; when
- * they are translated, upload_document() gives the file that goes back.
+ * they are translated, upload_result() gives the file that goes back.
  *
  * Failure modes: a kind that is not translated, bytes in no known encoding, subtitles without
  * times: kept in `rc` and `error`, as a pool thread may find them and the loop reports them. */
@@ -214,11 +214,11 @@ static char *mark(const char *text, size_t bytes, size_t *out_bytes)
     return out;
 }
 
-struct document *upload_document(const struct upload *upload, const char *translation, size_t bytes,
-                                 const char *target)
+struct blob *upload_result(const struct upload *upload, const char *translation, size_t bytes,
+                           const char *target)
 {
     char name[UPLOAD_NAME_BYTES], lines[5 * UPLOAD_NAME_BYTES], *made = NULL;
-    struct document *document;
+    struct blob *result;
 
     if (upload->keeps_ascii)
         made = charset_to_references(translation, bytes, upload->kind->format == SRV_XHTML, &bytes);
@@ -228,7 +228,7 @@ struct document *upload_document(const struct upload *upload, const char *transl
         return NULL;
     upload_result_name(upload, target, name);
     make_lines(name, lines, sizeof(lines));
-    document = document_open(made ? made : translation, bytes, upload->kind->type, lines);
+    result = blob_open(made ? made : translation, bytes, upload->kind->type, lines);
     free(made);
-    return document;
+    return result;
 }

@@ -8,7 +8,7 @@
 #ifndef SERVER_API_UPLOAD_H
 #define SERVER_API_UPLOAD_H
 
-#include "api/document.h"
+#include "api/blob.h"
 #include "api/fields.h"
 #include "content/charset.h"
 #include "serve/translate.h"
@@ -40,8 +40,8 @@ struct upload *upload_open(struct fields *fields);
 void upload_close(struct upload *upload); /* NULL is allowed */
 
 /* The file of a translation, for downloading; owned, NULL is no memory. Any thread. */
-struct document *upload_document(const struct upload *upload, const char *translation, size_t bytes,
-                                 const char *target);
+struct blob *upload_result(const struct upload *upload, const char *translation, size_t bytes,
+                           const char *target);
 
 /* "letter.txt" in "de" is "letter_de.txt". */
 void upload_result_name(const struct upload *upload, const char *target,
