@@ -40,7 +40,7 @@ static int parse(struct call *call, struct srv_error *error)
     if (parse_text(call, error) != 0 || libre_parse_languages(call, error) != 0 ||
         libre_parse_limits(call, error) != 0)
         return -1;
-    if (!call_take_place(call))
+    if (!call_take_slot(call))
         return error_from_engine(error, ACRE_EBUSY, &busy);
     call->request.is_raw = true;
     return 0;

@@ -30,7 +30,7 @@ enum { SMALL_REPLY_BYTES = 2048, TEXT_COST_BYTES = 64 };
 
 enum { MOST_NAMES = 128 }; /* that a field of names may have, and more */
 
-bool call_take_place(struct call *call)
+bool call_take_slot(struct call *call)
 {
     struct server *server = call->pending.server;
     size_t n_own = 0;
@@ -40,16 +40,16 @@ bool call_take_place(struct call *call)
     if (server->n_heavy == SERVER_HEAVY_CALLS || n_own == SERVER_HEAVY_CALLS / 2)
         return false;
     server->heavy_callers[server->n_heavy++] = call->request.caller;
-    call->has_place = true;
+    call->has_slot = true;
     return true;
 }
 
-static void leave_place(const struct call *call)
+static void leave_slot(const struct call *call)
 {
     struct server *server = call->pending.server;
     uint64_t *own = server->heavy_callers;
 
-    if (!call->has_place)
+    if (!call->has_slot)
         return;
     while (*own != call->request.caller)
         own++;
@@ -110,7 +110,7 @@ void call_end(struct call *call)
     }
     pending_fini(&call->pending);
     stream_leave(call);
-    leave_place(call);
+    leave_slot(call);
     translate_close(call->translate);
     blob_close(call->result);
     upload_close(call->upload);

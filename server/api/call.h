@@ -59,7 +59,7 @@ struct call {
     uv_work_t work;
     void (*in_pool)(void *call);    /* what a thread of the pool does, */
     void (*after_pool)(void *call); /* and then the loop */
-    bool has_place;                 /* in server->heavy_callers */
+    bool has_slot;                  /* in server->heavy_callers */
     bool is_ended;                  /* while it works: it is nobody's any more */
     char *body;                     /* owned: the reply; NULL: `error` says why there is none */
     size_t body_bytes;
@@ -111,9 +111,9 @@ struct dialect {
 void call_start(struct server *server, struct http_request *request, const char *name,
                 const struct dialect *dialect);
 
-/* One of the places for calls whose replies are heavy, until the call ends. False: all are taken,
+/* One of the slots for calls whose replies are heavy, until the call ends. False: all are taken,
  * or its caller has half of them, so that nobody takes those of all others. */
-bool call_take_place(struct call *call);
+bool call_take_slot(struct call *call);
 
 /* Ends a call whose client has its reply, whatever it is doing. */
 void call_end(struct call *call);

@@ -40,7 +40,7 @@ static const char *const field_names[] = {
 };
 
 /* What sentences and alignments are told of in one reply: they are up to fifty times the text. */
-enum { MAX_PLACED_BYTES = 32768 };
+enum { MAX_RANGED_BYTES = 32768 };
 
 /* Strings that must be there. */
 static int parse_required(const struct fields *fields, const char *name, bool is_required,
@@ -118,7 +118,7 @@ static int parse_level(struct call *call, struct srv_error *error)
 
 /* Where something stands can be told of text alone: tags and references are no part of what the
  * model read. */
-static int parse_places(struct call *call, struct srv_error *error)
+static int parse_ranges(struct call *call, struct srv_error *error)
 {
     struct srv_translate *request = &call->request;
     const char *name;
@@ -135,10 +135,10 @@ static int parse_places(struct call *call, struct srv_error *error)
         return error_field(error, "not_supported", name, "expected format text, found html");
     for (size_t i = 0; i < request->n_texts; i++)
         bytes += request->texts[i].bytes;
-    if (bytes > MAX_PLACED_BYTES && !request->is_streamed)
+    if (bytes > MAX_RANGED_BYTES && !request->is_streamed)
         return error_field(error, "text_too_long", name,
                            "expected at most %d bytes of text unless it is streamed, found %zu",
-                           MAX_PLACED_BYTES, bytes);
+                           MAX_RANGED_BYTES, bytes);
     return 0;
 }
 
@@ -150,7 +150,7 @@ static int parse_flags(struct call *call, struct srv_error *error)
     if (call->request.is_streamed && call->n_alternatives > 0)
         return error_field(error, "not_supported", "stream", "expected no alternatives, found %d",
                            call->n_alternatives);
-    return parse_places(call, error);
+    return parse_ranges(call, error);
 }
 
 int libre_parse_languages(struct call *call, struct srv_error *error)

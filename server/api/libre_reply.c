@@ -80,11 +80,11 @@ static void put_each(const struct call *call, struct json_object *body, const ch
 /* ---- Where it stands ------------------------------------------------------------------------- */
 
 /* Ranges are [first, end), of bytes. */
-static void put_place(FILE *out, const struct acre_alignment *place)
+static void put_ranges(FILE *out, const struct acre_alignment *where)
 {
-    fprintf(out, "\"source\":[%zu,%zu],\"target\":[%zu,%zu]", place->source.first,
-            place->source.first + place->source.n_bytes, place->target.first,
-            place->target.first + place->target.n_bytes);
+    fprintf(out, "\"source\":[%zu,%zu],\"target\":[%zu,%zu]", where->source.first,
+            where->source.first + where->source.n_bytes, where->target.first,
+            where->target.first + where->target.n_bytes);
 }
 
 /* Tokens without a text of their own are left out. */
@@ -97,7 +97,7 @@ static void put_alignments(FILE *out, const struct acre_alignment *items, size_t
         if (items[i].target.n_bytes == 0)
             continue;
         fputs(is_first ? "{" : ",{", out);
-        put_place(out, &items[i]);
+        put_ranges(out, &items[i]);
         putc('}', out);
         is_first = false;
     }
@@ -106,22 +106,22 @@ static void put_alignments(FILE *out, const struct acre_alignment *items, size_t
 
 static void put_text_alignments(const struct call *call, size_t i, FILE *out)
 {
-    const struct srv_places places = translate_alignments(call->translate, i);
+    const struct srv_alignments found = translate_alignments(call->translate, i);
 
-    put_alignments(out, places.items, places.n);
+    put_alignments(out, found.items, found.n);
 }
 
 static void put_text_sentences(const struct call *call, size_t i, FILE *out)
 {
     const struct acre_result *result = translate_result(call->translate, i);
-    struct acre_alignment place;
+    struct acre_alignment where;
 
     putc('[', out);
-    for (size_t s = 0; translate_sentence(call->translate, i, s, &place); s++) {
+    for (size_t s = 0; translate_sentence(call->translate, i, s, &where); s++) {
         const struct acre_part *part = &result->hypotheses[0].parts[s];
 
         fprintf(out, "%s{\"score\":%.9g,", s > 0 ? "," : "", part->normalized_score);
-        put_place(out, &place);
+        put_ranges(out, &where);
         fprintf(out, ",\"truncated\":%s}", part->is_truncated ? "true" : "false");
     }
     putc(']', out);
@@ -176,7 +176,7 @@ static void put_words(struct json_object *body, const char *key, struct srv_text
 bool libre_write_sentence(const struct call *call, size_t index,
                           const struct srv_sentence *sentence, FILE *out)
 {
-    const bool is_placed = sentence->target.n_bytes > 0;
+    const bool has_ranges = sentence->target.n_bytes > 0;
     struct json_object body;
 
     json_object_begin(&body, out);
@@ -192,11 +192,11 @@ bool libre_write_sentence(const struct call *call, size_t index,
     if (call->wants_scores || call->wants_sentences)
         json_object_member(&body, "score", json_real(sentence->part.normalized_score));
     json_object_member(&body, "sentence", json_integer((json_int_t)sentence->number));
-    if (call->wants_sentences && is_placed) {
-        const struct acre_alignment place = {sentence->source, sentence->target};
+    if (call->wants_sentences && has_ranges) {
+        const struct acre_alignment where = {sentence->source, sentence->target};
 
         putc(',', out);
-        put_place(out, &place);
+        put_ranges(out, &where);
     }
     json_object_member(&body, "translatedText",
                        sentence->text.data ? json_stringn(sentence->text.data, sentence->text.bytes)

@@ -2,7 +2,7 @@
  *
  * Happy path: GET / sends the page as it was made for the present settings and models; GET / with a
  * query, and POST /, which translates as /translate does, make one with the client's text in it.
- * The template's places are the table `places` here.
+ * The template's variables, @{NAME}, are the table `variables` here.
  *
  * What a client sent stands in the page as text and as values of attributes only, escaped
  * (markup.h), and no script runs that the policy does not name by its hash. */
@@ -181,7 +181,7 @@ static void put_detected(FILE *out, const struct view *view)
 static const struct {
     const char *name;
     void (*put)(FILE *out, const struct view *view);
-} places[] = {
+} variables[] = {
     {"sources", put_sources},
     {"targets", put_targets},
     {"levels", put_levels},
@@ -196,11 +196,11 @@ static const struct {
     {"detected", put_detected},
 };
 
-static void put_place(FILE *out, const char *name, size_t n, const struct view *view)
+static void put_variable(FILE *out, const char *name, size_t n, const struct view *view)
 {
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (strlen(places[i].name) == n && memcmp(places[i].name, name, n) == 0)
-            places[i].put(out, view);
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        if (strlen(variables[i].name) == n && memcmp(variables[i].name, name, n) == 0)
+            variables[i].put(out, view);
 }
 
 /* The page, from malloc; NULL: no memory. */
@@ -217,7 +217,7 @@ static char *make_page(const struct view *view, size_t *bytes)
         const char *name = next + 2, *end = strchr(name, '}');
 
         fwrite(at, 1, (size_t)(next - at), out);
-        put_place(out, name, (size_t)(end - name), view);
+        put_variable(out, name, (size_t)(end - name), view);
         at = end + 1;
     }
     fputs(at, out);

@@ -5,7 +5,7 @@
 
 #include "content/subtitle.h" /* codes, and what stands before words, are in one piece */
 
-static bool is_place(const char *line, size_t at)
+static bool can_break(const char *line, size_t at)
 {
     return line[at] == ' ' && line[at - 1] != ' ' && line[at + 1] != ' ' && line[at - 1] != '\n';
 }
@@ -28,7 +28,7 @@ void wrap_line(char *line, size_t bytes, size_t n_breaks)
         in_tag = begins_tag(line, at) || (in_tag && line[at] != '>');
         if (code > 0)
             at += code - 1;
-        if (code > 0 || in_tag || !is_place(line, at))
+        if (code > 0 || in_tag || !can_break(line, at))
             continue;
         if (at < ideal) {
             before = at;

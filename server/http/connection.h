@@ -2,7 +2,7 @@
  *
  * connection.c opens, watches and closes a connection, input.c makes requests of what it sends,
  * body.c keeps their bodies, output.c sends replies, stream.c those in parts; http.c decides who
- * is let in and how long a phase may last, places.c who leaves for others. Loop thread; only for
+ * is let in and how long a phase may last, evict.c who leaves for others. Loop thread; only for
  * these files. Invariants: a connection in PHASE_REPLYING or PHASE_STREAMING has a request that its
  * handler has; no other phase is left waiting for anybody but the client. A closed connection's
  * memory lives until libuv has closed its handles.
@@ -17,8 +17,8 @@
 
 enum {
     SCRATCH_BYTES = TLS_RECORD_BYTES,
-    READ_BYTES = 8192,    /* most that one connection is read, and parsed, in a turn of the loop */
-    RESERVED_PLACES = 32, /* beyond http_places(), for requests that are replied to at once */
+    READ_BYTES = 8192, /* most that one connection is read, and parsed, in a turn of the loop */
+    RESERVED_CONNECTIONS = 32, /* beyond http_max_waiting(), for what is replied to at once */
     LARGE_REPLY_BYTES = 16384, /* smaller ones wait for their clients uncounted */
     SLOW_MS = 1000,            /* what a request may take before it may have to leave for others */
     DROP_FACTOR = 8 /* a body too large is read, for its 413, up to so many times the limit */
@@ -194,23 +194,23 @@ void connection_send_error(struct connection *connection, int status, const char
 /* A connection beyond its address's share is refused, if none of the others can leave. */
 void http_check_share(struct connection *connection);
 
-/* A place is free. */
+/* Another one may be let in. */
 void http_on_closed(struct http *http);
 
-/* ---- places.c -------------------------------------------------------------------------------- */
+/* ---- evict.c --------------------------------------------------------------------------------- */
 
-/* More connections than places: replies ask clients to leave. */
+/* More connections than max_connections: replies ask clients to leave. */
 bool http_is_full(const struct http *http);
 
 /* How many may wait for a translation: max_connections, and as many more as the kernel would hold
  * in its queue, where nobody could tell a probe from them. */
-size_t http_places(const struct http *http);
+size_t http_max_waiting(const struct http *http);
 
 /* Whether it would have to leave for taking so long. */
 bool http_is_slow(const struct connection *connection, uint64_t now);
 
 /* Has somebody leave for another connection, or for one of `address` if that is given. */
-bool http_make_place(struct http *http, const struct address *address);
+bool http_evict_one(struct http *http, const struct address *address);
 
 /* Whether a request may take so many bytes more; slow requests of others leave for it, of its own
  * address alone if that has half of all. */

@@ -1,11 +1,10 @@
 /* Who is let in. Happy path: the listener is readable -> accept_all() -> connection_open().
  *
  * Failure modes: max_connections are open: up to twice as many are let in, replies ask clients to
- * leave, and some have to (places.c); where nobody can leave, new ones wait in the kernel's queue.
+ * leave, and some have to (evict.c); where nobody can leave, new ones wait in the kernel's queue.
  * No descriptors: one leaves, too; if nobody can, accepting pauses until a connection closes or the
- * next sweep. Clocks: sweep() looks
- * at every connection once a second; they run from the beginning of a phase, so that trickling
- * bytes do not stop them. */
+ * next sweep. Clocks: sweep() looks at every connection once a second; they run from the beginning
+ * of a phase, so that trickling bytes do not stop them. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -71,7 +70,7 @@ void http_check_share(struct connection *c)
 {
     const unsigned most = c->http->options.max_connections_per_address;
 
-    if (most && address_connections(c->address) > most && !http_make_place(c->http, c->address))
+    if (most && address_connections(c->address) > most && !http_evict_one(c->http, c->address))
         connection_refuse(c, 503, "too_many_connections",
                           "Too many connections from this address are open");
 }
@@ -91,7 +90,7 @@ static bool accept_one(struct http *http, int listening_fd)
         return true; /* that one is gone already */
     if (fd < 0) {
         complain(http);
-        if (http_make_place(http, NULL))
+        if (http_evict_one(http, NULL))
             return true;
         if (!http->is_draining)
             stop_accepting(http);
@@ -101,20 +100,20 @@ static bool accept_one(struct http *http, int listening_fd)
     if (c)
         http_check_share(c);
     if (http_is_full(http) && !http->is_draining)
-        http_make_place(http, NULL);
+        http_evict_one(http, NULL);
     return true;
 }
 
 static void on_client(uv_poll_t *poll, int status, int events)
 {
     struct http *http = poll->data;
-    const size_t most = http_places(http) + RESERVED_PLACES;
+    const size_t most = http_max_waiting(http) + RESERVED_CONNECTIONS;
     const int fd = http->options.listener->fds[poll - http->accepting];
 
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (http->n_connections >= most && !http_make_place(http, NULL)) {
+        if (http->n_connections >= most && !http_evict_one(http, NULL)) {
             stop_accepting(http);
             return;
         }
@@ -236,7 +235,7 @@ static void sweep(uv_timer_t *timer)
         if (holds_up(c, now) || (limit && now - c->since_ms > limit))
             end_phase(c);
     }
-    while (http_is_full(http) && http_make_place(http, NULL))
+    while (http_is_full(http) && http_evict_one(http, NULL))
         continue;
     http_bound_replies(http, NULL);
     tell_of_evicted(http);

@@ -85,7 +85,7 @@ enum { HTTP_STATES = 7 };
 extern const char *const http_state_names[HTTP_STATES];
 void http_count_states(const struct http *http, size_t n[HTTP_STATES]);
 
-/* Connections closed for want of places or memory, since the start. */
+/* Connections closed so that others could be let in, or for want of memory, since the start. */
 uint64_t http_evicted(const struct http *http);
 
 /* How much later than due the loop comes round to its timers, now: 0 in a healthy one. And the most
@@ -161,7 +161,7 @@ typedef void http_give_up_fn(void *user, enum http_give_up why);
 
 /* Says, inside the handler, that the reply comes later. `give_up` is called at most once, from the
  * loop, and means that the reply is due now: nobody waits for the result any more. False: so many
- * await, of all or of this address, that nobody else would have a place; reply now. */
+ * await, of all or of this address, that nobody else could; reply now. */
 bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *give_up,
                 void *user);
 

@@ -241,10 +241,10 @@ static void count_awaited(const struct connection *c, int n)
         c->address->n_awaited += (size_t)n;
 }
 
-/* Who has half of the places leaves the others to others. */
+/* An address that has half of them leaves the others to others. */
 static bool may_await(const struct connection *c)
 {
-    const size_t most = http_places(c->http);
+    const size_t most = http_max_waiting(c->http);
 
     return c->http->is_draining ||
            (c->http->n_awaited < most && !(c->address && c->address->n_awaited >= most / 2));

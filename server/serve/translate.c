@@ -384,29 +384,30 @@ const char *translate_text(const struct translate *translate, size_t index, size
     return result && hypothesis < result->n_hypotheses ? result->hypotheses[hypothesis].text : NULL;
 }
 
-struct srv_places translate_alignments(const struct translate *translate, size_t index)
+struct srv_alignments translate_alignments(const struct translate *translate, size_t index)
 {
     const struct item *item = &translate->items[index];
     const struct acre_result *result = translate_result(translate, index);
 
     if (item->is_prose)
-        return (struct srv_places){item->rendition.best.alignments,
-                                   item->rendition.best.n_alignments};
+        return (struct srv_alignments){item->rendition.best.alignments,
+                                       item->rendition.best.n_alignments};
     if (!result)
-        return (struct srv_places){.n = 0};
-    return (struct srv_places){result->hypotheses[0].alignments, result->hypotheses[0].n_tokens};
+        return (struct srv_alignments){.n = 0};
+    return (struct srv_alignments){result->hypotheses[0].alignments,
+                                   result->hypotheses[0].n_tokens};
 }
 
 bool translate_sentence(const struct translate *translate, size_t index, size_t i,
-                        struct acre_alignment *place)
+                        struct acre_alignment *sentence)
 {
     const struct item *item = &translate->items[index];
     const struct acre_result *result = translate_result(translate, index);
 
     if (!result || i >= result->n_sentences)
         return false;
-    *place = item->is_prose ? item->rendition.best.sentences[i]
-                            : (struct acre_alignment){result->sentences[i],
-                                                      result->hypotheses[0].sentences[i]};
+    *sentence = item->is_prose ? item->rendition.best.sentences[i]
+                               : (struct acre_alignment){result->sentences[i],
+                                                         result->hypotheses[0].sentences[i]};
     return true;
 }

@@ -96,15 +96,15 @@ const char *translate_text(const struct translate *translate, size_t index, size
 
 /* Once an aligned request is done: where in a text and its best translation the sentences stand, or
  * the tokens; those without a text of their own may be left out. Lives with the translate. */
-struct srv_places {
+struct srv_alignments {
     const struct acre_alignment *items; /* [n] */
     size_t n;
 };
-struct srv_places translate_alignments(const struct translate *translate, size_t index);
+struct srv_alignments translate_alignments(const struct translate *translate, size_t index);
 
 /* Likewise of sentence i; false: there is none. */
 bool translate_sentence(const struct translate *translate, size_t index, size_t i,
-                        struct acre_alignment *place);
+                        struct acre_alignment *sentence);
 
 /* Of a streamed request: the next sentence, in order, of text *index. Its text is NULL where
  * translate_text() is to be given instead, in one piece: of a text without a sentence, and, when

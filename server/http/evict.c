@@ -1,7 +1,7 @@
-/* Who leaves for others where places, or memory for bodies or replies, are short: who has his last
- * reply, who idles, who is slow; first of the address that has most connections. A request that is
- * being translated never leaves. Each look goes through all connections: it is for when a server is
- * full.
+/* Who leaves for others where too many are connected, or memory for bodies or replies is short: who
+ * has his last reply, who idles, who is slow; first of the address that has most connections. A
+ * request that is being translated never leaves. Each look goes through all connections: it is for
+ * when a server is full.
  */
 #include <sys/socket.h>
 
@@ -17,7 +17,7 @@ bool http_is_full(const struct http *http)
     return http->n_connections > http->options.max_connections;
 }
 
-size_t http_places(const struct http *http)
+size_t http_max_waiting(const struct http *http)
 {
     const size_t most = http->options.max_connections;
 
@@ -133,7 +133,7 @@ static void evict(struct connection *c)
     connection_close(c);
 }
 
-bool http_make_place(struct http *http, const struct address *address)
+bool http_evict_one(struct http *http, const struct address *address)
 {
     for (int i = 0; i < MOST_LOOKS; i++) {
         struct connection *leaving = find_leaving(http, is_of_address, address);
