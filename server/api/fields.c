@@ -337,6 +337,16 @@ static bool number_of(const struct fields *fields, const json_t *found, enum opt
            options_number(json_string_value(found), type, value);
 }
 
+int fields_required(const struct fields *fields, const char *name, const char **value,
+                    struct srv_error *error)
+{
+    *value = NULL;
+    if (fields_text(fields, name, value, error) != 0)
+        return -1;
+    return *value ? 0
+                  : error_field(error, "missing_parameter", name, "expected a value, found none");
+}
+
 int fields_int(const struct fields *fields, const char *name, int64_t min, int64_t max, int *value,
                struct srv_error *error)
 {

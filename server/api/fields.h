@@ -53,6 +53,8 @@ json_t *fields_find(const struct fields *fields, const char *name);
 /* These leave *value alone if the field is not there, and refuse a wrong type or range. */
 int fields_text(const struct fields *fields, const char *name, const char **value,
                 struct srv_error *error);
+int fields_required(const struct fields *fields, const char *name, const char **value,
+                    struct srv_error *error); /* refuses a text that is not there, too */
 int fields_int(const struct fields *fields, const char *name, int64_t min, int64_t max, int *value,
                struct srv_error *error);
 int fields_real(const struct fields *fields, const char *name, double min, double max,

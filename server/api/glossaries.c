@@ -89,14 +89,9 @@ static size_t cost_of_entries(const struct glossary_call *call)
 /* Takes `object`. */
 static int take_json(struct glossary_call *call, json_t *object, struct srv_error *error)
 {
-    call->body = object ? json_dumps(object, JSON_FLAGS) : NULL;
-    json_decref(object);
-    if (!call->body)
-        return error_no_memory(error);
-    call->body_bytes = strlen(call->body);
-    call->body[call->body_bytes++] = '\n'; /* in the terminator's place */
+    call->body = json_line(object, &call->body_bytes);
     call->type = "application/json";
-    return 0;
+    return call->body ? 0 : error_no_memory(error);
 }
 
 /* Each is printed by itself: as a tree a long list would take fifty times its text. */

@@ -93,22 +93,13 @@ int glossary_draft_name(const struct fields *fields, bool is_required, struct gl
 
 /* ---- Dictionaries ---------------------------------------------------------------------------- */
 
-static int read_required(const struct fields *fields, const char *name, const char **value,
-                         struct srv_error *error)
-{
-    if (fields_text(fields, name, value, error) != 0)
-        return -1;
-    return *value ? 0
-                  : error_field(error, "missing_parameter", name, "expected a value, found none");
-}
-
 static int read_code(const struct fields *fields, const char *name, char code[GLOSSARY_CODE_BYTES],
                      struct srv_error *error)
 {
     const char *value = NULL;
     size_t n;
 
-    if (read_required(fields, name, &value, error) != 0)
+    if (fields_required(fields, name, &value, error) != 0)
         return -1;
     n = strcspn(value, "-_");
     if (n == 0 || n >= GLOSSARY_CODE_BYTES)
@@ -143,8 +134,8 @@ int glossary_draft_part(const struct fields *fields, struct glossary_draft *draf
     struct glossary_part part = {.dictionary = NULL}, *more;
 
     if (glossary_draft_pair(fields, &part, error) != 0 ||
-        read_required(fields, "entries", &entries, error) != 0 ||
-        read_required(fields, "entries_format", &format, error) != 0)
+        fields_required(fields, "entries", &entries, error) != 0 ||
+        fields_required(fields, "entries_format", &format, error) != 0)
         return -1;
     if (strcmp(format, "tsv") != 0 && strcmp(format, "csv") != 0)
         return error_field(error, "invalid_parameter", "entries_format",

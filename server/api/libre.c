@@ -42,17 +42,6 @@ static const char *const field_names[] = {
 /* What sentences and alignments are told of in one reply: they are up to fifty times the text. */
 enum { MAX_RANGED_BYTES = 32768 };
 
-/* Strings that must be there. */
-static int parse_required(const struct fields *fields, const char *name, bool is_required,
-                          const char **value, struct srv_error *error)
-{
-    if (fields_text(fields, name, value, error) != 0)
-        return -1;
-    if (!*value && is_required)
-        return error_field(error, "missing_parameter", name, "expected a value, found none");
-    return 0;
-}
-
 /* As LibreTranslate: a number or its digits, negative is 0. */
 static int parse_alternatives(struct call *call, struct srv_error *error)
 {
@@ -153,6 +142,13 @@ static int parse_flags(struct call *call, struct srv_error *error)
     return parse_ranges(call, error);
 }
 
+static int parse_code(const struct fields *fields, const char *name, bool is_required,
+                      const char **code, struct srv_error *error)
+{
+    return is_required ? fields_required(fields, name, code, error)
+                       : fields_text(fields, name, code, error);
+}
+
 int libre_parse_languages(struct call *call, struct srv_error *error)
 {
     const struct fields *fields = &call->fields;
@@ -162,9 +158,9 @@ int libre_parse_languages(struct call *call, struct srv_error *error)
         return -1;
     if (call->name)
         request->model_name = call->name;
-    if (parse_required(fields, "source", !request->model_name, &request->source, error) != 0)
+    if (parse_code(fields, "source", !request->model_name, &request->source, error) != 0)
         return -1;
-    return parse_required(fields, "target", !request->model_name, &request->target, error);
+    return parse_code(fields, "target", !request->model_name, &request->target, error);
 }
 
 int libre_parse_limits(struct call *call, struct srv_error *error)

@@ -111,13 +111,9 @@ static bool are_full(struct server *server)
 /* q, s, source and target. */
 static int read_suggestion(struct call *call, const char *values[4], struct srv_error *error)
 {
-    for (size_t i = 0; i < 4; i++) {
-        if (fields_text(&call->fields, suggest_fields[i], &values[i], error) != 0)
+    for (size_t i = 0; i < 4; i++)
+        if (fields_required(&call->fields, suggest_fields[i], &values[i], error) != 0)
             return -1;
-        if (!values[i])
-            return error_field(error, "missing_parameter", suggest_fields[i],
-                               "expected a value, found none");
-    }
     return 0;
 }
 
@@ -155,21 +151,17 @@ static int keep_suggestion(struct call *call, struct srv_error *error)
     const char *path =
         call->pending.server->settings->suggestions; /* of a running server it stays */
     const char *values[4] = {NULL};
-    json_t *object;
     size_t bytes;
     char *line;
     int wrong;
 
     if (read_suggestion(call, values, error) != 0)
         return -1;
-    object = json_pack("{s:s, s:s, s:s, s:s}", "q", values[0], "s", values[1], "source", values[2],
-                       "target", values[3]);
-    line = object ? json_dumps(object, JSON_FLAGS) : NULL;
-    json_decref(object);
+    line = json_line(json_pack("{s:s, s:s, s:s, s:s}", "q", values[0], "s", values[1], "source",
+                               values[2], "target", values[3]),
+                     &bytes);
     if (!line)
         return error_no_memory(error);
-    bytes = strlen(line) + 1;
-    line[bytes - 1] = '\n'; /* in the terminator's place */
     wrong = append(path, line, bytes);
     free(line);
     if (wrong == 0)

@@ -20,13 +20,10 @@ static void send_text(struct http_request *request, struct http_reply *reply, ch
 /* Takes `body`. */
 static void send_json(struct http_request *request, struct http_reply *reply, json_t *body)
 {
-    char *text = body ? json_dumps(body, JSON_FLAGS) : NULL;
-    const size_t bytes = text ? strlen(text) : 0;
+    size_t bytes;
+    char *text = json_line(body, &bytes);
 
-    json_decref(body);
-    if (text)
-        text[bytes] = '\n'; /* in the terminator's place: the length is explicit */
-    send_text(request, reply, text, bytes + 1);
+    send_text(request, reply, text, bytes);
 }
 
 void reply_text(struct http_request *request, char *body, size_t bytes)

@@ -38,14 +38,6 @@ static int write_object(const struct call *call, const char *kind, char *object)
     return event ? 0 : -1;
 }
 
-static char *dump(json_t *body)
-{
-    char *text = body ? json_dumps(body, JSON_FLAGS) : NULL;
-
-    json_decref(body);
-    return text;
-}
-
 static int write_sentence(struct call *call, size_t index, const struct srv_sentence *sentence)
 {
     char *text = NULL;
@@ -137,7 +129,7 @@ static void begin(struct call *call, http_room_fn *room)
 
 static enum stream_state finish(struct call *call, struct srv_error *error)
 {
-    if (write_object(call, NULL, dump(json_pack("{s:b}", "done", 1))) != 0)
+    if (write_object(call, NULL, json_text(json_pack("{s:b}", "done", 1))) != 0)
         return error_no_memory(error);
     http_stream_end(call->pending.http, true, 200, NULL);
     return STREAM_ENDED;
@@ -187,7 +179,7 @@ enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv
 
 void stream_end_with_error(struct call *call, const struct srv_error *error)
 {
-    const bool is_whole = write_object(call, "error", dump(reply_error_body(error))) == 0;
+    const bool is_whole = write_object(call, "error", json_text(reply_error_body(error))) == 0;
 
     http_stream_end(call->pending.http, is_whole, error->status, error->code);
 }

@@ -78,14 +78,12 @@ static int revoke_key(sqlite3 *db, const struct keys_args *args, struct acre_err
 
 static int print_json(const struct key_row *row, struct acre_err *err)
 {
-    json_t *object = json_pack(
+    char *text = json_text(json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:s, s:s*}", "name", row->name, "quota",
         (json_int_t)row->characters_per_month, "rate", (json_int_t)row->requests_per_minute,
         "characters", (json_int_t)row->characters, "requests", (json_int_t)row->requests, "created",
-        row->created, "revoked", row->revoked[0] ? row->revoked : NULL);
-    char *text = object ? json_dumps(object, JSON_FLAGS) : NULL;
+        row->created, "revoked", row->revoked[0] ? row->revoked : NULL));
 
-    json_decref(object);
     if (!text)
         return error_set_no_memory(err);
     printf("%s\n", text);

@@ -1,5 +1,7 @@
 #include "common/json.h"
 
+#include <string.h>
+
 json_t *json_list_append(json_t *list, json_t *item)
 {
     if (json_array_append_new(list, item) == 0)
@@ -14,6 +16,24 @@ bool json_put(FILE *out, json_t *value)
 
     json_decref(value);
     return is_put;
+}
+
+char *json_text(json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_FLAGS) : NULL;
+
+    json_decref(value);
+    return text;
+}
+
+char *json_line(json_t *value, size_t *bytes)
+{
+    char *text = json_text(value);
+
+    *bytes = text ? strlen(text) + 1 : 0;
+    if (text)
+        text[*bytes - 1] = '\n';
+    return text;
 }
 
 void json_object_begin(struct json_object *object, FILE *out)

@@ -24,7 +24,9 @@ void json_object_member(struct json_object *object, const char *key, json_t *val
 void json_object_key(struct json_object *object, const char *key); /* the caller writes the value */
 bool json_object_end(struct json_object *object);                  /* false: it is not whole */
 
-/* One value, which it takes; false: no memory. */
-bool json_put(FILE *out, json_t *value);
+/* These take the value. */
+bool json_put(FILE *out, json_t *value);       /* false: no memory */
+char *json_text(json_t *value);                /* from malloc; NULL: no memory, or no value */
+char *json_line(json_t *value, size_t *bytes); /* likewise: a newline where text would end in NUL */
 
 #endif

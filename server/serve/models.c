@@ -151,23 +151,13 @@ json_t *models_describe(const struct acre_model_info *info)
         info->max_target_tokens, "decoding", describe_decoding(&info->decoding));
 }
 
-static void keep(struct models_text *kept, json_t *list)
-{
-    kept->text = list ? json_dumps(list, JSON_FLAGS) : NULL;
-    if (kept->text) {
-        kept->bytes = strlen(kept->text) + 1;
-        kept->text[kept->bytes - 1] = '\n';
-    }
-    json_decref(list);
-}
-
 char *models_copy_text(const struct models *models, struct models_text *kept,
                        json_t *(*make)(const struct models *models), size_t *bytes)
 {
     char *copy = NULL;
 
     if (!kept->text)
-        keep(kept, make(models));
+        kept->text = json_line(make(models), &kept->bytes);
     if (kept->text)
         copy = malloc(kept->bytes);
     if (copy)
