@@ -91,7 +91,7 @@ static const struct dialect dialect = {
     .parse = parse,
     .write = write_reply,
     .is_heavy = true,
-    .word = libre_word,
+    .phrase = libre_phrase,
 };
 
 void api_attention(struct server *server, struct http_request *request, const char *rest)

@@ -123,7 +123,7 @@ void call_end(struct call *call)
 
 static void end_with_error(struct call *call, struct srv_error *error)
 {
-    call->dialect->word(call, error);
+    call->dialect->phrase(call, error);
     if (call->file)
         call->dialect->finish(call, error);
     else if (call->has_begun)

@@ -65,7 +65,7 @@ struct call {
     size_t body_bytes;
 };
 
-/* What a dialect does not have is NULL. Each has `word`, and one of the ways to reply. */
+/* What a dialect does not have is NULL. Each has `phrase`, and one of the ways to reply. */
 struct dialect {
     /* Its fields: the names of all, NULL at the end; and of these, where an API key may stand; the
      * one that a form may have several times; the one that is a file, call->upload. */
@@ -104,7 +104,7 @@ struct dialect {
     void (*finish)(struct call *call, const struct srv_error *error);
 
     /* Puts an error into the dialect's own words; most are "field: expected this, found that". */
-    void (*word)(const struct call *call, struct srv_error *error);
+    void (*phrase)(const struct call *call, struct srv_error *error);
 };
 
 /* Replies, now or later. `name` is the model's, or NULL. */

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "api/call.h"
+#include "api/phrase.h"
 #include "api/routes.h"
 #include "api/texts.h"
 #include "common/unicode.h"
@@ -339,49 +340,38 @@ static void count(const struct call *call)
 
 /* ---- Its words ------------------------------------------------------------------------------- */
 
-void deepl_word(struct srv_error *error)
+static const struct phrase phrases[] = {
+    {"invalid_key", false, "Authorization failure, check auth_key", 0},
+    {"key_required", false, "Authorization failure, check auth_key", 0},
+    {"too_many_requests", false, "Too many requests: @t", 0},
+    {"quota_exceeded", false, "Quota for this billing period has been exceeded.", 456},
+    {"text_too_long", false, NULL, 413},
+    {"missing_parameter", false, "Parameter '@f' not specified", 0},
+    {"language_not_supported", true, "Value for '@f' not supported.", 0},
+    {"language_not_detected", false, "Parameter 'source_lang' not specified: @t", 0},
+    {"pair_not_available", false, "Value for 'target_lang' not supported: @t", 0},
+    {NULL, true, "Value for '@f' not supported: @t", 0},
+    {NULL},
+};
+
+void deepl_phrase(struct srv_error *error)
 {
     static const struct {
         const char *ours, *theirs;
     } names[] = {{"source", "source_lang"}, {"target", "target_lang"}};
-    char text[sizeof(error->text)];
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(error->field, names[i].ours) == 0)
             snprintf(error->field, sizeof(error->field), "%s", names[i].theirs);
-    memcpy(text, error->text, sizeof(text));
-    if (strcmp(error->code, "invalid_key") == 0 || strcmp(error->code, "key_required") == 0)
-        snprintf(error->text, sizeof(error->text), "Authorization failure, check auth_key");
-    else if (strcmp(error->code, "too_many_requests") == 0)
-        snprintf(error->text, sizeof(error->text), "Too many requests: %.400s", text);
-    else if (strcmp(error->code, "quota_exceeded") == 0)
-        snprintf(error->text, sizeof(error->text),
-                 "Quota for this billing period has been exceeded.");
-    else if (strcmp(error->code, "missing_parameter") == 0)
-        snprintf(error->text, sizeof(error->text), "Parameter '%s' not specified", error->field);
-    else if (strcmp(error->code, "language_not_supported") == 0 && error->field[0])
-        snprintf(error->text, sizeof(error->text), "Value for '%s' not supported.", error->field);
-    else if (strcmp(error->code, "pair_not_available") == 0)
-        snprintf(error->text, sizeof(error->text), "Value for 'target_lang' not supported: %.400s",
-                 text);
-    else if (strcmp(error->code, "language_not_detected") == 0)
-        snprintf(error->text, sizeof(error->text), "Parameter 'source_lang' not specified: %.400s",
-                 text);
-    else if (error->field[0])
-        snprintf(error->text, sizeof(error->text), "Value for '%s' not supported: %.400s",
-                 error->field, text);
-    if (strcmp(error->code, "text_too_long") == 0)
-        error->status = 413;
-    if (strcmp(error->code, "quota_exceeded") == 0) {
-        error->status = 456;
+    phrase_error(phrases, error);
+    if (strcmp(error->code, "quota_exceeded") == 0)
         error->retry_after_s = 0; /* as DeepL: nobody is to come again by himself */
-    }
 }
 
-static void word(const struct call *call, struct srv_error *error)
+static void phrase(const struct call *call, struct srv_error *error)
 {
     (void)call;
-    deepl_word(error);
+    deepl_phrase(error);
 }
 
 /* ---- Other calls ----------------------------------------------------------------------------- */
@@ -400,7 +390,7 @@ int deepl_read_field(struct server *server, struct http_request *request, struct
     if (fields_read(fields, request, names, NULL, error) != 0)
         return -1;
     if (access_check_key(server, request, fields, "auth_key", key, error) != 0) {
-        deepl_word(error);
+        deepl_phrase(error);
         return -1;
     }
     return name ? fields_text(fields, name, value, error) : 0;
@@ -415,7 +405,7 @@ static const struct dialect dialect = {
     .parse = parse,
     .render = render,
     .count = count,
-    .word = word,
+    .phrase = phrase,
 };
 
 void api_deepl_translate(struct server *server, struct http_request *request, const char *rest)

@@ -34,6 +34,6 @@ int deepl_read_field(struct server *server, struct http_request *request, struct
 int deepl_refuse_value(struct srv_error *error, const char *field, const char *why);
 
 /* Puts the names of DeepL's fields, and its words, into an error. */
-void deepl_word(struct srv_error *error);
+void deepl_phrase(struct srv_error *error);
 
 #endif

@@ -57,7 +57,7 @@ static int parse(struct call *call, struct srv_error *error)
                            call->upload->text.bytes, error);
 }
 
-static void word(const struct call *call, struct srv_error *error)
+static void phrase(const struct call *call, struct srv_error *error)
 {
     char text[sizeof(error->text)];
 
@@ -66,7 +66,7 @@ static void word(const struct call *call, struct srv_error *error)
     if (strncmp(error->code, "file_not_", 9) == 0 || strncmp(error->code, "file_format_", 12) == 0)
         snprintf(error->text, sizeof(error->text), "Invalid file data: %.480s", text);
     else
-        deepl_word(error);
+        deepl_phrase(error);
 }
 
 static int accept_call(struct call *call, struct srv_error *error)
@@ -104,7 +104,7 @@ static const struct dialect dialect = {
     .parse = parse,
     .accept = accept_call,
     .finish = finish,
-    .word = word,
+    .phrase = phrase,
 };
 
 void api_deepl_upload(struct server *server, struct http_request *request, const char *rest)
@@ -137,7 +137,7 @@ static struct file *find(struct server *server, struct http_request *request, co
     fields_fini(&fields);
     if (file)
         return file;
-    deepl_word(&error);
+    deepl_phrase(&error);
     reply_error(request, &error);
     return NULL;
 }

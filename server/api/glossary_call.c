@@ -37,7 +37,7 @@ static void free_call(struct glossary_call *call)
 
 static void end_with_error(struct glossary_call *call, struct srv_error *error)
 {
-    deepl_word(error);
+    deepl_phrase(error);
     if (call->pending.http)
         reply_error(call->pending.http, error);
     free_call(call);

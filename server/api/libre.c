@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "api/libre.h"
+#include "api/phrase.h"
 #include "api/reply.h"
 #include "api/routes.h"
 #include "api/terms_field.h"
@@ -190,59 +191,33 @@ static int prepare(struct call *call, struct srv_error *error)
 
 /* ---- Its words ------------------------------------------------------------------------------- */
 
-/* LibreTranslate's own words first, then where it is. */
-static void say_invalid(struct srv_error *error)
-{
-    char text[sizeof(error->text)];
+static const struct phrase phrases[] = {
+    {"key_required", false, "Please contact the server operator to get an API key", 400},
+    {"too_many_requests", false, "Slowdown: @t", 0},
+    {"invalid_key", false, NULL, 0},
+    {"quota_exceeded", false, NULL, 0},
+    {"missing_parameter", false, "Invalid request: missing @f parameter", 0},
+    {"language_not_supported", true, NULL, 0}, /* see below */
+    {"file_format_not_supported", false, "Invalid request: file format not supported", 0},
+    {"invalid_json", true, "Invalid JSON format: @t", 0},
+    {"invalid_json", false,
+     "The browser (or proxy) sent a request that this server could not understand. @t", 0},
+    {NULL, true, "Invalid request: @f: @t", 0},
+    {"bad_form", false, "Invalid request: @t", 0},
+    {"request_too_large", false, "Invalid request: @t", 0},
+    {"text_too_long", false, "Invalid request: @t", 0},
+    {"too_many_texts", false, "Invalid request: @t", 0},
+    {NULL},
+};
 
-    memcpy(text, error->text, sizeof(text));
-    snprintf(error->text, sizeof(error->text), "%s%.400s",
-             error->field[0]
-                 ? "Invalid JSON format: "
-                 : "The browser (or proxy) sent a request that this server could not understand. ",
-             text);
-}
-
-/* Whether it is one of them. */
-static bool word_of_limits(struct srv_error *error)
-{
-    char text[sizeof(error->text)];
-
-    memcpy(text, error->text, sizeof(text));
-    if (strcmp(error->code, "key_required") == 0) {
-        error->status = 400;
-        snprintf(error->text, sizeof(error->text),
-                 "Please contact the server operator to get an API key");
-    } else if (strcmp(error->code, "too_many_requests") == 0) {
-        snprintf(error->text, sizeof(error->text), "Slowdown: %.400s", text);
-    } else {
-        return strcmp(error->code, "invalid_key") == 0 ||
-               strcmp(error->code, "quota_exceeded") == 0;
-    }
-    return true;
-}
-
-void libre_word(const struct call *call, struct srv_error *error)
+void libre_phrase(const struct call *call, struct srv_error *error)
 {
     const struct srv_translate *request = &call->request;
 
-    if (word_of_limits(error))
-        return;
-    if (strcmp(error->code, "missing_parameter") == 0)
-        snprintf(error->text, sizeof(error->text), "Invalid request: missing %s parameter",
-                 error->field);
-    else if (strcmp(error->code, "language_not_supported") == 0 && error->field[0])
+    phrase_error(phrases, error);
+    if (strcmp(error->code, "language_not_supported") == 0 && error->field[0])
         snprintf(error->text, sizeof(error->text), "%.60s is not supported",
                  strcmp(error->field, "source") == 0 ? request->source : request->target);
-    else if (strcmp(error->code, "file_format_not_supported") == 0)
-        snprintf(error->text, sizeof(error->text), "Invalid request: file format not supported");
-    else if (strcmp(error->code, "invalid_json") == 0)
-        say_invalid(error);
-    else if (error->field[0] || strcmp(error->code, "bad_form") == 0 ||
-             strcmp(error->code, "request_too_large") == 0 ||
-             strcmp(error->code, "text_too_long") == 0 ||
-             strcmp(error->code, "too_many_texts") == 0)
-        error_name_field(error, "Invalid request: ");
 }
 
 /* ---- The calls ------------------------------------------------------------------------------- */
@@ -254,7 +229,7 @@ static const struct dialect dialect = {
     .parse = libre_parse,
     .write = libre_write_reply,
     .write_sentence = libre_write_sentence,
-    .word = libre_word,
+    .phrase = libre_phrase,
 };
 
 void api_libre_translate(struct server *server, struct http_request *request, const char *rest)

@@ -12,7 +12,7 @@ int libre_parse_languages(struct call *call, struct srv_error *error);
 int libre_parse_limits(struct call *call, struct srv_error *error);
 
 /* Puts an error into LibreTranslate's words. */
-void libre_word(const struct call *call, struct srv_error *error);
+void libre_phrase(const struct call *call, struct srv_error *error);
 
 /* The whole reply; false: no memory. */
 bool libre_write_reply(const struct call *call, FILE *out, struct acre_err *err);

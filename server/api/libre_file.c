@@ -85,7 +85,7 @@ static const struct dialect dialect = {
     .file = "file",
     .parse = parse,
     .reply = reply,
-    .word = libre_word,
+    .phrase = libre_phrase,
 };
 
 void api_libre_translate_file(struct server *server, struct http_request *request, const char *rest)

@@ -47,7 +47,7 @@ static const struct dialect detect_dialect = {
     .fields = detect_fields,
     .key_field = "api_key",
     .answer = detect,
-    .word = libre_word,
+    .phrase = libre_phrase,
 };
 
 void api_libre_detect(struct server *server, struct http_request *request, const char *rest)
@@ -186,7 +186,7 @@ static const struct dialect suggest_dialect = {
     .parse = check_suggestion,
     .keep = keep_suggestion,
     .answer = suggest,
-    .word = libre_word,
+    .phrase = libre_phrase,
 };
 
 void api_libre_suggest(struct server *server, struct http_request *request, const char *rest)

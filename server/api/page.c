@@ -461,7 +461,7 @@ static const struct dialect dialect = {
     .fields = page_fields,
     .key_field = "api_key",
     .parse = parse,
-    .word = libre_word,
+    .phrase = libre_phrase,
     .reply = reply_translated,
     .refuse = reply_refused,
 };

@@ -65,15 +65,6 @@ int error_field(struct srv_error *error, const char *code, const char *field, co
     return -1;
 }
 
-void error_name_field(struct srv_error *error, const char *before)
-{
-    char text[sizeof(error->text)];
-
-    memcpy(text, error->text, sizeof(text));
-    snprintf(error->text, sizeof(error->text), "%s%s%s%.400s", before, error->field,
-             error->field[0] ? ": " : "", text);
-}
-
 /* Clients that were refused together shall not come back together. */
 static int spread_retry(void)
 {

@@ -37,9 +37,6 @@ int error_http(struct srv_error *error, int status, const char *code, const char
 int error_field(struct srv_error *error, const char *code, const char *field, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));
 
-/* Puts `before`, and the field if there is one, before the text: "BEFOREq: expected ...". */
-void error_name_field(struct srv_error *error, const char *before);
-
 /* Fills `error` from an engine's failure, and returns -1. */
 int error_from_engine(struct srv_error *error, int status, const struct acre_err *err);
 
