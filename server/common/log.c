@@ -18,6 +18,8 @@
 #include "common/spool.h"
 #include "common/unicode.h"
 
+enum { OFTEN_MS = 10000 };
+
 /* Constant while several threads log; only as_json changes. */
 static struct spool *messages; /* NULL: written at once */
 static struct spool *replies;  /* NULL: nobody wants them */
@@ -173,6 +175,14 @@ void log_error(const char *format, ...)
     va_start(args, format);
     write_line("error", format, args);
     va_end(args);
+}
+
+bool log_is_due(uint64_t *told_ms, uint64_t now_ms)
+{
+    if (*told_ms && now_ms - *told_ms < OFTEN_MS)
+        return false;
+    *told_ms = now_ms;
+    return true;
 }
 
 void log_engine(void *user, enum acre_log_level level, const char *line)

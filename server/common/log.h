@@ -9,12 +9,17 @@
 #define SERVER_COMMON_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "acre.h"
 
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether the log may tell again of what happens often: once in ten seconds. *told_ms is when it
+ * last did, 0 before, and is `now_ms` then. */
+bool log_is_due(uint64_t *told_ms, uint64_t now_ms);
 
 /* The engine's log callback. */
 void log_engine(void *user, enum acre_log_level level, const char *line);

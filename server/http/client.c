@@ -8,8 +8,6 @@
 #include "http/forwarded.h"
 #include "http/proxy.h"
 
-enum { TELL_MS = 10000 };
-
 static const struct sockaddr *peer_of(const struct connection *c)
 {
     return (const struct sockaddr *)(const void *)&c->peer;
@@ -71,12 +69,10 @@ void client_end(struct connection *c)
 static void tell_of_bad(struct connection *c)
 {
     struct http *http = c->http;
-    const uint64_t now = uv_now(http->loop);
 
     http->n_bad_proxy++;
-    if (http->told_bad_proxy_ms && now - http->told_bad_proxy_ms < TELL_MS)
+    if (!log_is_due(&http->told_bad_proxy_ms, uv_now(http->loop)))
         return;
-    http->told_bad_proxy_ms = now;
     log_warning("closed %zu connections, the last from %s: expected a PROXY header, found "
                 "something else",
                 http->n_bad_proxy, c->client);

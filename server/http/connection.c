@@ -215,8 +215,7 @@ void connection_count(struct connection *c, size_t more)
     struct http *http = c->http;
 
     http->bodies_bytes += more;
-    if (http->bodies_bytes > http->bodies_peak_bytes)
-        http->bodies_peak_bytes = http->bodies_bytes;
+    trim_note(&http->trim, http->bodies_bytes);
     if (c->address)
         c->address->bodies_bytes += more;
     c->request->counted_bytes += more;

@@ -14,6 +14,7 @@
 #include "http/proxy.h"
 #include "http/request.h"
 #include "http/tls.h"
+#include "http/trim.h"
 
 enum {
     SCRATCH_BYTES = TLS_RECORD_BYTES,
@@ -99,15 +100,15 @@ struct http {
     struct addresses *addresses; /* owned */
     char *cors;                  /* owned: header lines of every reply */
     size_t n_active, n_awaited;
-    size_t bodies_bytes, bodies_peak_bytes; /* with long heads; most since memory was given back */
-    size_t replies_bytes;                   /* of replies that wait for their clients */
-    unsigned n_trims;                       /* how often memory is still to be given back */
-    uint64_t swept_ns;                      /* when sweep_timer last fired */
-    uint64_t lag_ms[2];                     /* the most it was late, in this minute and the last */
-    uint64_t minute_ns;                     /* when this one began */
-    uint64_t n_evicted_ever;                /* since the start */
-    size_t n_evicted;                       /* of these, those that the log has not told of */
-    uint64_t told_evicted_ms;               /* when it last did */
+    size_t bodies_bytes;        /* with long heads */
+    struct trim trim;           /* of what they took */
+    size_t replies_bytes;       /* of replies that wait for their clients */
+    uint64_t swept_ns;          /* when sweep_timer last fired */
+    uint64_t lag_ms[2];         /* the most it was late, in this minute and the last */
+    uint64_t minute_ns;         /* when this one began */
+    uint64_t n_evicted_ever;    /* since the start */
+    size_t n_evicted;           /* of these, those that the log has not told of */
+    uint64_t told_evicted_ms;   /* when it last did */
     size_t n_bad_proxy;         /* malformed PROXY headers that the log has not told of */
     uint64_t told_bad_proxy_ms; /* when it last did */
     uint64_t complained_ms;     /* when the log last said that descriptors are short */

@@ -1,4 +1,4 @@
-/* Who is let in. Happy path: the listener is readable -> accept_all() -> connection_open().
+/* Who is let in. Happy path: the listener is readable -> on_client() -> connection_open().
  *
  * Failure modes: max_connections are open: up to twice as many are let in, replies ask clients to
  * leave, and some have to (evict.c); where nobody can leave, new ones wait in the kernel's queue.
@@ -6,7 +6,6 @@
  * next sweep. Clocks: sweep() looks at every connection once a second; they run from the beginning
  * of a phase, so that trickling bytes do not stop them. */
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +20,6 @@ enum {
     ACCEPTS_PER_TURN = 64,
     LINGER_MS = 2000, /* for a client to take its last reply */
     SLOW_BYTES_PER_MS = 16,
-    COMPLAIN_MS = 10000,
-    TRIM_BYTES = 256 << 10,
-    TRIMS = 10,
-    HEAP_SPARE_BYTES = 1 << 20,
-    MAPPED_BYTES = 128 << 10
 };
 #define MINUTE_NS UINT64_C(60000000000)
 
@@ -57,13 +51,9 @@ void http_on_closed(struct http *http)
 /* Mostly that descriptors or memory are short. */
 static void complain(struct http *http)
 {
-    const uint64_t now = uv_now(http->loop);
-
-    if (http->complained_ms && now - http->complained_ms < COMPLAIN_MS)
-        return;
-    http->complained_ms = now;
-    log_warning("no connection can be accepted with %zu open: %s", http->n_connections,
-                strerror(errno));
+    if (log_is_due(&http->complained_ms, uv_now(http->loop)))
+        log_warning("no connection can be accepted with %zu open: %s", http->n_connections,
+                    strerror(errno));
 }
 
 void http_check_share(struct connection *c)
@@ -171,41 +161,11 @@ static void end_phase(struct connection *c)
 
 static void tell_of_evicted(struct http *http)
 {
-    const uint64_t now = uv_now(http->loop);
-
-    if (http->n_evicted == 0 ||
-        (http->told_evicted_ms && now - http->told_evicted_ms < COMPLAIN_MS))
+    if (http->n_evicted == 0 || !log_is_due(&http->told_evicted_ms, uv_now(http->loop)))
         return;
-    http->told_evicted_ms = now;
     log_warning("closed %zu idle or slow connections: every place or all memory was taken",
                 http->n_evicted);
     http->n_evicted = 0;
-}
-
-/* The allocator keeps what a burst of large requests took, fifty times their bodies; give it back
- * when that is over, and some times more, as what was made of the bodies goes later than they. */
-static void trim(struct http *http)
-{
-    if (http->bodies_peak_bytes >= TRIM_BYTES &&
-        http->bodies_bytes <= http->bodies_peak_bytes / 2) {
-        http->bodies_peak_bytes = http->bodies_bytes;
-        http->n_trims = TRIMS;
-    }
-    if (http->n_trims > 0) {
-        http->n_trims--;
-        malloc_trim(0);
-    }
-}
-
-/* malloc_trim() leaves the free end of each thread's heap, which goes back when something is freed
- * beside it. For that no bin may hold small pieces apart (M_MXFAST), and how much may stay must not
- * grow with what was freed before, as it does up to 64 MiB a heap if nobody sets it. Nor may the
- * size from which what is large is mapped by itself, and goes back by itself. */
-static void bound_heaps(void)
-{
-    mallopt(M_MXFAST, 0);
-    mallopt(M_TRIM_THRESHOLD, HEAP_SPARE_BYTES);
-    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
 static void note_lag(struct http *http)
@@ -239,7 +199,7 @@ static void sweep(uv_timer_t *timer)
         continue;
     http_bound_replies(http, NULL);
     tell_of_evicted(http);
-    trim(http);
+    trim_sweep(&http->trim, http->bodies_bytes);
     start_accepting(http);
 }
 
@@ -299,7 +259,7 @@ int http_open(uv_loop_t *loop, const struct http_options *options, struct http *
     http->options = *options;
     http->loop = loop;
     http->ready_end = &http->ready;
-    bound_heaps();
+    trim_bound_heaps();
     http->addresses = addresses_open();
     http->cors = make_cors(options->cors_origin);
     if (!http->addresses || !http->cors) {
