@@ -33,12 +33,12 @@ CXXFLAGS += -std=c++17 -g $(PIC) $(OPTIMISE) -Wall -Wextra
 LDFLAGS += $(if $(SAN),-fsanitize=$(SAN),-Wl,-z,now)
 
 # ---- Sources ---------------------------------------------------------------------------------
-include engine/kernels/rules.mk engine/python/rules.mk conf/debian/rules.mk server/page/rules.mk
+include engine/kernels/rules.mk engine/python/rules.mk conf/debian/rules.mk server/assets/rules.mk
 ENGINE_SRC := $(wildcard engine/*.c engine/*/*.c engine/*/*.cc engine/device/cpu/*.c)
 ENGINE_OBJ := $(ENGINE_SRC:%=$B/%.o) $(foreach isa,$(ISAS),$(call VECTOR_OBJ,$(isa)))
 LLHTTP_OBJ := $(patsubst $(LLHTTP)/%,$B/llhttp/%.o,$(wildcard $(LLHTTP)/*.c))
 SERVER_OBJ := $(patsubst %,$B/%.o,$(wildcard server/*/*.c server/*/*.cc)) $(LLHTTP_OBJ) \
-              $B/server/page/assets.S.o
+              $B/server/assets/assets.S.o
 SUPPORT_OBJ := $(patsubst %,$B/%.o,$(wildcard tests/support/*.c))
 UNIT_TESTS := $(patsubst tests/%.c,$B/tests/%,$(wildcard tests/unit/test_*.c))
 

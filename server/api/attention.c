@@ -10,7 +10,7 @@
 #include "api/texts.h"
 #include "common/json.h"
 #include "common/unicode.h"
-#include "picture/attention_json.h"
+#include "attention/json.h"
 
 enum { MAX_CHARS = 500 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "page/assets.h"
+#include "assets/assets.h"
 
 /* ---- What settings and models decide --------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* openapi.h - what this server's interface is, as an OpenAPI 3.1 document.
  *
- * server/page/openapi.json has all but the numbers and names that settings and models decide; where
- * a schema has "x-acre": "NAME", openapi.c puts what belongs there. Loop thread only.
+ * server/assets/openapi.json has all but the numbers and names that settings and models decide;
+ * where a schema has "x-acre": "NAME", openapi.c puts what belongs there. Loop thread only.
  */
 #ifndef SERVER_API_OPENAPI_H
 #define SERVER_API_OPENAPI_H

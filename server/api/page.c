@@ -18,8 +18,8 @@
 #include "api/reply.h"
 #include "api/routes.h"
 #include "common/unicode.h"
-#include "page/assets.h"
-#include "picture/markup.h"
+#include "assets/assets.h"
+#include "common/markup.h"
 #include "serve/languages.h"
 
 #define HTML "text/html; charset=utf-8"

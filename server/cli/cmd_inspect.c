@@ -12,9 +12,9 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/unicode.h"
-#include "picture/attention_html.h"
-#include "picture/attention_picture.h"
-#include "picture/attention_svg.h"
+#include "attention/html.h"
+#include "attention/picture.h"
+#include "attention/svg.h"
 #include "serve/models.h"
 
 struct inspect_args {

@@ -4,7 +4,7 @@
 
 #include "common/error.h"
 #include "common/json.h"
-#include "picture/attention_json.h"
+#include "attention/json.h"
 
 static json_t *hypothesis_json(const struct acre_hypothesis *h)
 {

@@ -4,7 +4,7 @@
  *    "hypotheses": [{"text": T, "tokens": [...], "score": S, "normalized_score": N}, ...]}
  *
  * "attention" only if asked for: one entry per sentence, the cross-attention of its best
- * hypothesis (attention_json.h). A hypothesis that max_length cut has "truncated": true.
+ * hypothesis (attention/json.h). A hypothesis that max_length cut has "truncated": true.
  *
  * Any thread.
  */

@@ -1,14 +1,14 @@
 /* Happy path: read one character from as many tokens as it takes -> name it if it cannot be seen ->
  * write it to three streams in memory: as it is shown, as it is, and the whole sentence.
  * Failure modes: no memory: false. Bytes that are no character become labels of their own. */
-#include "picture/attention_labels.h"
+#include "attention/labels.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "picture/markup.h" /* markup_character() */
+#include "common/markup.h" /* markup_character() */
 #include "common/unicode.h"
 
 #define SPACE_MARK "\xe2\x90\xa3"    /* U+2423, an open box */

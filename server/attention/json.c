@@ -1,4 +1,4 @@
-#include "picture/attention_json.h"
+#include "attention/json.h"
 
 #include "common/json.h"
 

@@ -1,11 +1,11 @@
-/* attention_labels.h - how a sentence's tokens are shown to people.
+/* labels.h - how a sentence's tokens are shown to people.
  *
  * A label stands for one token, or for the adjacent byte tokens of one character. What cannot be
  * seen is named: a space token is ␣, a control character its picture, say ␊, another character its
  * number, say U+00A0. No state, any thread.
  */
-#ifndef SERVER_PICTURE_ATTENTION_LABELS_H
-#define SERVER_PICTURE_ATTENTION_LABELS_H
+#ifndef SERVER_ATTENTION_LABELS_H
+#define SERVER_ATTENTION_LABELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,18 +1,18 @@
-/* attention_layout.h - where things stand in the charts of one sentence's attention.
+/* layout.h - where things stand in the charts of one sentence's attention.
  *
  * A chart is of one layer and head: columns are input tokens, rows are output tokens, and in a row
  * areas are bars; those that overlap stand in lanes below each other, the heaviest on top. Where
  * the charts of a layer fit side by side, a row is as high in all of them. A source that is a grid
  * is drawn as one in each row. Sizes are pixels. No state, any thread.
  */
-#ifndef SERVER_PICTURE_ATTENTION_LAYOUT_H
-#define SERVER_PICTURE_ATTENTION_LAYOUT_H
+#ifndef SERVER_ATTENTION_LAYOUT_H
+#define SERVER_ATTENTION_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "acre.h"
-#include "picture/attention_labels.h"
+#include "attention/labels.h"
 
 /* Areas that weigh less are not drawn, and so there are at most so many in a row. The heaviest of a
  * row is drawn where it is known. */

@@ -2,8 +2,8 @@
  *
  * What is written can be read as XML. No state, any thread.
  */
-#ifndef SERVER_PICTURE_MARKUP_H
-#define SERVER_PICTURE_MARKUP_H
+#ifndef SERVER_COMMON_MARKUP_H
+#define SERVER_COMMON_MARKUP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "picture/markup.h"
+#include "common/markup.h"
 
 #include <stdbool.h>
 #include <string.h>

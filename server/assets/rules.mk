@@ -1,15 +1,15 @@
 # rules.mk - the pages, each one file with its style and script, as data of the program.
 
-PAGE_FILES := $(filter-out %.mk %.h %.S,$(wildcard server/page/*))
+PAGE_FILES := $(filter-out %.mk %.h %.S,$(wildcard server/assets/*))
 
-$B/server/page/policy: $(PAGE_FILES) server/page/rules.mk
+$B/server/assets/policy: $(PAGE_FILES) server/assets/rules.mk
 	@mkdir -p $(@D)
 	@echo '  PAGE $@'
-	$(Q)server/page/bundle $(CURDIR)/$(@D)
+	$(Q)server/assets/bundle $(CURDIR)/$(@D)
 
-$B/server/page/assets.S.o: server/page/assets.S server/page/openapi.json server/page/spec.json $B/server/page/policy
+$B/server/assets/assets.S.o: server/assets/assets.S server/assets/openapi.json server/assets/spec.json $B/server/assets/policy
 	@echo '  AS   $@'
-	$(Q)$(CC) -c -g -Wa,-I$B/server/page,-Iserver/page -o $@ $<
+	$(Q)$(CC) -c -g -Wa,-I$B/server/assets,-Iserver/assets -o $@ $<
 
 .PHONY: check-api
 check-api: ## ten minutes of schemathesis: the server against its own description (SECONDS=, SAN=)

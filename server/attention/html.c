@@ -1,9 +1,9 @@
-#include "picture/attention_html.h"
+#include "attention/html.h"
 
 #include <string.h>
 
-#include "picture/attention_chart.h"
-#include "picture/markup.h"
+#include "attention/chart.h"
+#include "common/markup.h"
 
 static const char style[] =
     "body{margin:2rem;font-family:" MARKUP_FONT ";color:#1c2733;background:#fff;"

@@ -1,13 +1,13 @@
 /* Happy path: for each row its label, then a bar per area (or a grid of cells), the rest that is
- * not drawn, and a tooltip that says it in words. Only what attention_layout.c placed is drawn
+ * not drawn, and a tooltip that says it in words. Only what layout.c placed is drawn
  * here. Only writing can fail, which is noticed when the file is closed. */
-#include "picture/attention_chart.h"
+#include "attention/chart.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "picture/markup.h"
+#include "common/markup.h"
 
 enum {
     LANE = ATTENTION_LAYOUT_LANE,

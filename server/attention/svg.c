@@ -1,14 +1,14 @@
 /* Happy path: paragraphs and charts into a stream in memory, one below the other -> the page, as
  * high as they came out.
  * Failure modes: no memory: -1 before anything is written. */
-#include "picture/attention_svg.h"
+#include "attention/svg.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "picture/attention_chart.h"
-#include "picture/markup.h"
+#include "attention/chart.h"
+#include "common/markup.h"
 
 enum { MARGIN = 24, LEAST_WIDTH = 780, MOST_LINE = 1000, SENTENCE_FONT = 17, NOTE_FONT = 12 };
 

@@ -1,4 +1,4 @@
-#include "picture/attention_picture.h"
+#include "attention/picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

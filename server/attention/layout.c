@@ -1,11 +1,11 @@
 /* Happy path: columns from the widths of labels, rows from how many areas overlap, then the charts
  * of a layer side by side.
  * Failure modes: no memory: false. Sizes are bounded by ATTENTION_LAYOUT_MOST areas a row. */
-#include "picture/attention_layout.h"
+#include "attention/layout.h"
 
 #include <stdlib.h>
 
-#include "picture/markup.h" /* markup_width() */
+#include "common/markup.h" /* markup_width() */
 
 enum {
     TITLE = 26,  /* the height of the line that names layer and head */

@@ -2,12 +2,11 @@
  * interface.
  *
  * index.html is a template: `@{name}` stands for what api/page.c puts there. docs.html goes out as
- * it is. openapi.json is filled in with settings and models by api/openapi.c; spec.json is
- * what LibreTranslate has in its place. Texts, with a
- * terminator at their ends. Read-only, any thread.
+ * it is. openapi.json is filled in with settings and models by api/openapi.c; spec.json is what
+ * LibreTranslate has in its place. Texts, with a terminator at their ends. Read-only, any thread.
  */
-#ifndef SERVER_PAGE_ASSETS_H
-#define SERVER_PAGE_ASSETS_H
+#ifndef SERVER_ASSETS_ASSETS_H
+#define SERVER_ASSETS_ASSETS_H
 
 extern const char page_index[];
 extern const char page_docs[];

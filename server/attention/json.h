@@ -1,4 +1,4 @@
-/* attention_json.h - what a sentence's translation attended to, as JSON:
+/* json.h - what a sentence's translation attended to, as JSON:
  *
  *   {"source": [...], "source_ranges": [[FIRST, END], ...],
  *    "target": [...], "target_ranges": [...],
@@ -13,8 +13,8 @@
  *
  * Any thread.
  */
-#ifndef SERVER_PICTURE_ATTENTION_JSON_H
-#define SERVER_PICTURE_ATTENTION_JSON_H
+#ifndef SERVER_ATTENTION_JSON_H
+#define SERVER_ATTENTION_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>

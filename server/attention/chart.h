@@ -1,13 +1,13 @@
-/* attention_chart.h - the picture of one layer and head, as SVG: a row for each output token, and
- * in it a bar over each range of input tokens that it attended to. Any thread.
+/* chart.h - the picture of one layer and head, as SVG: a row for each output token, and in it a
+ * bar over each range of input tokens that it attended to. Any thread.
  */
-#ifndef SERVER_PICTURE_ATTENTION_CHART_H
-#define SERVER_PICTURE_ATTENTION_CHART_H
+#ifndef SERVER_ATTENTION_CHART_H
+#define SERVER_ATTENTION_CHART_H
 
 #include <stddef.h>
 #include <stdio.h>
 
-#include "picture/attention_layout.h"
+#include "attention/layout.h"
 
 /* What the classes in the SVG look like, for a style element. */
 extern const char attention_chart_style[];

@@ -1,14 +1,13 @@
-/* attention_picture.h - what a translation attended to, ready to be drawn: its sentences, laid out,
- * and the words that go with them. attention_html.h and attention_svg.h make pages of it. Main
- * thread.
+/* picture.h - what a translation attended to, ready to be drawn: its sentences, laid out, and
+ * the words that go with them. html.h and svg.h make pages of it. Main thread.
  */
-#ifndef SERVER_PICTURE_ATTENTION_PICTURE_H
-#define SERVER_PICTURE_ATTENTION_PICTURE_H
+#ifndef SERVER_ATTENTION_PICTURE_H
+#define SERVER_ATTENTION_PICTURE_H
 
 #include <stddef.h>
 
 #include "acre.h"
-#include "picture/attention_layout.h"
+#include "attention/layout.h"
 
 struct attention_picture {
     const struct acre_model_info *model;
