@@ -147,13 +147,13 @@ int glossaries_read_version(sqlite3 *db, int64_t *version, struct acre_err *err)
 
 int glossaries_read_numbers(sqlite3 *db, int64_t **numbers, size_t *n, struct acre_err *err)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     sqlite3_stmt *rows;
     int rc = store_prepare(db, &rows, err, "SELECT number FROM glossaries ORDER BY number", "");
 
     *n = 0;
     while (rc == 0 && (rc = store_step(rows, err)) == 1) {
-        rc = grow(numbers, sizeof(**numbers), *n + 1, &room) ? 0 : error_set_no_memory(err);
+        rc = grow(numbers, sizeof(**numbers), *n + 1, &capacity) ? 0 : error_set_no_memory(err);
         if (rc == 0)
             (*numbers)[(*n)++] = sqlite3_column_int64(rows, 0);
     }

@@ -26,7 +26,7 @@ struct saving {
     struct keyring *keyring;
     int64_t month;
     struct use *uses; /* owned, [n_uses] */
-    size_t n_uses, room;
+    size_t n_uses, capacity;
     bool is_queued, is_failing;
 };
 
@@ -35,7 +35,7 @@ struct reading {
     struct keyring *keyring;
     int64_t month, version, version_now;
     struct key_row *rows; /* owned, [n_rows]: keys that changed */
-    size_t n_rows, room;
+    size_t n_rows, capacity;
     bool is_queued, is_failing;
 };
 
@@ -209,7 +209,7 @@ static void take_used(struct keyring *keyring)
     saving->n_uses = 0;
     saving->month = keys_month();
     while (keyring->used &&
-           grow(&saving->uses, sizeof(saving->uses[0]), saving->n_uses + 1, &saving->room)) {
+           grow(&saving->uses, sizeof(saving->uses[0]), saving->n_uses + 1, &saving->capacity)) {
         struct key *key = keyring->used;
 
         keyring->used = key->next_used;
@@ -249,7 +249,7 @@ static int keep_row(void *user, const struct key_row *row, struct acre_err *err)
 {
     struct reading *reading = user;
 
-    if (!grow(&reading->rows, sizeof(reading->rows[0]), reading->n_rows + 1, &reading->room))
+    if (!grow(&reading->rows, sizeof(reading->rows[0]), reading->n_rows + 1, &reading->capacity))
         return error_set_no_memory(err);
     reading->rows[reading->n_rows++] = *row;
     return 0;
