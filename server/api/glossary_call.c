@@ -7,11 +7,12 @@
  * Failure modes: what is wrong with the request is refused before anything changes. The client
  * leaves, or the server stops: while a thread reads, or other replicas are asked, that waits until
  * they are through; while the store writes, the reply goes at once and the call stays, unseen. */
+#include "api/glossary_call.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/deepl.h"
-#include "api/glossaries.h"
 #include "api/reply.h"
 
 enum { TIMEOUT_MS = 60000 };

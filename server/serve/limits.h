@@ -12,7 +12,7 @@
 #include "common/error.h"
 #include "serve/keyring.h"
 #include "serve/settings.h"
-#include "serve/shared.h"
+#include "serve/shared_limits.h"
 
 enum limits_refusal {
     LIMITS_NO_KEY,

@@ -21,7 +21,7 @@ struct redis_events {
     void (*down)(void *user, const char *host, const char *why); /* also where it never was up */
 };
 
-bool redis_valid(const char *url); /* as SHARED_EXPECTED says, see shared.h */
+bool redis_valid(const char *url); /* as SHARED_EXPECTED says, see shared_limits.h */
 
 /* NULL: no memory. Begins to connect; redis_tick() goes on with it. */
 struct redis *redis_open(uv_loop_t *loop, const char *url, const struct redis_events *events,

@@ -12,7 +12,7 @@
 #include "common/path.h"
 #include "http/endpoint.h" /* endpoint_valid(): what an address looks like */
 #include "http/networks.h"
-#include "serve/shared.h"
+#include "serve/shared_limits.h"
 
 #define INT(field, low, high, default_value, text)                                                 \
     {                                                                                              \

@@ -10,7 +10,7 @@
 
 #include "common/unicode.h"
 #include "content/terms.h"
-#include "serve/translation.h"
+#include "serve/translate_internal.h"
 
 enum { PART_BYTES = 2048 }; /* after so much of a text the clock is looked at */
 

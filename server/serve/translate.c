@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "common/unicode.h"
-#include "serve/translation.h"
+#include "serve/translate_internal.h"
 
 /* What terms may be called, together: so much, and more for each byte of the texts. */
 enum { TERMS_BYTES = 65536, TERMS_FACTOR = 16 };

@@ -2,7 +2,7 @@
  * rendered when their turn comes, in the pool unless the text is short.
  *
  * Failure modes: the first text's error ends it; a job that was cancelled likewise. */
-#include "serve/translation.h"
+#include "serve/translate_internal.h"
 
 /* Pool thread. */
 static void render_next_in_pool(uv_work_t *work)

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "serve/translation.h"
+#include "serve/translate_internal.h"
 
 /* ---- The list -------------------------------------------------------------------------------- */
 

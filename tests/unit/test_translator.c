@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "serve/translation.h"
+#include "serve/translate_internal.h"
 
 enum { N_TRANSLATES = 3 };
 

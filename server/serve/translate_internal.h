@@ -1,4 +1,4 @@
-/* translation.h - what a translate and the translator are made of. Private to the files that
+/* translate_internal.h - what a translate and the translator are made of. Private to the files that
  * implement the two:
  *
  *   translator.c      the list of what engine workers have finished, and waking the loop
@@ -6,8 +6,8 @@
  *   translate.c       the life of a translate, rendering, and what its owner reads
  *   translate_next.c  its sentences, one after the other
  */
-#ifndef SERVER_SERVE_TRANSLATION_H
-#define SERVER_SERVE_TRANSLATION_H
+#ifndef SERVER_SERVE_TRANSLATE_INTERNAL_H
+#define SERVER_SERVE_TRANSLATE_INTERNAL_H
 
 #include <stdatomic.h>
 

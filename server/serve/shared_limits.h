@@ -1,4 +1,4 @@
-/* shared.h - what replicas know of each other's counting, through Redis or Valkey.
+/* shared_limits.h - what replicas know of each other's counting, through Redis or Valkey.
  *
  * One script, run there, takes a token of a bucket and tells what others have used of a quota. Each
  * replica writes what it has counted itself, as a whole: what was lost, or counted while nobody
@@ -6,8 +6,8 @@
  * while the server is away, slow or hangs, it is at once that this replica is alone. Loop thread
  * only.
  */
-#ifndef SERVER_SERVE_SHARED_H
-#define SERVER_SERVE_SHARED_H
+#ifndef SERVER_SERVE_SHARED_LIMITS_H
+#define SERVER_SERVE_SHARED_LIMITS_H
 
 #include <stdbool.h>
 #include <stdint.h>

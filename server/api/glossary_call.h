@@ -1,4 +1,4 @@
-/* glossaries.h - a call of DeepL's that makes, shows, changes or deletes a glossary.
+/* glossary_call.h - a call of DeepL's that makes, shows, changes or deletes a glossary.
  *
  * Its fields and entries are read, and long replies made, in a thread of the pool, one call's at a
  * time, of callers in turn: the other threads are for those who translate. The change is made on

@@ -4,7 +4,7 @@
  * comes in time nobody waits: what is asked is sent all the same, so that it counts for others. No
  * answer for DEAD_MS, or a connection that ends: it is away. An answer that the script cannot give
  * counts as none. */
-#include "serve/shared.h"
+#include "serve/shared_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * A glossary is the same in both versions; version 2 shows those of one dictionary. Codes of
  * languages go without regions: EN is meant by EN-US, too. */
-#include "api/glossaries.h"
+#include "api/glossary_call.h"
 
 #include <stdlib.h>
 #include <string.h>
