@@ -56,7 +56,7 @@ static json_t *show_v2(const struct glossary *glossary)
     return NULL;
 }
 
-/* ---- Replies of what changes nothing -------------------------------------------------------- */
+/* ---- Replies of what changes nothing --------------------------------------------------------- */
 
 /* Of showing a glossary, or a dictionary, beside reading an entry: objects are made and printed. */
 enum { SHOWN_BYTES = 1024 };

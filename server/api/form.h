@@ -1,9 +1,8 @@
 /* form.h - the values of a form: of a query string, an urlencoded body, a multipart body.
  *
- * All values are bytes with a terminator; the first of a repeated key stands,
- * but of one, `repeated`, all. Urlencoded text is
- * read as Flask reads it; a multipart body as RFC 7578 writes it, to the letter. The time taken
- * grows with the bytes alone. No state, any thread.
+ * All values are bytes with a terminator; the first of a repeated key stands, but of one,
+ * `repeated`, all. Urlencoded text is read as Flask reads it; a multipart body as RFC 7578 writes
+ * it, to the letter. The time taken grows with the bytes alone. No state, any thread.
  */
 #ifndef SERVER_API_FORM_H
 #define SERVER_API_FORM_H

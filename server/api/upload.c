@@ -25,7 +25,8 @@ const struct upload_kind upload_kinds[] = {
     {.extension = NULL},
 };
 
-void upload_list_kinds(char *text, size_t text_bytes)
+/* ".txt, .html" */
+static void list_kinds(char *text, size_t text_bytes)
 {
     size_t n = 0;
 
@@ -98,7 +99,7 @@ static int refuse_name(const char *name, struct srv_error *error)
     const char *dot = name ? strrchr(name, '.') : NULL;
     char kinds[128];
 
-    upload_list_kinds(kinds, sizeof(kinds));
+    list_kinds(kinds, sizeof(kinds));
     return error_http(error, 400, "file_format_not_supported",
                       "file format not supported: expected a file name that ends in one of %s, "
                       "found %.24s",
@@ -179,8 +180,7 @@ void upload_close(struct upload *upload)
     free(upload);
 }
 
-/* ---- The translation ---------------------------------------------------------------------------
- */
+/* ---- The translation ------------------------------------------------------------------------- */
 
 /* "plain.txt", and what it is called in UTF-8 by RFC 8187. Nobody shall run what is in it. */
 static void make_lines(const char *name, char *lines, size_t lines_bytes)

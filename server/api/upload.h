@@ -47,7 +47,4 @@ struct blob *upload_result(const struct upload *upload, const char *translation,
 void upload_result_name(const struct upload *upload, const char *target,
                         char name[UPLOAD_NAME_BYTES]);
 
-/* ".txt, .html" */
-void upload_list_kinds(char *text, size_t text_bytes);
-
 #endif

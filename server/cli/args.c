@@ -49,11 +49,6 @@ int args_done(void)
     return args_are_printed() ? EXIT_DONE : args_failed(ARGS_NOT_PRINTED);
 }
 
-bool args_is_filled(const char *text)
-{
-    return text[0] != '\0';
-}
-
 void args_flag(const char *key, char *name, size_t name_bytes)
 {
     snprintf(name, name_bytes, "%s%s", key[1] ? "--" : "-", key);

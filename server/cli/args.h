@@ -30,7 +30,7 @@ struct args_command {
 #define ARGS_FILLED(name, S, field, called, accepts, text)                                         \
     {                                                                                              \
         .key = name, .type = OPTION_TEXT, .offset = offsetof(S, field), .value = called,           \
-        .help = text, .valid = args_is_filled, .expected = accepts                                 \
+        .help = text, .valid = options_is_filled, .expected = accepts                              \
     }
 #define ARGS_NUMBER(name, S, field, low, high, default_value, called, text)                        \
     {                                                                                              \
@@ -53,8 +53,6 @@ enum { ARGS_GO = -1 }; /* no exit status */
 /* Fills `base` (defaults first) from argv, which starts with the command's name. Help goes to
  * stdout, an error to stderr. ARGS_GO, or the status to leave with. */
 int args_parse(const struct args_command *command, void *base, int argc, char **argv);
-
-bool args_is_filled(const char *text);
 
 /* How an option is written: "max_length" -> "--max-length", "o" -> "-o". */
 void args_flag(const char *key, char *name, size_t name_bytes);

@@ -136,6 +136,11 @@ static int set_list(const struct option *option, void *base, const char *text, s
     return 0;
 }
 
+bool options_is_filled(const char *text)
+{
+    return text[0] != '\0';
+}
+
 bool options_number(const char *text, enum option_type type, double *value)
 {
     char *end;

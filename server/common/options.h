@@ -60,6 +60,9 @@ void options_copy(const struct option *option, void *to, const void *from);
 /* Sets one field from text. ACRE_EOPTION and "expected ..., found ..." if the text does not fit. */
 int options_set(const struct option *option, void *base, const char *text, struct acre_err *err);
 
+/* For option.valid: any text but the empty one. */
+bool options_is_filled(const char *text);
+
 /* A whole decimal number: no blanks, no hexadecimal, no "inf"; of OPTION_INT, digits with a sign at
  * most. */
 bool options_number(const char *text, enum option_type type, double *value);

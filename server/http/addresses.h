@@ -7,7 +7,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 struct addresses;

@@ -29,7 +29,7 @@ struct limits {
     struct keyring *keyring;   /* owned; NULL: there is no store, and keys mean nothing */
     struct buckets *addresses; /* owned; NULL: rate_limit was never set */
     struct shared *shared;     /* owned; NULL: there are no other replicas */
-    char replica[17];
+    char replica[KEYS_REPLICA_BYTES];
     uv_timer_t timer; /* tells them what was counted while nobody could be asked */
     bool was_up, is_telling;
     size_t told;

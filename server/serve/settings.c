@@ -38,11 +38,6 @@
         .is_fixed = true                                                                           \
     }
 
-static bool is_filled(const char *text)
-{
-    return text[0] != '\0';
-}
-
 static bool is_fail_or_skip(const char *text)
 {
     return strcmp(text, "fail") == 0 || strcmp(text, "skip") == 0;
@@ -77,7 +72,7 @@ const struct option settings_table[] = {
      .is_fixed = true,
      .help = "address to serve on, or a list of them; 0.0.0.0 or [::] is every address, port 0 "
              "picks a free port; sockets that systemd has opened take their place"},
-    TEXT(models, "models", is_filled, "a folder",
+    TEXT(models, "models", options_is_filled, "a folder",
          "folder of model directories; every subfolder with a config.json is served"),
     TEXT(bad_models, "fail", is_fail_or_skip, "\"fail\" or \"skip\"",
          "what a model that cannot be loaded means: fail, the server does not start; skip, it "

@@ -181,9 +181,9 @@ int keys_read(sqlite3 *db, int64_t *version, int64_t month, keys_visit_fn *visit
     return rc;
 }
 
-int keys_replica(sqlite3 *db, char name[17], struct acre_err *err)
+int keys_replica(sqlite3 *db, char name[KEYS_REPLICA_BYTES], struct acre_err *err)
 {
-    return facts_word(db, "replica", name, 17, err);
+    return facts_word(db, "replica", name, KEYS_REPLICA_BYTES, err);
 }
 
 /* ---- Usage ----------------------------------------------------------------------------------- */

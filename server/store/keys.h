@@ -50,6 +50,7 @@ int keys_add_usage(sqlite3 *db, int64_t id, int64_t month, int64_t characters, i
                    int64_t *total, struct acre_err *err);
 
 /* What this store is called among those of other replicas. */
-int keys_replica(sqlite3 *db, char name[17], struct acre_err *err);
+enum { KEYS_REPLICA_BYTES = 17 };
+int keys_replica(sqlite3 *db, char name[KEYS_REPLICA_BYTES], struct acre_err *err);
 
 #endif
