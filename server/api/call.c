@@ -21,7 +21,6 @@
 #include "api/choice.h"
 #include "api/blob.h"
 #include "api/reply.h"
-#include "api/stream.h"
 #include "api/upload.h"
 
 /* Written by the loop itself, with all that may be asked for, where a text counts as more than its
@@ -126,7 +125,7 @@ static void end_with_error(struct call *call, struct srv_error *error)
     call->dialect->phrase(call, error);
     if (call->file)
         call->dialect->finish(call, error);
-    else if (call->has_begun)
+    else if (call->stream.has_begun)
         stream_end_with_error(call, error);
     else if (call->dialect->refuse)
         call->dialect->refuse(call, error);

@@ -12,6 +12,7 @@
 #include "api/access.h"
 #include "api/fields.h"
 #include "api/pending.h"
+#include "api/stream.h"
 
 struct dialect;
 struct blob;
@@ -36,24 +37,25 @@ struct call {
     struct file *file;     /* that owns the call, once its client has its reply */
 
     /* What a dialect's parse() leaves for its write(). */
-    bool is_array; /* the texts came as one, so the reply has arrays */
-    bool wants_scores, wants_alignments, wants_sentences;
-    int n_alternatives;
+    bool is_array;    /* the texts came as one, so the reply has arrays */
     bool is_detected; /* request.source was "auto"; it is what was found now, so certainly: */
     int confidence;   /* 0 to 100 */
     char source[24];
-    bool shows_characters;
-    const char *model_type, *tag_version;
     struct srv_text *ignored;      /* owned: request.ignored */
     char target[16];               /* request.target may stand here */
     struct dictionary *dictionary; /* owned: what the request itself brings */
     const char *glossary_ids[CALL_MAX_GLOSSARIES];
     size_t n_glossary_ids;
+    struct {
+        bool wants_scores, wants_alignments, wants_sentences;
+        int n_alternatives;
+    } libre;
+    struct {
+        bool shows_characters;
+        const char *model_type, *tag_version;
+    } deepl;
 
-    /* Of a streamed reply (stream.h). */
-    bool has_begun, is_event_stream;
-    http_room_fn *go_on;      /* while it waits for its turn; else NULL */
-    struct call *next_stream; /* of server->streams */
+    struct stream stream; /* of a streamed reply */
 
     bool is_long; /* its body, which is read in the pool and freed there */
     uv_work_t work;

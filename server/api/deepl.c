@@ -189,13 +189,13 @@ static int parse_markup(struct call *call, struct srv_error *error)
     const char *kind = NULL;
 
     if (parse_choice(call, "tag_handling", " html xml ", &kind, error) != 0 ||
-        parse_choice(call, "tag_handling_version", " v1 v2 ", &call->tag_version, error) != 0)
+        parse_choice(call, "tag_handling_version", " v1 v2 ", &call->deepl.tag_version, error) != 0)
         return -1;
     if (!kind) {
-        call->tag_version = NULL;
+        call->deepl.tag_version = NULL;
         return 0;
     }
-    call->tag_version = call->tag_version ? call->tag_version : "v2";
+    call->deepl.tag_version = call->deepl.tag_version ? call->deepl.tag_version : "v2";
     call->request.format = strcmp(kind, "html") == 0 ? SRV_HTML : SRV_XML;
     return parse_ignored(call, error);
 }
@@ -270,11 +270,12 @@ static int parse_flags(struct call *call, struct srv_error *error)
     static const char types[] = " quality_optimized latency_optimized prefer_quality_optimized ";
     bool ignored = false;
 
-    call->shows_characters = true;
-    if (fields_flag(&call->fields, "show_billed_characters", &call->shows_characters, error) ||
+    call->deepl.shows_characters = true;
+    if (fields_flag(&call->fields, "show_billed_characters", &call->deepl.shows_characters,
+                    error) ||
         fields_flag(&call->fields, "preserve_formatting", &ignored, error) ||
         fields_flag(&call->fields, "outline_detection", &ignored, error) ||
-        parse_choice(call, "model_type", types, &call->model_type, error))
+        parse_choice(call, "model_type", types, &call->deepl.model_type, error))
         return -1;
     return 0;
 }
@@ -292,8 +293,8 @@ static int parse(struct call *call, struct srv_error *error)
 /* There is one kind of model here: it is what was asked for. */
 static const char *model_type_used(const struct call *call)
 {
-    return strcmp(call->model_type, "latency_optimized") == 0 ? call->model_type
-                                                              : "quality_optimized";
+    return strcmp(call->deepl.model_type, "latency_optimized") == 0 ? call->deepl.model_type
+                                                                    : "quality_optimized";
 }
 
 static json_t *render_text(const struct call *call, size_t i, size_t n_chars)
@@ -306,12 +307,13 @@ static json_t *render_text(const struct call *call, size_t i, size_t n_chars)
         translation ? json_string(translation) : json_stringn(text->data, text->bytes));
     int rc = object ? 0 : -1;
 
-    if (rc == 0 && call->shows_characters)
+    if (rc == 0 && call->deepl.shows_characters)
         rc = json_object_set_new(object, "billed_characters", json_integer((json_int_t)n_chars));
-    if (rc == 0 && call->model_type)
+    if (rc == 0 && call->deepl.model_type)
         rc = json_object_set_new(object, "model_type_used", json_string(model_type_used(call)));
-    if (rc == 0 && call->tag_version)
-        rc = json_object_set_new(object, "tag_handling_version", json_string(call->tag_version));
+    if (rc == 0 && call->deepl.tag_version)
+        rc = json_object_set_new(object, "tag_handling_version",
+                                 json_string(call->deepl.tag_version));
     if (rc == 0)
         return object;
     json_decref(object);

@@ -63,8 +63,8 @@ static int parse_alternatives(struct call *call, struct srv_error *error)
         return error_http(error, 400, "invalid_parameter",
                           "Invalid request: alternatives parameter must be <= %lld",
                           (long long)limit);
-    call->n_alternatives = n < 0 ? 0 : (int)n;
-    call->request.decoding.num_hypotheses = call->n_alternatives + 1;
+    call->libre.n_alternatives = n < 0 ? 0 : (int)n;
+    call->request.decoding.num_hypotheses = call->libre.n_alternatives + 1;
     return 0;
 }
 
@@ -114,13 +114,13 @@ static int parse_ranges(struct call *call, struct srv_error *error)
     const char *name;
     size_t bytes = 0;
 
-    if (fields_flag(&call->fields, "sentences", &call->wants_sentences, error) != 0 ||
-        fields_flag(&call->fields, "alignments", &call->wants_alignments, error) != 0)
+    if (fields_flag(&call->fields, "sentences", &call->libre.wants_sentences, error) != 0 ||
+        fields_flag(&call->fields, "alignments", &call->libre.wants_alignments, error) != 0)
         return -1;
-    if (!call->wants_sentences && !call->wants_alignments)
+    if (!call->libre.wants_sentences && !call->libre.wants_alignments)
         return 0;
     request->is_aligned = true;
-    name = call->wants_alignments ? "alignments" : "sentences";
+    name = call->libre.wants_alignments ? "alignments" : "sentences";
     if (request->format != SRV_TEXT)
         return error_field(error, "not_supported", name, "expected format text, found html");
     for (size_t i = 0; i < request->n_texts; i++)
@@ -134,12 +134,12 @@ static int parse_ranges(struct call *call, struct srv_error *error)
 
 static int parse_flags(struct call *call, struct srv_error *error)
 {
-    if (fields_flag(&call->fields, "scores", &call->wants_scores, error) != 0 ||
+    if (fields_flag(&call->fields, "scores", &call->libre.wants_scores, error) != 0 ||
         fields_flag(&call->fields, "stream", &call->request.is_streamed, error) != 0)
         return -1;
-    if (call->request.is_streamed && call->n_alternatives > 0)
+    if (call->request.is_streamed && call->libre.n_alternatives > 0)
         return error_field(error, "not_supported", "stream", "expected no alternatives, found %d",
-                           call->n_alternatives);
+                           call->libre.n_alternatives);
     return parse_ranges(call, error);
 }
 

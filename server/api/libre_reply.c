@@ -151,15 +151,15 @@ bool libre_write_reply(const struct call *call, FILE *out, struct acre_err *err)
 
     (void)err;
     json_object_begin(&body, out);
-    if (call->wants_alignments)
+    if (call->libre.wants_alignments)
         put_list(call, &body, "alignments", put_text_alignments);
-    if (call->n_alternatives > 0)
+    if (call->libre.n_alternatives > 0)
         put_each(call, &body, "alternatives", render_alternatives, call->is_array);
     if (call->is_detected)
         put_each(call, &body, "detectedLanguage", render_detected, call->is_array);
-    if (call->wants_scores)
+    if (call->libre.wants_scores)
         put_each(call, &body, "scores", render_score, true);
-    if (call->wants_sentences)
+    if (call->libre.wants_sentences)
         put_list(call, &body, "sentences", put_text_sentences);
     put_each(call, &body, "translatedText", render_text, call->is_array);
     if (is_any_truncated(call))
@@ -181,7 +181,7 @@ bool libre_write_sentence(const struct call *call, size_t index,
 
     json_object_begin(&body, out);
     put_words(&body, "after", sentence->after);
-    if (call->wants_alignments) {
+    if (call->libre.wants_alignments) {
         json_object_key(&body, "alignments");
         put_alignments(out, sentence->alignments, sentence->n_alignments);
     }
@@ -189,10 +189,10 @@ bool libre_write_sentence(const struct call *call, size_t index,
     if (call->is_detected && sentence->number == 0)
         json_object_member(&body, "detectedLanguage", render_detected(call, index));
     json_object_member(&body, "index", json_integer((json_int_t)index));
-    if (call->wants_scores || call->wants_sentences)
+    if (call->libre.wants_scores || call->libre.wants_sentences)
         json_object_member(&body, "score", json_real(sentence->part.normalized_score));
     json_object_member(&body, "sentence", json_integer((json_int_t)sentence->number));
-    if (call->wants_sentences && has_ranges) {
+    if (call->libre.wants_sentences && has_ranges) {
         const struct acre_alignment where = {sentence->source, sentence->target};
 
         putc(',', out);
@@ -201,7 +201,7 @@ bool libre_write_sentence(const struct call *call, size_t index,
     json_object_member(&body, "translatedText",
                        sentence->text.data ? json_stringn(sentence->text.data, sentence->text.bytes)
                                            : render_text(call, index));
-    if (call->wants_sentences || sentence->part.is_truncated)
+    if (call->libre.wants_sentences || sentence->part.is_truncated)
         json_object_member(&body, "truncated", json_boolean(sentence->part.is_truncated));
     return json_object_end(&body);
 }

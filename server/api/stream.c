@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/call.h"
 #include "api/reply.h"
 #include "common/json.h"
 #include "serve/sentences.h"
@@ -17,7 +18,7 @@ static char *make_event(const struct call *call, const char *kind, const char *o
     char *text;
     int n;
 
-    if (!call->is_event_stream)
+    if (!call->stream.is_event_stream)
         n = asprintf(&text, "%s\n", object);
     else if (kind)
         n = asprintf(&text, "event: %s\ndata: %s\n\n", kind, object);
@@ -61,14 +62,14 @@ void stream_leave(struct call *call)
 {
     struct call **link = &call->pending.server->streams.first;
 
-    if (!call->go_on)
+    if (!call->stream.go_on)
         return;
     while (*link != call)
-        link = &(*link)->next_stream;
-    *link = call->next_stream;
-    if (!call->next_stream)
+        link = &(*link)->stream.next;
+    *link = call->stream.next;
+    if (!call->stream.next)
         call->pending.server->streams.end = link;
-    call->go_on = NULL;
+    call->stream.go_on = NULL;
 }
 
 /* A stream that has used up the share waits behind the others. */
@@ -79,7 +80,7 @@ static void on_turn(uv_idle_t *idle)
     server->streams.spent_ns = 0;
     while (server->streams.first && server->streams.spent_ns < SHARE_NS) {
         struct call *call = server->streams.first;
-        http_room_fn *go_on = call->go_on;
+        http_room_fn *go_on = call->stream.go_on;
 
         stream_leave(call);
         go_on(call);
@@ -92,10 +93,10 @@ static void wait_for_turn(struct call *call, http_room_fn *go_on)
 {
     struct server *server = call->pending.server;
 
-    call->go_on = go_on;
-    call->next_stream = NULL;
+    call->stream.go_on = go_on;
+    call->stream.next = NULL;
     *server->streams.end = call;
-    server->streams.end = &call->next_stream;
+    server->streams.end = &call->stream.next;
     uv_idle_start(&server->streams.idle, on_turn);
 }
 
@@ -117,14 +118,15 @@ static void begin(struct call *call, http_room_fn *room)
 {
     const char *accept = http_header(call->pending.http, "Accept");
 
-    if (call->has_begun)
+    if (call->stream.has_begun)
         return;
-    call->has_begun = true;
+    call->stream.has_begun = true;
     call->pending.is_charged =
         true; /* however it ends: a deadline would be a way to read for nothing */
-    call->is_event_stream = accept && strcasestr(accept, "text/event-stream");
+    call->stream.is_event_stream = accept && strcasestr(accept, "text/event-stream");
     http_stream_begin(call->pending.http,
-                      call->is_event_stream ? "text/event-stream" : "application/x-ndjson", room);
+                      call->stream.is_event_stream ? "text/event-stream" : "application/x-ndjson",
+                      room);
 }
 
 static enum stream_state finish(struct call *call, struct srv_error *error)
@@ -160,12 +162,12 @@ static enum stream_state send_next(struct call *call, http_room_fn *room, struct
 enum stream_state stream_go_on(struct call *call, http_room_fn *room, struct srv_error *error)
 {
     struct server *server = call->pending.server;
-    enum stream_state state = call->go_on ? STREAM_WAITS : STREAM_GOES_ON;
+    enum stream_state state = call->stream.go_on ? STREAM_WAITS : STREAM_GOES_ON;
 
     while (state == STREAM_GOES_ON) {
         const uint64_t begun_ns = uv_hrtime();
 
-        if (call->has_begun && http_stream_unsent(call->pending.http) > 0)
+        if (call->stream.has_begun && http_stream_unsent(call->pending.http) > 0)
             return STREAM_WAITS;
         if (server->streams.spent_ns >= SHARE_NS) {
             wait_for_turn(call, room);

@@ -10,7 +10,16 @@
 #ifndef SERVER_API_STREAM_H
 #define SERVER_API_STREAM_H
 
-#include "api/call.h"
+#include "api/server.h"
+
+struct call;
+
+struct stream {
+    bool has_begun;       /* the client has its status */
+    bool is_event_stream; /* as it asked */
+    http_room_fn *go_on;  /* while it waits for its turn; else NULL */
+    struct call *next;    /* of server->streams */
+};
 
 enum stream_state { STREAM_FAILED = -1, STREAM_WAITS, STREAM_GOES_ON, STREAM_ENDED };
 
