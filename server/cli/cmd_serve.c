@@ -406,6 +406,16 @@ static int stop_log(const struct settings *settings, int rc, const struct acre_e
     return EXIT_FAILED;
 }
 
+/* Of systemd, or our own. */
+static int open_listener(struct serve *serve, struct acre_err *err)
+{
+    if (listener_inherit(&serve->listener, err) != 0)
+        return err->code;
+    return serve->listener.n_fds > 0
+               ? 0
+               : listener_open(serve->settings->listen, &serve->listener, err);
+}
+
 static int run_server(struct settings *settings, struct serve_args *args)
 {
     const uint64_t start_ns = uv_hrtime();
@@ -424,8 +434,7 @@ static int run_server(struct settings *settings, struct serve_args *args)
     if (log_start(&err) != 0 || configure_log(settings, &err) != 0)
         return stop_log(settings, err.code, &err);
     raise_descriptor_limit(settings);
-    if (listener_inherit(&serve.listener, &err) != 0 ||
-        (serve.listener.n_fds == 0 && listener_open(settings->listen, &serve.listener, &err) != 0))
+    if (open_listener(&serve, &err) != 0)
         return stop_log(settings, err.code, &err);
     if (uv_loop_init(&serve.loop) != 0) {
         listener_close(&serve.listener);
