@@ -170,7 +170,6 @@ def model_card(recipe, best, corpora, scores):
         smoothing=recipe.label_smoothing,
         dropout=recipe.dropout,
     )
-    longest = max(p.max_length for p in recipe.phases) - 1
     return CARD.format(
         name=recipe.name,
         source=LANGUAGES.get(recipe.source, recipe.source),
@@ -179,6 +178,6 @@ def model_card(recipe, best, corpora, scores):
         origin=filled(origin),
         training=filled(training),
         scores=scores_table(scores, best["step"]),
-        limits=filled(BYTE_LIMITS.format(longest=longest) if is_char else PIECE_LIMITS),
+        limits=filled(BYTE_LIMITS.format(longest=recipe.longest - 1) if is_char else PIECE_LIMITS),
         data=data_table(corpora, recipe.teacher),
     )

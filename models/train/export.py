@@ -144,8 +144,7 @@ def tokenizer_config(recipe):
         "target_lang": recipe.target,
         "eos_token": END,
         "pad_token": PAD,
-        "model_max_length": round(LONGEST_SOURCE[recipe.level] *
-                                  max(phase.max_length for phase in recipe.phases)),
+        "model_max_length": round(LONGEST_SOURCE[recipe.level] * recipe.longest),
     }
     if recipe.level == "token":
         config |= {"unk_token": UNKNOWN, "separate_vocabs": False}

@@ -148,6 +148,43 @@ def copy_evaluation_sets(eval_folder, language, folder):
             shutil.copyfile(path, folder / path.name)
 
 
+def check_models(recipe, where, acre):
+    """Finds out before hours of reading whether the models that the recipe names will do."""
+    if recipe.teacher and not acre:
+        raise ValueError(f"{where}: teacher: translating with it needs --acre FILE")
+    if recipe.start_from:
+        check_parent(recipe.shape(), SHIPPED / recipe.start_from)
+    if recipe.pieces_from:
+        check_pieces(SHIPPED / recipe.pieces_from)
+
+
+def gather(recipe, corpora, eval_folder, folder, acre):
+    """({corpus name: pairs}, what was dropped) of what is to be learnt; writes to `folder` what is
+    held out of it."""
+    dropped = Counter()
+    by_origin = read_corpora(recipe, corpora, dropped)
+    hold_out(recipe, by_origin, eval_folder, folder / "heldout")
+    if recipe.teacher:
+        by_origin |= distil.distilled_corpora(recipe, corpora, acre, recipe.longest, dropped,
+                                              folder.with_name("distilled"))
+    evaluated = overlap.Evaluated((eval_folder, folder / "heldout"), recipe)
+    sizes = {origin: len(pairs) for origin, pairs in by_origin.items()}
+    by_origin, repeats = overlap.without_repeats(by_origin, evaluated)
+    print(f"prepare: dropped what repeats evaluation text:\n{overlap.table(repeats, sizes)}")
+    print(f"prepare: {sum(map(len, by_origin.values()))} pairs kept, dropped {dict(dropped)}")
+    return by_origin, {"repeats": repeats, "dropped": dropped}
+
+
+def write(recipe, by_origin, dropped, folder, vocabulary):
+    """Writes what training reads, the pairs as ids of the vocabulary; how many pairs those are."""
+    vocabulary = make_vocabulary(recipe, by_origin, folder, vocabulary)
+    arrays, counts = encode_corpora(by_origin, recipe, vocabulary, recipe.longest)
+    np.savez_compressed(folder / "train.npz", **arrays)
+    report = json.dumps({"corpora": counts} | dropped, indent=2)
+    (folder / "sources.json").write_text(report + "\n", encoding="utf-8")
+    return len(arrays["origin"])
+
+
 def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=None):
     """Makes the `prepared` folder; it appears under its name only when it is complete.
 
@@ -155,35 +192,15 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
     beside the folder, in `distilled`. `vocabulary` is a folder that has one to use again.
     """
     recipe = read_recipe(recipe_path)
-    if recipe.teacher and not acre:
-        raise ValueError(f"{recipe_path}: teacher: translating with it needs --acre FILE")
-    if recipe.start_from:
-        check_parent(recipe.shape(), SHIPPED / recipe.start_from)
-    if recipe.pieces_from:
-        check_pieces(SHIPPED / recipe.pieces_from)
+    check_models(recipe, recipe_path, acre)
     unfinished = folder.with_name(folder.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    dropped = Counter()
-    longest = max(phase.max_length for phase in recipe.phases)
-    by_origin = read_corpora(recipe, corpora, dropped)
-    hold_out(recipe, by_origin, eval_folder, unfinished / "heldout")
-    if recipe.teacher:
-        by_origin |= distil.distilled_corpora(recipe, corpora, acre, longest, dropped,
-                                              folder.with_name("distilled"))
-    evaluated = overlap.Evaluated((eval_folder, unfinished / "heldout"), recipe)
-    sizes = {origin: len(pairs) for origin, pairs in by_origin.items()}
-    by_origin, repeats = overlap.without_repeats(by_origin, evaluated)
-    print(f"prepare: dropped what repeats evaluation text:\n{overlap.table(repeats, sizes)}")
-    print(f"prepare: {sum(map(len, by_origin.values()))} pairs kept, dropped {dict(dropped)}")
-    vocabulary = make_vocabulary(recipe, by_origin, unfinished, vocabulary)
-    arrays, counts = encode_corpora(by_origin, recipe, vocabulary, longest)
-    np.savez_compressed(unfinished / "train.npz", **arrays)
-    report = json.dumps({"corpora": counts, "repeats": repeats, "dropped": dropped}, indent=2)
-    (unfinished / "sources.json").write_text(report + "\n", encoding="utf-8")
+    by_origin, dropped = gather(recipe, corpora, eval_folder, unfinished, acre)
+    pairs = write(recipe, by_origin, dropped, unfinished, vocabulary)
     shutil.copyfile(recipe_path, unfinished / "recipe.json")
     copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"prepare: {folder}: {len(arrays['origin'])} pairs, {size / 2**20:.1f} MiB")
+    print(f"prepare: {folder}: {pairs} pairs, {size / 2**20:.1f} MiB")

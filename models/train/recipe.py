@@ -83,6 +83,11 @@ class Recipe:
         """The one that is not English."""
         return self.source if self.target == "en" else self.target
 
+    @property
+    def longest(self):
+        """The most ids a side that a pair may have, end included."""
+        return max(phase.max_length for phase in self.phases)
+
     def group_of(self, origin):
         """(group name, weight inside it) of a corpus: the first pattern that matches it."""
         for name, group in self.mix.items():

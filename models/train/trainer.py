@@ -172,7 +172,7 @@ class Trainer:
         keep_freed_memory()
         torch.manual_seed(self.recipe.seed)
         self.model = new_model(self.recipe, self.vocabulary).to(self.device)
-        self.model.reserve(max(phase.max_length for phase in self.recipe.phases))
+        self.model.reserve(self.recipe.longest)
         self.begin_weights()
         self.average = Average(self.model, self.recipe.ema_decay)
         self.optimiser = Optimiser(self.model, self.bf16)
