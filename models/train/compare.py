@@ -13,11 +13,9 @@ lets another machine go on where this one stopped.
 """
 
 import dataclasses
-import fcntl
 import json
 import os
 import shutil
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -26,6 +24,7 @@ import torch
 
 from . import checkpoint
 from .export import export, write_json
+from .lock import locked
 from .prepare import prepare
 from .recipe import RECIPES, SHIPPED, read_recipe
 from .rules import ATTENTIONS
@@ -36,6 +35,7 @@ SEEDS = 1, 2
 WARMUP_PART = 0.2  # at most this part of a run, for very short ones
 COOLDOWN_PART = 0.2  # whatever the recipe of the data says, so that tables can be compared
 EVALUATION_SECONDS = 600  # of the learning curves
+LOCK = "lock"  # of a cell, from its first file to its last; train.lock is the training's
 # Pieces that do not depend on where the text is prepared, and text that no machine wrote.
 VOCABULARY = SHIPPED / "en-de-token"
 DATA = {"token": RECIPES / "en-de-token.json", "char": RECIPES / "en-de-char.json"}
@@ -127,8 +127,7 @@ def prepare_data(level, options):
         return folder
     if not options.corpora or not options.eval:
         raise ValueError(f"{folder}: nothing is prepared; that needs --corpora DIR and --eval DIR")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with held(folder.parent, wait=True):
+    with locked(folder.parent / LOCK, wait=True):
         if not folder.exists():
             recipe = folder.with_name(f"{level}.json")
             write_json(recipe, dataclasses.asdict(recipe_of_data(level)))
@@ -169,19 +168,6 @@ def link_data(cell, data, folder):
 
 
 # ---- A run ----
-
-
-@contextmanager
-def held(folder, wait=False):
-    """Whether this process may work in the folder; false while another does, unless it waits."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            mine = True
-        except BlockingIOError:
-            mine = False
-        yield mine
 
 
 def train(run, steps):
@@ -250,7 +236,7 @@ def train_cell(cell, run, options):
 def do_cell(cell, options, keep):
     """Does what is left to do for the cell; whether that was not interrupted."""
     run, kept = options.folder / str(cell), options.kept / str(cell)
-    with held(run) as mine:
+    with locked(run / LOCK) as mine:
         if not mine:
             print(f"compare: {cell}: another process is at it", flush=True)
         if not mine or (kept / "cell.json").exists():

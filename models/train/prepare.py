@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus, distil, overlap
+from .lock import alone
 from .parent import check_parent, check_pieces
 from .recipe import SHIPPED, read_recipe
 from .sentences import Sentences
@@ -194,13 +195,14 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
     recipe = read_recipe(recipe_path)
     check_models(recipe, recipe_path, acre)
     unfinished = folder.with_name(folder.name + ".part")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    by_origin, dropped = gather(recipe, corpora, eval_folder, unfinished, acre)
-    pairs = write(recipe, by_origin, dropped, unfinished, vocabulary)
-    shutil.copyfile(recipe_path, unfinished / "recipe.json")
-    copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
-    shutil.rmtree(folder, ignore_errors=True)
-    unfinished.rename(folder)
+    with alone(folder.parent):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        by_origin, dropped = gather(recipe, corpora, eval_folder, unfinished, acre)
+        pairs = write(recipe, by_origin, dropped, unfinished, vocabulary)
+        shutil.copyfile(recipe_path, unfinished / "recipe.json")
+        copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"prepare: {folder}: {pairs} pairs, {size / 2**20:.1f} MiB")

@@ -24,6 +24,7 @@ from . import area, checkpoint
 from .batches import Pairs, Position, Stream
 from .evaluate import LONGEST_TRANSLATION, bleu, read_set, whole_rows
 from .inherit import inherit, inherit_pieces
+from .lock import alone
 from .loss import cross_entropy
 from .lstm import Lstm
 from .model import Transformer
@@ -105,7 +106,8 @@ def extend(folder, recipe, hours, cooldown=None):
         print(f"train: the cool-down is not undone: after {hours:g} hours it was time for it; "
               "--hours X gives the run more", flush=True)
         return
-    checkpoint.save_atomically(state | {"extended": asked}, last)
+    with alone(folder):
+        checkpoint.save_atomically(state | {"extended": asked}, last)
 
 
 def kept_evaluation(path):
@@ -298,7 +300,8 @@ class Trainer:
         """Trains until the run is finished (true) or a signal interrupts it (false)."""
         handlers = {number: signal.signal(number, self.stop) for number in STOPPING}
         try:
-            return self.train_to_the_end(cooldown_steps)
+            with alone(self.folder):
+                return self.train_to_the_end(cooldown_steps)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)

@@ -19,6 +19,7 @@ from models.train import checkpoint, evaluate, export  # noqa: E402
 from models.train import trainer as training  # noqa: E402
 from models.train.__main__ import main, say_what_is_ignored  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
+from models.train.lock import alone  # noqa: E402
 from models.train.recipe import read_recipe  # noqa: E402
 from models.train.schedule import Cooldown, learning_rate  # noqa: E402
 from models.train.trainer import Trainer, extend  # noqa: E402
@@ -37,6 +38,18 @@ def test_interrupted_run_equals_uninterrupted(run):
     second = Trainer(run)
     assert second.step == 3
     assert torch.equal(train(second, 3), whole)
+
+
+def test_a_run_is_changed_by_one_process_at_a_time(tmp_path, corpora, capsys):
+    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE | {"level": "char"}))
+    commands = (["prepare", "--corpora", str(corpora), "--eval", str(corpora / "eval")],
+                ["train", "--cooldown", "1"], ["train", "--extend", "--cooldown", "2"])
+    for first, *more in commands:
+        command = [first, str(tmp_path / "recipe.json"), "--run", str(tmp_path / "run"), *more]
+        with alone(tmp_path / "run"):
+            assert main(command) == 1
+        assert f"{tmp_path / 'run'}: another process is at it" in capsys.readouterr().err
+        assert main(command) == 0
 
 
 def test_stalls_do_not_count_as_hours(run, monkeypatch):
