@@ -70,13 +70,14 @@ def run_for(minutes, packs, folder, plan, out, threads=None):
     deadline = time.monotonic() + 60 * minutes
     folders = [folder / pack.name.split(".")[0] for pack in packs]
     options = ["--threads", str(threads)] if threads else []
-    processes = []
     for pack, own in zip(packs, folders):
         own.mkdir(parents=True, exist_ok=True)
         unpack(pack, own)
-        processes.append(subprocess.Popen(
-            [sys.executable, "-m", "models.train", "campaign", str(own), "--plan", plan, *options]))
+    processes = []
     try:
+        for own in folders:
+            processes.append(subprocess.Popen([sys.executable, "-m", "models.train", "campaign",
+                                               str(own), "--plan", plan, *options]))
         while time.monotonic() < deadline and any(p.poll() is None for p in processes):
             time.sleep(0.2)
     finally:

@@ -302,6 +302,29 @@ def test_nothing_is_at_work_when_models_are_given_back(monkeypatch):
     assert deaf.returncode == -signal.SIGKILL
 
 
+def test_a_pack_that_is_none_starts_no_campaign(packed, tmp_path, monkeypatch):
+    (tmp_path / "fr.tar.xz").write_text("cut off")
+    monkeypatch.setattr(lent.subprocess, "Popen", lambda _: pytest.fail("a campaign was started"))
+    with pytest.raises(tarfile.ReadError):
+        lent.run_for(1.0, [packed[1], tmp_path / "fr.tar.xz"], tmp_path, "", tmp_path / "out")
+
+
+def test_a_campaign_that_cannot_be_started_leaves_no_other(packed, tmp_path, monkeypatch):
+    started, popen = [], subprocess.Popen
+
+    def start(_):
+        if started:
+            raise OSError("out of memory")
+        started.append(popen(["sleep", "60"]))
+        return started[0]
+
+    shutil.copy(packed[1], tmp_path / "fr.tar.xz")
+    monkeypatch.setattr(lent.subprocess, "Popen", start)
+    with pytest.raises(OSError, match="out of memory"):
+        lent.run_for(1.0, [packed[1], tmp_path / "fr.tar.xz"], tmp_path, "", tmp_path / "out")
+    assert started[0].returncode == -signal.SIGTERM
+
+
 def test_a_campaign_that_fails_is_an_error(packed, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
     plan = tmp_path / "plan.json"
