@@ -79,8 +79,11 @@ def fault(english, target):
 
 def files_in(folders):
     """Every file in a folder or in several, sorted by name in each."""
-    folders = [folders] if isinstance(folders, str | Path) else folders
-    return [path for folder in folders for path in sorted(Path(folder).rglob("*"))]
+    folders = [Path(folders)] if isinstance(folders, str | Path) else [*map(Path, folders)]
+    for folder in folders:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"{folder}: no such folder of corpora")
+    return [path for folder in folders for path in sorted(folder.rglob("*"))]
 
 
 def languages(folders):

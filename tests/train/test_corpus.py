@@ -76,6 +76,13 @@ def test_a_folder_may_be_given_twice(tmp_path):
     assert set(corpus.corpus_files([tmp_path, f"{tmp_path}/."], "de")) == {"talk"}
 
 
+def test_a_folder_that_is_not_there_is_an_error(tmp_path):
+    (tmp_path / "talk.en-de.tsv").write_text("A dog.\tEin Hund.\n")
+    for find in (lambda f: corpus.corpus_files(f, "de"), corpus.languages):
+        with pytest.raises(FileNotFoundError, match="/bakc: no such folder of corpora"):
+            find([tmp_path, tmp_path / "bakc"])
+
+
 def test_held_out_sets_do_not_depend_on_order_or_company():
     pairs = [Pair("t", f"Sentence number {i} here.", f"Satz Nummer {i} hier.") for i in range(500)]
     chosen = corpus.held_out(pairs, 50)
