@@ -25,6 +25,7 @@ import sacrebleu
 from . import robustness
 from .train import distil, prepare
 from .train.recipe import find_recipe, read_recipe
+from .train.sets import evaluation_sets
 
 MODELS = Path(__file__).parent
 PARTS = ("scores", "robustness")
@@ -68,7 +69,7 @@ def in_order(source, english, others):
 def public_sets(folder, source, target):
     """The sets of the folder in this language pair, without the pair in their names."""
     language = source if target == "en" else target
-    for name, paths in prepare.evaluation_sets(folder, language).items():
+    for name, paths in evaluation_sets(folder, language).items():
         english, others = map(read_lines, paths)
         if len(english) != len(others):
             raise ValueError(f"{paths[1]}: expected {len(english)} lines as in {paths[0].name}, "

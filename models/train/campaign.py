@@ -25,11 +25,11 @@ import numpy as np
 from . import checkpoint, corpus
 from .batches import BACK
 from .distil import SUFFIX
-from .evaluate import LONGEST_TRANSLATION
 from .export import export
 from .recipe import read_recipe
 from .search import translate_ids
 from .sentences import Sentences, as_bytes, sentences_of, text_of
+from .sets import LONGEST_TRANSLATION
 from .trainer import Trainer, choose_device, new_model
 from .vocabulary import ByteVocabulary, open_vocabulary
 

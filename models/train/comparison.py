@@ -17,8 +17,8 @@ from ..evaluate import markdown, put_in_place
 from . import bootstrap
 from .compare import KINDS, SEEDS
 from .distil import translate
-from .evaluate import read_set
 from .recipe import read_recipe
+from .sets import read_set
 
 # Bytes of so short a run are compared on short sentences: on long ones they say nothing.
 SETS = {

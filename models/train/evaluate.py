@@ -5,43 +5,12 @@ What a model scores in Acre, on any machine, is `make eval`'s business (../evalu
 
 import json
 
+from . import checkpoint
+from .search import translate
+from .sets import LONGEST_TRANSLATION, bleu, chrf, read_set, whole_rows
 from .shape import source_multiple
+from .trainer import choose_device, new_model
 from .vocabulary import open_vocabulary
-
-# Ids a translation may have at most; those of the exported models are set in export.py.
-LONGEST_TRANSLATION = {"token": 128, "char": 384}
-
-
-def read_set(stem, recipe):
-    """(source lines, reference lines) of the line-aligned set `stem`.{en,XX}."""
-    sides = []
-    for language in (recipe.source, recipe.target):
-        path = stem.with_name(f"{stem.name}.{language}")
-        sides.append(path.read_text(encoding="utf-8").splitlines())
-    if len(sides[0]) != len(sides[1]):
-        raise ValueError(f"{stem}: {len(sides[0])} source and {len(sides[1])} reference lines")
-    return sides
-
-
-def whole_rows(sides, vocabulary, recipe):
-    """The line-aligned sides, sources first, of the sentences that fill whole rows of a grid: all,
-    unless the model attends to its source as one."""
-    multiple = source_multiple(recipe.shape())
-    kept = [i for i, sentence in enumerate(sides[0])
-            if (len(vocabulary.encode(sentence)) + 1) % multiple == 0]
-    return [[side[i] for i in kept] for side in sides]
-
-
-def bleu(hypotheses, references):
-    import sacrebleu
-
-    return sacrebleu.corpus_bleu(hypotheses, [references]).score if hypotheses else 0.0
-
-
-def chrf(hypotheses, references):
-    import sacrebleu
-
-    return sacrebleu.corpus_chrf(hypotheses, [references]).score if hypotheses else 0.0
 
 
 def evaluation_stems(prepared, recipe):
@@ -53,9 +22,6 @@ def evaluation_stems(prepared, recipe):
 
 def greedy_search(weights, recipe, vocabulary):
     """A translator that runs a model of these weights by greedy search in PyTorch."""
-    from .search import translate
-    from .trainer import choose_device, new_model
-
     device, _ = choose_device()
     model = new_model(recipe, vocabulary).to(device).eval()
     model.load_state_dict(weights)
@@ -69,8 +35,6 @@ def evaluate(folder, recipe):
 
     Sentences that do not fill whole rows of a grid are left out: the model cannot read them.
     """
-    from . import checkpoint
-
     vocabulary = open_vocabulary(recipe.level, folder / "prepared")
     best = checkpoint.load(folder / "best.pt", vocabulary)
     translator, scores = greedy_search(best["average"], recipe, vocabulary), {}

@@ -25,31 +25,11 @@ from .lock import alone
 from .parent import check_parent, check_pieces
 from .recipe import SHIPPED, read_recipe
 from .sentences import Sentences
+from .sets import evaluation_sentences, evaluation_sets
 from .variants import with_variants
 from .vocabulary import SPECIAL, ByteVocabulary, PieceVocabulary
 
 VOCABULARY_PAIRS = 250_000
-
-
-def evaluation_sets(folder, language):
-    """{name: (English path, target path)} of the line-aligned sets found in `folder`."""
-    sets = {}
-    for english in sorted(Path(folder).glob("*.en")):
-        target = english.with_suffix(f".{language}")
-        if target.exists():
-            sets[english.stem] = (english, target)
-    if not sets:
-        raise FileNotFoundError(f"{folder}: no evaluation set NAME.en with NAME.{language}")
-    return sets
-
-
-def evaluation_sentences(folder):
-    """Every English sentence of every evaluation set, normalised, whatever its pair."""
-    return {
-        corpus.normalised(line)
-        for path in Path(folder).glob("*.en")
-        for line in path.read_text(encoding="utf-8").splitlines()
-    }
 
 
 def read_corpora(recipe, folder, dropped):

@@ -22,7 +22,6 @@ import torch
 
 from . import area, checkpoint
 from .batches import Pairs, Position, Stream
-from .evaluate import LONGEST_TRANSLATION, bleu, read_set, whole_rows
 from .inherit import inherit, inherit_pieces
 from .lock import alone
 from .loss import cross_entropy
@@ -33,13 +32,19 @@ from .parent import output_scales
 from .recipe import SHIPPED, read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
+from .sets import (
+    DEVELOPMENT_SENTENCES,
+    DEVELOPMENT_SETS,
+    LONGEST_TRANSLATION,
+    bleu,
+    read_set,
+    whole_rows,
+)
 from .shape import LstmShape
 from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
 CHECKPOINT_SECONDS = 240
-DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
-DEVELOPMENT_SENTENCES = 300
 STOPPING = signal.SIGTERM, signal.SIGINT
 
 

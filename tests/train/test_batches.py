@@ -10,8 +10,8 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
 from models.train.batches import Pairs, Position, Sampler, Stream  # noqa: E402
-from models.train.evaluate import whole_rows  # noqa: E402
 from models.train.recipe import Phase  # noqa: E402
+from models.train.sets import whole_rows  # noqa: E402
 from models.train.vocabulary import open_vocabulary  # noqa: E402
 
 

@@ -8,11 +8,11 @@ pytest.importorskip("torch")
 pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
-from models.train import corpus, evaluate  # noqa: E402
+from models.train import corpus  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
-from models.train.evaluate import whole_rows  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import read_recipe  # noqa: E402
+from models.train.sets import read_set, whole_rows  # noqa: E402
 from models.train.vocabulary import PieceVocabulary, open_vocabulary  # noqa: E402
 from small import RECIPE  # noqa: E402
 
@@ -59,7 +59,7 @@ def test_either_language_is_the_source(tmp_path, corpora):
     read = {vocabulary.decode(back.source(i).tolist()) for i in range(len(back.origin))}
     lines = (corpora / "tatoeba.en-de.tsv").read_text(encoding="utf-8").splitlines()
     assert sum(line.split("\t")[1] in read for line in lines) > 0.8 * len(lines)
-    evaluated = [whole_rows(evaluate.read_set(folder / "heldout" / "tatoeba", read_recipe(
+    evaluated = [whole_rows(read_set(folder / "heldout" / "tatoeba", read_recipe(
         folder / "recipe.json")), vocabulary, read_recipe(folder / "recipe.json"))
         for folder in folders]
     assert evaluated[0] == evaluated[1][::-1]
