@@ -1,5 +1,6 @@
 """Sets of sentences that models are judged by, held out or given, and what is asked of them."""
 
+import hashlib
 from pathlib import Path
 
 from . import corpus
@@ -42,6 +43,12 @@ def read_set(stem, recipe):
     if len(sides[0]) != len(sides[1]):
         raise ValueError(f"{stem}: {len(sides[0])} source and {len(sides[1])} reference lines")
     return sides
+
+
+def fingerprint(*sides):
+    """Of the sentences of sets: runs that are compared, or go on, must have the same."""
+    lines = "".join(f"{line}\n" for side in sides for line in side)
+    return hashlib.blake2b(lines.encode(), digest_size=4).hexdigest()
 
 
 def whole_rows(sides, vocabulary, recipe):

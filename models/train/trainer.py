@@ -37,6 +37,7 @@ from .sets import (
     DEVELOPMENT_SETS,
     LONGEST_TRANSLATION,
     bleu,
+    fingerprint,
     read_set,
     whole_rows,
 )
@@ -115,12 +116,14 @@ def extend(folder, recipe, hours, cooldown=None):
         checkpoint.save_atomically(state | {"extended": asked}, last)
 
 
-def kept_evaluation(path):
-    """The evaluation of best.pt, or None without one. It may be of a cool-down that was undone,
-    of which the checkpoint knows nothing."""
+def kept_evaluation(path, development):
+    """The evaluation of best.pt, or None without one on these development sets. It may be of a
+    cool-down that was undone, of which the checkpoint knows nothing."""
     if not path.exists():
         return None
     best = checkpoint.load(path)
+    if best.get("development", development) != development:
+        return None
     return {key: best[key] for key in ("step", "tokens", "bleu")}
 
 
@@ -175,6 +178,9 @@ class Trainer:
         self.recipe = read_recipe(self.folder / "prepared" / "recipe.json")
         self.hours = self.recipe.hours if hours is None else hours
         self.vocabulary = open_vocabulary(self.recipe.level, self.folder / "prepared")
+        self.development = fingerprint(*(
+            side for name in DEVELOPMENT_SETS
+            for side in read_set(self.folder / "prepared" / name, self.recipe)))
         self.device, self.bf16 = choose_device()
         keep_freed_memory()
         torch.manual_seed(self.recipe.seed)
@@ -225,9 +231,17 @@ class Trainer:
         self.optimiser.load_state_dict(state["optimiser"])
         torch.set_rng_state(state["rng"])
         self.step, self.tokens = state["step"], state["tokens"]
-        self.seconds, self.best = state["seconds"], state["best"]
-        self.kept = kept_evaluation(self.folder / "best.pt")
-        self.waited = state.get("waited", 0)  # absent in checkpoints before early stops
+        self.seconds = state["seconds"]
+        # Of a run that was prepared anew, scores on the sets before say nothing of those on its
+        # own. Older checkpoints do not say which sets they mean.
+        if state.get("development", self.development) == self.development:
+            self.best = state["best"]
+            self.waited = state.get("waited", 0)  # absent in checkpoints before early stops
+        else:
+            print("train: the development sets have changed; what was best before is forgotten",
+                  flush=True)
+            self.best, self.waited = None, 0
+        self.kept = kept_evaluation(self.folder / "best.pt", self.development)
         self.extended = state.get("extended")
         self.cooldown = Cooldown(**state["cooldown"]) if state["cooldown"] else None
         print(f"train: going on from step {self.step}", flush=True)
@@ -248,6 +262,7 @@ class Trainer:
             "cooldown": asdict(self.cooldown) if self.cooldown else None,
             "position": asdict(self.stream.position),
             "vocabulary": self.vocabulary.fingerprint,
+            "development": self.development,
         }
 
     def save(self, name="checkpoint.pt"):
@@ -439,5 +454,6 @@ class Trainer:
         if total(found) >= total(self.kept):
             self.kept = found
             best = {"average": self.average.weights, "seconds": self.seconds,
-                    "vocabulary": self.vocabulary.fingerprint} | found
+                    "vocabulary": self.vocabulary.fingerprint,
+                    "development": self.development} | found
             checkpoint.save_atomically(best, self.folder / "best.pt")

@@ -118,6 +118,32 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(run, recipe, tmp_path):
     assert Trainer(tmp_path).step == 0
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_run_prepared_anew_is_judged_anew(run, tmp_path, monkeypatch, known):
+    """By its own development set; a checkpoint that does not say which it had is believed."""
+    scores = iter((9.0, 8.0, 7.0, 3.0))
+    monkeypatch.setattr(training, "bleu", lambda *_: next(scores))
+    monkeypatch.setattr(training, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
+    shutil.copytree(run / "prepared", tmp_path / "prepared")
+    trainer = Trainer(tmp_path)
+    trainer.evaluate()
+    trainer.evaluate()
+    trainer.save()
+    if not known:
+        for name in ("checkpoint.pt", "best.pt"):
+            state = checkpoint.load(tmp_path / name)
+            state.pop("development", None)
+            checkpoint.save_atomically(state, tmp_path / name)
+    path = tmp_path / "prepared/heldout/tatoeba.de"
+    path.write_text(path.read_text().upper())
+    trainer = Trainer(tmp_path)
+    assert trainer.waited == (0 if known else 1)
+    trainer.evaluate()
+    trainer.evaluate()
+    assert trainer.waited == (1 if known else 3)
+    assert checkpoint.load(tmp_path / "best.pt")["bleu"]["tatoeba"] == (7.0 if known else 9.0)
+
+
 def test_a_run_that_gets_no_better_cools_down(run, monkeypatch):
     (run / "checkpoint.pt").unlink(missing_ok=True)
     scores = iter((3.0, 4.0, 2.0, 2.0, 2.0))
