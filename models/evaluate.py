@@ -23,7 +23,7 @@ from pathlib import Path
 import sacrebleu
 
 from . import robustness
-from .train import distil, prepare
+from .train import acre_command, prepare
 from .train.recipe import find_recipe, read_recipe
 from .train.sets import evaluation_sets
 
@@ -108,9 +108,9 @@ def sets_of(model, options):
 
 
 def translate(options, model, beam, compute_type, sentences):
-    hypotheses = list(distil.translate(options.acre, model, sentences, "--beam-size", beam,
-                                       "--compute-type", compute_type, "--threads",
-                                       options.threads))
+    hypotheses = list(acre_command.translate(
+        options.acre, model, sentences, "--beam-size", beam, "--compute-type", compute_type,
+        "--threads", options.threads, who="evaluate"))
     if len(hypotheses) != len(sentences):
         raise ValueError(f"{model.name}: expected {len(sentences)} translations, "
                          f"found {len(hypotheses)}")

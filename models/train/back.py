@@ -2,15 +2,16 @@
 model, as a corpus of what a model from English should have written.
 
 Hours of work, so it is not a part of `prepare`: what is written stays, and the same command goes
-on. Sentences come in the order of their hashes: whatever there is so far is a fair sample.
+on. Sentences come in the order of their hashes: whatever there is so far is a fair sample. A side
+file says which model wrote it: another would not go on as it began.
 """
 
 import json
 from pathlib import Path
 
 from . import corpus
+from .acre_command import fingerprint, translations
 from .batches import BACK
-from .distil import lines_done, translate
 
 
 def languages_of(model):
@@ -28,6 +29,15 @@ def plain_text(paths):
     return sorted(lines, key=corpus.stable_hash)
 
 
+def check_writer(made, model):
+    """Refuses to go on with what another model wrote; older text does not say which that was."""
+    known, own = made.with_suffix(".model"), fingerprint(Path(model))
+    if made.exists() and known.exists() and known.read_text(encoding="utf-8").strip() != own:
+        raise ValueError(f"{made}: expected text by {model}, found that of another model, as "
+                         f"{known.name} says; to begin anew, remove it")
+    known.write_text(own + "\n", encoding="utf-8")
+
+
 def back_translate(acre, model, path, out, most=None, options=()):
     """Writes, or goes on writing, `out`/NAME.back.en-XX.tsv of the text NAME[.XX].txt[.gz].
 
@@ -37,8 +47,6 @@ def back_translate(acre, model, path, out, most=None, options=()):
     name = path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(f".{language}")
     made = out / f"{name}{BACK}.en-{language}.tsv"
     out.mkdir(parents=True, exist_ok=True)
-    lines = plain_text([path])[:most][lines_done(made):]
-    print(f"back: {len(lines)} sentences of {path}", flush=True)
-    with open(made, "a", encoding="utf-8") as file:
-        for line, english in zip(lines, translate(acre, model, lines, *options), strict=True):
-            file.write(f"{corpus.tidy(english)}\t{line}\n")
+    check_writer(made, model)
+    translations(made, plain_text([path])[:most], acre, model, *options, who="back",
+                 translation_first=True)

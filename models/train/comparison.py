@@ -15,8 +15,8 @@ import sacrebleu
 
 from ..evaluate import markdown, put_in_place
 from . import bootstrap
+from .acre_command import translate
 from .compare import KINDS, SEEDS
-from .distil import translate
 from .recipe import read_recipe
 from .sets import read_set
 
@@ -93,7 +93,7 @@ def keep(run, kept, options):
     for name, (sources, references) in sets_of(run / "prepared").items():
         print(f"compare: {run}: translating {name}", flush=True)
         lines = list(translate(options.acre, run / "model", sources, "--beam-size", BEAM,
-                               "--compute-type", COMPUTE_TYPE, *threads))
+                               "--compute-type", COMPUTE_TYPE, *threads, who="compare"))
         scores[name] = scores_of(lines, references)
     kept.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / "log.jsonl", kept / "log.jsonl")

@@ -6,18 +6,14 @@ sentences may come from any language pair, since the translations are made here.
 can be taught by itself, with text that nobody translated into its language (He et al., ICLR 2020).
 """
 
-import hashlib
-import subprocess
-import tempfile
 from collections import Counter
 from fnmatch import fnmatch
-from pathlib import Path
 
 from . import corpus
+from .acre_command import fingerprint, translations
 from .recipe import SHIPPED
 
 SUFFIX = ".distilled"  # a distilled corpus is called after the corpus of its source sentences
-PROGRESS_SENTENCES = 20_000
 
 
 def english_sentences(recipe, folder, longest):
@@ -43,62 +39,6 @@ def english_sentences(recipe, folder, longest):
             for origin, sentences in by_origin.items()}
 
 
-def translate(acre, model, sentences, *options):
-    """What the model in the folder `model` writes for each sentence, one by one as they come.
-
-    `options` are further ones of `acre translate`.
-    """
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
-        text.writelines(sentence + "\n" for sentence in sentences)
-        text.flush()
-        command = [str(word) for word in
-                   (acre, "translate", "--model", model, text.name, *options)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
-            for number, line in enumerate(process.stdout, 1):
-                yield line.removesuffix("\n")
-                if number % PROGRESS_SENTENCES == 0:
-                    print(f"distil: {number} of {len(sentences)} sentences", flush=True)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-
-
-def lines_done(path):
-    """How many lines a file has; one that was cut off is taken away."""
-    if not path.exists():
-        return 0
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    with open(path, "r+b") as file:
-        file.truncate(whole)
-    return data.count(b"\n")
-
-
-def columns(path):
-    return [line.rstrip("\n").split("\t") for line in corpus.read_lines(path)]
-
-
-def kept_translations(path, sentences, acre, model):
-    """What `model` writes for each sentence. It stands in the file `path` beside the sentence:
-    whoever was interrupted goes on there."""
-    if lines_done(path):
-        done = [english for english, _ in columns(path)]
-        if done != sentences[: len(done)]:
-            path.unlink()  # of another text
-    left = sentences[lines_done(path) :]
-    with open(path, "a", encoding="utf-8") as file:
-        for english, target in zip(left, translate(acre, model, left), strict=True):
-            file.write(f"{english}\t{corpus.tidy(target)}\n")
-    return [target for _, target in columns(path)]
-
-
-def fingerprint(model):
-    """Of a model's weights: what another one wrote is not gone on with."""
-    digest = hashlib.blake2b(digest_size=4)
-    for path in sorted(model.glob("*.safetensors")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 def distilled_corpora(recipe, folder, acre, longest, dropped, kept):
     """{corpus name + SUFFIX: pairs} by the recipe's teacher; `dropped` counts faults by reason.
 
@@ -108,12 +48,13 @@ def distilled_corpora(recipe, folder, acre, longest, dropped, kept):
     kept.mkdir(parents=True, exist_ok=True)
     weights = fingerprint(teacher)
     for origin, sentences in english_sentences(recipe, folder, longest).items():
-        print(f"distil: {len(sentences)} sentences of {origin} with {recipe.teacher}", flush=True)
         name = origin + SUFFIX
         recipe.group_of(name)  # a corpus that the mix forgets is an error before the work
         by_origin[name] = []
         path = kept / f"{name}.{weights}.tsv"
-        for english, target in zip(sentences, kept_translations(path, sentences, acre, teacher)):
+        made = translations(path, sentences, acre, teacher, who="distil")
+        for english in sentences:
+            target = made[english]
             reason = corpus.fault(english, target)
             if reason:
                 dropped[f"distilled: {reason}"] += 1

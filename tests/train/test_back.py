@@ -63,6 +63,31 @@ def test_what_was_cut_off_goes_on(machine):
         assert made.read_bytes() == whole
 
 
+def test_a_text_that_has_changed_goes_on(machine):
+    """What is there stands anywhere in the order of the text; only what is new is translated."""
+    (machine / "talk.txt").write_text("".join(line + "\n" for line in LINES[:20]))
+    assert back(machine, "talk.txt") == 0
+    (machine / "talk.txt").write_text("".join(line + "\n" for line in LINES))
+    assert back(machine, "talk.txt") == 0
+    made = (machine / "made/talk.back.en-de.tsv").read_text().splitlines()
+    assert sorted(made) == sorted(f"So: {line}\t{line}" for line in LINES)
+    assert back(machine, "talk.txt") == 0
+    assert (machine / "calls").read_text().count("translate") == 2
+
+
+def test_what_another_model_wrote_is_not_gone_on_with(machine, capsys):
+    (machine / "de-en/model.safetensors").write_bytes(b"one")
+    assert back(machine, "talk.txt") == 0
+    (machine / "de-en/model.safetensors").write_bytes(b"two")
+    assert back(machine, "talk.txt") == 1
+    made = machine / "made/talk.back.en-de.tsv"
+    assert f"{made}: expected text by {machine / 'de-en'}" in capsys.readouterr().err
+    made.unlink()
+    assert back(machine, "talk.txt") == 0
+    made.with_suffix(".model").unlink()  # as of older text
+    assert back(machine, "talk.txt") == 0
+
+
 def test_a_translator_that_leaves_lines_out_is_an_error(machine, monkeypatch, capsys):
     monkeypatch.setenv("LINES_MADE", "7")
     assert back(machine, "wiki.de.txt.gz") == 1

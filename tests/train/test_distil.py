@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 from models.train import corpus, distil, prepare  # noqa: E402
 from models.train import card  # noqa: E402
+from models.train.acre_command import translations  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
 from models.train.recipe import PARTS, read_recipe  # noqa: E402
 from models.train.vocabulary import ByteVocabulary  # noqa: E402
@@ -104,14 +105,19 @@ def test_an_interrupted_teacher_goes_on(tmp_path, acre):
     path, sentences = tmp_path / "kept.tsv", [f"Sentence {n}." for n in range(9)]
     said = [f"So: {sentence}" for sentence in sentences]
     model = tmp_path / "teacher"
-    assert distil.kept_translations(path, sentences, acre, model) == said
+    def ask(asked):
+        made = translations(path, asked, acre, model, who="test")
+        return [made[sentence] for sentence in asked]
+
+    assert ask(sentences) == said
     whole = path.read_text()
     path.write_text(whole[: len(whole) // 2])  # within a line
     acre.write_text(TEACHER.replace("So:", "Now:"))
-    found = distil.kept_translations(path, sentences, acre, model)
+    found = ask(sentences)
     assert found[:4] == said[:4] and found[4:] == [f"Now: {s}" for s in sentences[4:]]
-    found = distil.kept_translations(path, sentences[1:], acre, model)
-    assert found == [f"Now: {s}" for s in sentences[1:]]
+    acre.write_text(TEACHER.replace("So:", "Last:"))
+    assert ask(["New.", *sentences[1:]]) == ["Last: New.", *found[1:]]
+    assert ask(sentences) == found  # what was made is not thrown away
 
 
 def test_what_another_teacher_wrote_is_not_gone_on_with(tmp_path, corpora, acre, monkeypatch):

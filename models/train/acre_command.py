@@ -1,0 +1,63 @@
+"""Text that `acre translate` makes. It takes hours: what is written stays, and what is left is made
+another time."""
+
+import hashlib
+import subprocess
+import tempfile
+
+from . import corpus
+
+PROGRESS_SENTENCES = 20_000
+
+
+def translate(acre, model, sentences, *options, who):
+    """What the model in the folder `model` writes for each sentence, one by one as they come.
+
+    `options` are further ones of `acre translate`; `who` begins the lines that say how far it is.
+    """
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
+        text.writelines(sentence + "\n" for sentence in sentences)
+        text.flush()
+        command = [str(word) for word in
+                   (acre, "translate", "--model", model, text.name, *options)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
+            for number, line in enumerate(process.stdout, 1):
+                yield line.removesuffix("\n")
+                if number % PROGRESS_SENTENCES == 0:
+                    print(f"{who}: {number} of {len(sentences)} sentences", flush=True)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def lines_done(path):
+    """The lines of a file, if there is one; a line that was cut off is taken away."""
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    with open(path, "r+b") as file:
+        file.truncate(whole)
+    return data[:whole].decode().split("\n")[:-1]
+
+
+def translations(path, sentences, acre, model, *options, who, translation_first=False):
+    """{sentence: what the model writes for it}, at least of these. They stand in the file `path`, a
+    pair a line, sentence first unless otherwise asked; what it lacks is put there as it comes."""
+    step = -1 if translation_first else 1
+    done = dict(line.split("\t")[::step] for line in lines_done(path))
+    left = [sentence for sentence in sentences if sentence not in done]
+    print(f"{who}: {len(left)} of {len(sentences)} sentences are left for {path}", flush=True)
+    made = translate(acre, model, left, *options, who=who) if left else ()
+    with open(path, "a", encoding="utf-8") as file:
+        for sentence, translation in zip(left, made, strict=True):
+            done[sentence] = corpus.tidy(translation)
+            file.write("\t".join((sentence, done[sentence])[::step]) + "\n")
+    return done
+
+
+def fingerprint(model):
+    """Of a model's weights: what another one wrote is not gone on with."""
+    digest = hashlib.blake2b(digest_size=4)
+    for path in sorted(model.glob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
