@@ -1,6 +1,7 @@
 """Command line of the training recipe: `python3 -m models.train COMMAND ...`."""
 
 import argparse
+import math
 import signal
 import subprocess
 import sys
@@ -26,6 +27,18 @@ RUN_COMMANDS = {
 }
 
 
+def positive(kind):
+    """A type of options, whose numbers are of this kind."""
+    def number(text):
+        value = kind(text)
+        if not 0 < value < math.inf:
+            raise argparse.ArgumentTypeError(f"expected a positive number, found {text}")
+        return value
+
+    number.__name__ = kind.__name__  # argparse names it where the text is no number at all
+    return number
+
+
 def add_run_options(parser):
     parser.add_argument("model", help="a recipe's name, or the path of a recipe")
     parser.add_argument("--corpora", type=Path, nargs="+", metavar="DIR",
@@ -37,9 +50,9 @@ def add_run_options(parser):
                         help="where the run lives (default: models/train/runs/MODEL)")
     parser.add_argument("--out", type=Path, metavar="DIR",
                         help="where export writes the model (default: RUN/model)")
-    parser.add_argument("--hours", type=float, metavar="X",
+    parser.add_argument("--hours", type=positive(float), metavar="X",
                         help="train for X hours in all, cool-down included (default: the recipe's)")
-    parser.add_argument("--cooldown", type=int, metavar="STEPS",
+    parser.add_argument("--cooldown", type=positive(int), metavar="STEPS",
                         help="lower the rate to 0 over the next STEPS steps, then end")
     parser.add_argument("--extend", action="store_true",
                         help="undo the last cool-down and train on from where it began")

@@ -46,6 +46,7 @@ from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
 CHECKPOINT_SECONDS = 240
+SHORTEST_COOLDOWN = 0.1  # of what the recipe asks for
 STOPPING = signal.SIGTERM, signal.SIGINT
 
 
@@ -316,8 +317,21 @@ class Trainer:
 
     # ---- The run ----
 
+    def check_time(self):
+        """Refuses to end a run that had more hours before than it is given now: in nearly no time
+        its rate cannot come down, and what comes out is worse than it could be."""
+        if self.cooldown or may_go_on(self.recipe, self.hours, self.seconds):
+            return
+        part, had = self.recipe.cooldown_part, self.seconds / 3600
+        if self.hours - had < SHORTEST_COOLDOWN * part * self.hours:
+            raise ValueError(f"{self.folder}: the run has had {had:.2f} hours, which leaves of "
+                             f"{self.hours:g} no time to cool down; give it --hours "
+                             f"{had / (1 - part):.2f} or --cooldown {self.usual_cooldown()}")
+
     def run(self, cooldown_steps=None):
         """Trains until the run is finished (true) or a signal interrupts it (false)."""
+        if not cooldown_steps:
+            self.check_time()
         handlers = {number: signal.signal(number, self.stop) for number in STOPPING}
         try:
             with alone(self.folder):
@@ -385,8 +399,12 @@ class Trainer:
         if self.cooldown or not self.recipe.patience or self.waited < self.recipe.patience:
             return
         print(f"train: no better score in {self.waited} evaluations", flush=True)
+        self.begin_cooldown(self.usual_cooldown())
+
+    def usual_cooldown(self):
+        """Steps, if the run were to end as soon as it can with the recipe's part of it cooled."""
         part = self.recipe.cooldown_part
-        self.begin_cooldown(round(self.step * part / (1 - part)))
+        return max(1, round(self.step * part / (1 - part)))
 
     # ---- Reports ----
 

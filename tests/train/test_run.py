@@ -234,6 +234,37 @@ def test_what_a_cool_down_ignores_is_said(capsys, step, state):
     assert capsys.readouterr().out == ""
 
 
+def test_a_run_that_had_more_hours_is_not_ended_at_once(run, monkeypatch):
+    """Its recipe has fewer than it was given when it began."""
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    trainer = Trainer(run)
+    train(trainer, 8)
+    trainer.save()
+    for hours in (0.5, 1.0):
+        trainer = Trainer(run, hours)
+        trainer.seconds = 3600
+        with pytest.raises(ValueError, match="the run has had 1.00 hours, .* of (0.5|1) no time to "
+                                             "cool down; give it --hours 1.25 or --cooldown 2$"):
+            trainer.run()
+        assert trainer.cooldown is None
+    trainer.hours = 1.1  # shorter than the recipe says, but asked for
+    trainer.check_time()
+    assert trainer.run(cooldown_steps=2) and trainer.step == 10
+
+
+@pytest.mark.parametrize("option, text, message", [
+    ("--hours", "0", "expected a positive number, found 0"),
+    ("--hours", "nan", "expected a positive number, found nan"),
+    ("--hours", "long", "invalid float value: 'long'"),
+    ("--cooldown", "-4", "expected a positive number, found -4"),
+    ("--cooldown", "1.5", "invalid int value: '1.5'"),
+])
+def test_times_are_positive(capsys, option, text, message):
+    with pytest.raises(SystemExit):
+        main(["train", "en-de-token", f"{option}={text}"])
+    assert f"argument {option}: {message}" in capsys.readouterr().err
+
+
 def test_another_cool_down_is_not_undone(tmp_path):
     with pytest.raises(FileNotFoundError, match="no before-cooldown.pt; the run never cooled"):
         extend(tmp_path, None, None)
