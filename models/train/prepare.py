@@ -25,7 +25,7 @@ from .lock import alone
 from .parent import check_parent, check_pieces
 from .recipe import SHIPPED, read_recipe
 from .sentences import Sentences
-from .sets import evaluation_sentences, evaluation_sets
+from .sets import DEVELOPMENT_SETS, evaluation_sentences, evaluation_sets, read_set
 from .variants import with_variants
 from .vocabulary import SPECIAL, ByteVocabulary, PieceVocabulary
 
@@ -49,10 +49,14 @@ def held_out_pairs(recipe, by_origin, evaluation):
     """{name: pairs} of the sets that are kept out of training; none is in a set of `evaluation`."""
     evaluated = evaluation_sentences(evaluation)
     sets = {}
-    for name, pattern in (("tatoeba", recipe.held_out_everyday), ("it", recipe.held_out_it)):
+    for name, key in (("tatoeba", "held_out_everyday"), ("it", "held_out_it")):
+        pattern = getattr(recipe, key)
         pool = [p for origin, pairs in by_origin.items() if fnmatch(origin, pattern) for p in pairs]
         pool = corpus.without_sentences(pool, evaluated)
         sets[name] = corpus.held_out(pool, recipe.held_out_sentences)
+        if not sets[name]:
+            raise ValueError(f"recipe {recipe.name}: {key}: expected sentences of three words or "
+                             f"more in corpora called {pattern}, found none to hold out")
     return sets
 
 
@@ -139,6 +143,17 @@ def check_models(recipe, where, acre):
         check_pieces(SHIPPED / recipe.pieces_from)
 
 
+def check_sets(recipe, folder):
+    """Likewise of the evaluation sets, of which one chooses the weights that are kept."""
+    found = evaluation_sets(folder, recipe.language)
+    for english, _ in found.values():
+        read_set(english.with_suffix(""), recipe)
+    (needed,) = (Path(name).name for name in DEVELOPMENT_SETS if name.startswith("eval/"))
+    if needed not in found:
+        raise FileNotFoundError(f"{folder}: expected {needed}.en and {needed}.{recipe.language}, a "
+                                "development set, found no such files")
+
+
 def gather(recipe, corpora, eval_folder, folder, acre):
     """({corpus name: pairs}, what was dropped) of what is to be learnt; writes to `folder` what is
     held out of it."""
@@ -174,6 +189,7 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
     """
     recipe = read_recipe(recipe_path)
     check_models(recipe, recipe_path, acre)
+    check_sets(recipe, eval_folder)
     unfinished = folder.with_name(folder.name + ".part")
     with alone(folder.parent):
         shutil.rmtree(unfinished, ignore_errors=True)

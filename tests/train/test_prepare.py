@@ -1,6 +1,7 @@
 """What is prepared of corpora: sentences that are held out, vocabularies."""
 
 import json
+import shutil
 
 import pytest
 
@@ -63,6 +64,26 @@ def test_either_language_is_the_source(tmp_path, corpora):
         folder / "recipe.json")), vocabulary, read_recipe(folder / "recipe.json"))
         for folder in folders]
     assert evaluated[0] == evaluated[1][::-1]
+
+
+@pytest.mark.parametrize("spoil, changes, message", [
+    (lambda sets: (sets / "news.de").write_text("Eins.\n"), {},
+     "news: 2 source and 1 reference lines"),
+    (lambda sets: (sets / "newstest2013.de").unlink(), {},
+     "expected newstest2013.en and newstest2013.de, a development set, found no such files"),
+    (lambda sets: None, {"held_out_it": "msdocs-*-MT"},
+     "held_out_it: expected sentences of three words or more in corpora called msdocs-.-MT"),
+])
+def test_faults_in_sets_are_found_before_training(tmp_path, corpora, spoil, changes, message):
+    shutil.copytree(corpora / "eval", tmp_path / "eval")
+    for language in ("en", "de"):
+        (tmp_path / f"eval/news.{language}").write_text("One.\nTwo.\n")
+    spoil(tmp_path / "eval")
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps(RECIPE | {"level": "char"} | changes))
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        prepare(recipe, corpora, tmp_path / "eval", tmp_path / "prepared")
+    assert not (tmp_path / "prepared").exists()
 
 
 def test_a_vocabulary_of_the_other_layout_is_refused(tmp_path, corpora):
