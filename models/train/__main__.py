@@ -164,6 +164,10 @@ def parse_arguments(arguments):
     return parser.parse_args(arguments)
 
 
+def threads_of_acre(options):
+    return ("--threads", options.threads) if options.threads else ()
+
+
 def prepare(options, run):
     from .prepare import prepare as prepare_run
 
@@ -171,7 +175,7 @@ def prepare(options, run):
     if not options.corpora or not options.eval:
         raise ValueError("prepare needs --corpora DIR and --eval DIR")
     prepare_run(recipe, options.corpora, options.eval, run / "prepared", options.acre,
-                options.vocabulary)
+                options.vocabulary, threads_of_acre(options))
 
 
 def require_prepared(run):
@@ -250,10 +254,9 @@ def average(options):
 def back(options):
     from .back import back_translate
 
-    threads = ("--threads", str(options.threads)) if options.threads else ()
     for text in options.texts:
         back_translate(options.acre, options.model, text, options.out, options.most,
-                       ("--beam-size", str(options.beam), *threads))
+                       ("--beam-size", options.beam, *threads_of_acre(options)))
 
 
 def pack(options):

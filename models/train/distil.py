@@ -39,10 +39,11 @@ def english_sentences(recipe, folder, longest):
             for origin, sentences in by_origin.items()}
 
 
-def distilled_corpora(recipe, folder, acre, longest, dropped, kept):
+def distilled_corpora(recipe, folder, acre, longest, dropped, kept, options=()):
     """{corpus name + SUFFIX: pairs} by the recipe's teacher; `dropped` counts faults by reason.
 
-    What the teacher wrote stays in the folder `kept`.
+    What the teacher wrote stays in the folder `kept`; `options` are further ones of `acre
+    translate`.
     """
     by_origin, teacher = {}, SHIPPED / recipe.teacher
     kept.mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,7 @@ def distilled_corpora(recipe, folder, acre, longest, dropped, kept):
         recipe.group_of(name)  # a corpus that the mix forgets is an error before the work
         by_origin[name] = []
         path = kept / f"{name}.{weights}.tsv"
-        made = translations(path, sentences, acre, teacher, who="distil")
+        made = translations(path, sentences, acre, teacher, *options, who="distil")
         for english in sentences:
             target = made[english]
             reason = corpus.fault(english, target)

@@ -23,7 +23,7 @@ import numpy as np
 from . import corpus, distil, overlap
 from .lock import alone
 from .parent import check_parent, check_pieces
-from .recipe import SHIPPED, read_recipe
+from .recipe import SHIPPED, recipe_of
 from .sentences import Sentences
 from .sets import DEVELOPMENT_SETS, evaluation_sentences, evaluation_sets, read_set
 from .variants import with_variants
@@ -154,7 +154,7 @@ def check_sets(recipe, folder):
                                 "development set, found no such files")
 
 
-def gather(recipe, corpora, eval_folder, folder, acre):
+def gather(recipe, corpora, eval_folder, folder, acre, options):
     """({corpus name: pairs}, what was dropped) of what is to be learnt; writes to `folder` what is
     held out of it."""
     dropped = Counter()
@@ -162,7 +162,7 @@ def gather(recipe, corpora, eval_folder, folder, acre):
     hold_out(recipe, by_origin, eval_folder, folder / "heldout")
     if recipe.teacher:
         by_origin |= distil.distilled_corpora(recipe, corpora, acre, recipe.longest, dropped,
-                                              folder.with_name("distilled"))
+                                              folder.with_name("distilled"), options)
     evaluated = overlap.Evaluated((eval_folder, folder / "heldout"), recipe)
     sizes = {origin: len(pairs) for origin, pairs in by_origin.items()}
     by_origin, repeats = overlap.without_repeats(by_origin, evaluated)
@@ -181,22 +181,24 @@ def write(recipe, by_origin, dropped, folder, vocabulary):
     return len(arrays["origin"])
 
 
-def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=None):
+def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=None, options=()):
     """Makes the `prepared` folder; it appears under its name only when it is complete.
 
-    `acre` is the command that runs the recipe's teacher, if it has one; what that wrote stays
-    beside the folder, in `distilled`. `vocabulary` is a folder that has one to use again.
+    `acre` is the command that runs the recipe's teacher, if it has one, and `options` are further
+    ones of it; what it wrote stays beside the folder, in `distilled`. `vocabulary` is a folder that
+    has one to use again.
     """
-    recipe = read_recipe(recipe_path)
+    text = Path(recipe_path).read_text(encoding="utf-8")  # the file may change meanwhile
+    recipe = recipe_of(json.loads(text), recipe_path)
     check_models(recipe, recipe_path, acre)
     check_sets(recipe, eval_folder)
     unfinished = folder.with_name(folder.name + ".part")
     with alone(folder.parent):
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-        by_origin, dropped = gather(recipe, corpora, eval_folder, unfinished, acre)
+        by_origin, dropped = gather(recipe, corpora, eval_folder, unfinished, acre, options)
         pairs = write(recipe, by_origin, dropped, unfinished, vocabulary)
-        shutil.copyfile(recipe_path, unfinished / "recipe.json")
+        (unfinished / "recipe.json").write_text(text, encoding="utf-8")
         copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)

@@ -125,9 +125,9 @@ def known_parts(parts, where):
     return parts
 
 
-def read_recipe(path):
-    path = Path(path)
-    values = known_keys(Recipe, json.loads(path.read_text(encoding="utf-8")), path)
+def recipe_of(values, path):
+    """The recipe that the JSON file `path` has, or a plan makes of it."""
+    values = dict(known_keys(Recipe, values, path))
     for key in ("exclude", "samples", "distilled"):
         if key in values:
             values[key] = tuple(values[key])
@@ -155,6 +155,10 @@ def read_recipe(path):
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     return recipe
+
+
+def read_recipe(path):
+    return recipe_of(json.loads(Path(path).read_text(encoding="utf-8")), path)
 
 
 def find_recipe(model):

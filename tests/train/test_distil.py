@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 from models.train import corpus, distil, prepare  # noqa: E402
 from models.train import card  # noqa: E402
+from models.train.__main__ import main  # noqa: E402
 from models.train.acre_command import translations  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
 from models.train.recipe import PARTS, read_recipe  # noqa: E402
@@ -61,6 +62,23 @@ def test_a_prepared_run_has_what_the_teacher_wrote(tmp_path, corpora, acre):
     for name in ("heldout/tatoeba.en", "eval/newstest2013.en"):
         held_out = (tmp_path / "prepared" / name).read_text(encoding="utf-8").splitlines()
         assert held_out and not {p.english for p in taught} & set(held_out)
+
+
+def test_the_teacher_has_the_threads_that_were_asked_for(tmp_path, corpora, acre):
+    acre.write_text(TEACHER.replace("exec", 'echo "$5 $6" >"${0%/*}/threads" && exec'))
+    assert main(["prepare", str(recipe_file(tmp_path)), "--corpora", str(corpora), "--eval",
+                 str(corpora / "eval"), "--run", str(tmp_path), "--acre", str(acre), "--threads",
+                 "1"]) == 0
+    assert (tmp_path / "threads").read_text() == "--threads 1\n"
+
+
+def test_a_recipe_that_changes_meanwhile_is_kept_as_it_was(tmp_path, corpora, acre):
+    path = recipe_file(tmp_path)
+    before = path.read_text()
+    acre.write_text(TEACHER.replace("exec", f"echo >>{path} && exec"))
+    prepare.prepare(path, corpora, corpora / "eval", tmp_path / "prepared", acre)
+    assert path.read_text() != before
+    assert (tmp_path / "prepared/recipe.json").read_text() == before
 
 
 def test_sentences_come_from_every_language_once_and_short(tmp_path):
