@@ -26,7 +26,8 @@ from . import checkpoint, corpus
 from .batches import BACK
 from .distil import SUFFIX
 from .export import export
-from .recipe import read_recipe
+from .recipe import read_recipe, recipe_of
+from .rules import check_keys, check_number
 from .search import translate_ids
 from .sentences import Sentences, as_bytes, sentences_of, text_of
 from .sets import LONGEST_TRANSLATION
@@ -36,6 +37,9 @@ from .vocabulary import ByteVocabulary, open_vocabulary
 PLANS = Path(__file__).parent / "plans"
 MADE = {"back": BACK, "distilled": SUFFIX}  # stages that make text; how a corpus of it is called
 SHIPPED = ("token", "char")
+# Of every stage, what says how long it takes.
+STAGES = {"reverse": "seconds", "back": "sentences", "teacher": "seconds",
+          "distilled": "sentences", "token": "seconds", "char": "seconds"}
 PART_SENTENCES = 65536  # of a translation: what an interruption may cost
 
 
@@ -58,8 +62,18 @@ def interrupt(*_):
 
 
 def read_plan(name):
+    """A plan, as far as it is not a recipe's keys that stand in it."""
     path = Path(name) if name.endswith(".json") else PLANS / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    check_keys(plan, ("every", *STAGES), path)
+    for stage, values in plan.items():
+        length, where = STAGES.get(stage), f"{path}: {stage}"
+        if length and length not in values:
+            raise ValueError(f"{where}: expected {length}, found no such key")
+        check_number(values, "seconds", (int, float), 0.01, 1e6, where)
+        check_number(values, "sentences", int, 1, 1 << 40, where)
+        check_keys(values.get("shares", {}), MADE, f"{where}.shares")
+    return plan
 
 
 def worth_training_on(english, others, vocabulary):
@@ -80,11 +94,13 @@ class Campaign:
 
     def __init__(self, folder, plan):
         self.folder, self.pack = Path(folder), Path(folder) / "pack"
-        plan = read_plan(plan)
-        self.every, self.plan = plan.pop("every"), plan
+        stages = read_plan(plan)
+        self.every, self.plan = stages.pop("every", {}), stages
         self.human = json.loads((self.pack / "recipe.json").read_text(encoding="utf-8"))
         self.language = read_recipe(self.pack / "recipe.json").language
         self.pieces = open_vocabulary("token", self.pack)
+        for stage in self.plan.keys() - MADE.keys():  # a mistake costs no time on a lent machine
+            recipe_of(self.recipe(stage), f"{plan}: {stage}")
 
     def run(self):
         """Does what is left to do; whether all is done, rather than interrupted."""

@@ -1,14 +1,15 @@
 """The recipe of one model: what it is trained on, how large it is, how it is trained.
 
 A recipe is a JSON file in `recipes/`. Every key is checked when it is read: a misspelt key is
-an error, not a default.
+an error, not a default, and so is a value that training could not do with.
 """
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from fnmatch import fnmatch
 from pathlib import Path
 
+from .rules import check_number, place
 from .shape import shape_of
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -17,6 +18,29 @@ SHIPPED = Path(__file__).parents[1]  # models/, where start_from and teacher are
 # Of each kind of variant, the part of the pairs that is repeated so.
 PARTS = {"lower_cased": 0.04, "unpunctuated": 0.04, "shouted": 0.01, "emphatic": 0.01,
          "repeated": 0.1, "renumbered": 0.2, "with_copied": 0.04, "with_replaced": 0.04}
+
+LEVELS = ("token", "char")
+NUMBER = (int, float)
+# Of every key that is a number, in a recipe, its groups and its phases: its type, least and most.
+BOUNDS = {
+    "share": (NUMBER, 0, 1e6),
+    "max_length": (int, 2, 1 << 16),
+    "batch_tokens": (int, 1, 1 << 30),
+    "until": (int, 1, 1 << 30),
+    "held_out_sentences": (int, 1, 1 << 20),
+    "learning_rate": (NUMBER, 1e-9, 1),
+    "warmup_steps": (int, 1, 1 << 30),
+    "flat_steps": (int, 1, 1 << 30),
+    "hours": (NUMBER, 1e-6, 1e5),
+    "cooldown_part": (NUMBER, 0.01, 0.99),
+    "evaluation_seconds": (NUMBER, 0, 1e9),
+    "patience": (int, 0, 1 << 30),
+    "dropout": (NUMBER, 0, 0.99),
+    "label_smoothing": (NUMBER, 0, 0.99),
+    "ema_decay": (NUMBER, 0, 1),
+    "clip_norm": (NUMBER, 1e-9, 1e9),
+    "seed": (int, 0, 1 << 31),
+}
 
 VOCABULARY_SIZES = range(300, 1 << 16)  # 256 pieces are bytes; prepared ids have 16 bits
 
@@ -110,50 +134,101 @@ class Recipe:
         return len(self.phases) - 1
 
 
-def known_keys(kind, values, where):
-    unknown = set(values) - {f.name for f in fields(kind)}
+def checked(kind, values, where=""):
+    """The values of a JSON object, if they can be the fields of the class: none is unknown, none
+    missing, each of its type, and numbers are within BOUNDS. Null stands where a field is None."""
+    of = f"{where}: " if where else ""
+    if not isinstance(values, dict):
+        raise ValueError(f"{of}expected an object, found {values!r}")
+    known = {f.name: f for f in fields(kind)}
+    unknown = values.keys() - known.keys()
     if unknown:
-        raise ValueError(f"{where}: unknown key {', '.join(sorted(unknown))}")
+        raise ValueError(f"{of}unknown key {', '.join(sorted(unknown))}")
+    missing = [name for name, f in known.items()
+               if f.default is f.default_factory is MISSING and name not in values]
+    if missing:
+        raise ValueError(f"{of}expected {' and '.join(missing)}, found no such key")
+    for key in values:
+        if values[key] is not None or known[key].default is not None:
+            check_value(values, key, known[key].type, where)
     return values
 
 
-def known_parts(parts, where):
-    unknown = set(parts) - set(PARTS)
+def check_value(values, key, kind, where):
+    if key in BOUNDS:
+        check_number(values, key, *BOUNDS[key], where)
+        return
+    kind = list if kind is tuple else kind  # JSON has no tuples
+    if not isinstance(values[key], kind):
+        named = getattr(kind, "__name__", kind)
+        raise ValueError(f"{place(key, where)}: expected {named}, found {values[key]!r}")
+
+
+def check_parts(values, bounds, where):
+    """Numbers under keys that are patterns or names."""
+    for key in values:
+        check_number(values, key, *bounds, where)
+
+
+def group_of(values, where):
+    group = Group(**checked(Group, values, where))
+    check_parts(group.corpora, (NUMBER, 0, 1e6), f"{where}.corpora")
+    return group
+
+
+def parts_of(values):
+    unknown = values.keys() - PARTS.keys()
     if unknown:
-        raise ValueError(f"{where}: variants: unknown {', '.join(sorted(unknown))}; "
+        raise ValueError(f"variants: unknown {', '.join(sorted(unknown))}; "
                          f"there are {', '.join(PARTS)}")
-    return parts
+    check_parts(values, (NUMBER, 0, 1), "variants")
+    return PARTS | values
 
 
-def recipe_of(values, path):
-    """The recipe that the JSON file `path` has, or a plan makes of it."""
-    values = dict(known_keys(Recipe, values, path))
+def parsed(values):
+    """The recipe of a JSON object, as far as it can be one."""
+    values = dict(checked(Recipe, values))
     for key in ("exclude", "samples", "distilled"):
+        texts = values.get(key, [])
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{key}: expected a list of texts, found {texts!r}")
         if key in values:
-            values[key] = tuple(values[key])
-    values["mix"] = {
-        name: Group(**known_keys(Group, group, f"{path}: mix: {name}"))
-        for name, group in values["mix"].items()
-    }
-    values["phases"] = tuple(
-        Phase(**known_keys(Phase, phase, f"{path}: phases")) for phase in values["phases"]
-    )
-    values["variants"] = PARTS | known_parts(values.get("variants", {}), path)
-    recipe = Recipe(**values)
+            values[key] = tuple(texts)
+    values["mix"] = {name: group_of(group, f"mix.{name}") for name, group in values["mix"].items()}
+    values["phases"] = tuple(Phase(**checked(Phase, phase, "phases")) for phase in values["phases"])
+    values["variants"] = parts_of(values.get("variants", {}))
+    return Recipe(**values)
+
+
+def check_recipe(recipe):
+    """What no field tells alone."""
     if [recipe.source, recipe.target].count("en") != 1:
-        raise ValueError(f"{path}: expected en as either source or target, "
+        raise ValueError("expected en as either source or target, "
                          f"found {recipe.source} and {recipe.target}")
+    if recipe.level not in LEVELS:
+        raise ValueError(f"level: expected {' or '.join(LEVELS)}, found {recipe.level!r}")
+    if not any(group.share for group in recipe.mix.values()):
+        raise ValueError("mix: expected a group with a share, found none")
+    if not recipe.phases:
+        raise ValueError("phases: expected one at least, found none")
+    check_parts(recipe.limits, (int, 1, 10**9), "limits")
     if recipe.pieces_from and not recipe.start_from:
-        raise ValueError(f"{path}: pieces_from: expected start_from, too")
+        raise ValueError("pieces_from: expected start_from, too")
     if bool(recipe.teacher) != bool(recipe.distilled):
-        raise ValueError(f"{path}: teacher and distilled are given both or not at all")
+        raise ValueError("teacher and distilled are given both or not at all")
     if recipe.level == "token" and recipe.vocabulary not in VOCABULARY_SIZES:
-        raise ValueError(f"{path}: vocabulary: expected {VOCABULARY_SIZES[0]} to "
-                         f"{VOCABULARY_SIZES[-1]} pieces, found {recipe.vocabulary}")
+        raise ValueError(f"vocabulary: expected {VOCABULARY_SIZES[0]} to {VOCABULARY_SIZES[-1]} "
+                         f"pieces, found {recipe.vocabulary}")
+    recipe.shape()
+
+
+def recipe_of(values, where):
+    """The recipe of a JSON object; errors say that it is `where`."""
     try:
-        recipe.shape()
+        recipe = parsed(values)
+        check_recipe(recipe)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{where}: {error}") from error
     return recipe
 
 

@@ -41,6 +41,11 @@ class AreaRule:
         return self.key in COMBINED_KEYS
 
 
+def place(key, where):
+    """Where a value stands, in words; `where` is empty for keys that are in nothing else."""
+    return f"{where}.{key}" if where else key
+
+
 def check_keys(values, known, where):
     if not isinstance(values, dict):
         raise ValueError(f"{where}: expected an object, found {values!r}")
@@ -60,8 +65,8 @@ def check_number(values, key, kinds, lowest, highest, where):
     value = values.get(key, lowest)
     if not isinstance(value, kinds) or isinstance(value, bool) or not lowest <= value <= highest:
         kind = "an integer" if kinds is int else "a number"
-        raise ValueError(
-            f"{where}.{key}: expected {kind} from {lowest} to {highest}, found {value!r}")
+        raise ValueError(f"{place(key, where)}: expected {kind} from {lowest} to {highest}, "
+                         f"found {value!r}")
 
 
 def check_layers(values, key, layers, highest, where):

@@ -302,6 +302,28 @@ def test_nothing_is_at_work_when_models_are_given_back(monkeypatch):
     assert deaf.returncode == -signal.SIGKILL
 
 
+@pytest.mark.parametrize("mistake, message", [
+    ({"tokens": {}}, "plan.json: expected one of every, reverse, .* found tokens"),
+    ({"back": {}}, "plan.json: back: expected sentences, found no such key"),
+    ({"token": {"seconds": 0}}, "plan.json: token.seconds: expected a number from 0.01 to"),
+    ({"token": {"seconds": 1, "shares": {"bakc": 1}}},
+     "plan.json: token.shares: expected one of back, distilled, found bakc"),
+    ({"char": {"seconds": 1, "flat_step": 3}}, "plan.json: char: unknown key flat_step"),
+    ({"char": {"seconds": 1, "level": "bytes"}}, "plan.json: char: level: expected token or"),
+])
+def test_mistakes_in_a_plan_are_found_before_its_first_stage(packed, tmp_path, mistake, message):
+    unpack(packed[1], tmp_path)
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN | mistake))
+    with pytest.raises(ValueError, match=message):
+        Campaign(tmp_path, str(tmp_path / "plan.json"))
+
+
+def test_the_plans_are_valid(packed, tmp_path):
+    unpack(packed[1], tmp_path)
+    for plan in campaigns.PLANS.glob("*.json"):
+        assert set(Campaign(tmp_path, plan.stem).plan) == set(campaigns.STAGES)
+
+
 def test_a_pack_that_is_none_starts_no_campaign(packed, tmp_path, monkeypatch):
     (tmp_path / "fr.tar.xz").write_text("cut off")
     monkeypatch.setattr(lent.subprocess, "Popen", lambda _: pytest.fail("a campaign was started"))

@@ -31,7 +31,8 @@ LONGEST = 40
 BOUND = 1e-3  # of a sentence's score, in float32
 RECIPE = {
     "name": "test", "source": "en", "target": "de", "level": "char", "preset": "tiny",
-    "dropout": 0.0, "mix": {}, "phases": [{"max_length": 64, "batch_tokens": 400}],
+    "dropout": 0.0, "mix": {"all": {"share": 1, "corpora": {"*": 1}}},
+    "phases": [{"max_length": 64, "batch_tokens": 400}],
 }
 AREAS = {
     "regular": "regular",
