@@ -13,7 +13,7 @@ from statistics import mean
 import numpy as np
 import sacrebleu
 
-from ..evaluate import markdown, put_in_place
+from ..markdown import markdown, put_in_place
 from . import bootstrap
 from .acre_command import translate
 from .compare import KINDS, SEEDS
