@@ -144,13 +144,19 @@ def table_of(rows, sizes):
 
 
 def put_in_summary(options, section, note, table):
-    """Likewise in models/README.md, whose lines of models that were not asked for stay."""
+    """Likewise in models/README.md, after each model: hours of measuring survive an interruption.
+
+    Lines of models that are not measured yet stay; so do those of models that were not asked for,
+    unless all were.
+    """
     path = options.folder / "README.md"
-    if not options.all_models:
-        start, end, text = section_of(path, section)
-        table = merged(table_in(text[start:end]), table)
+    start, end, text = section_of(path, section)
+    titles, *lines = table_in(text[start:end]) or [[]]
+    if options.all_models:
+        lines = [line for line in lines if line[0] in [model.name for model in options.models]]
+    table = merged([titles, *lines], table)
     put_in_place(path, section, f"{note}\n\n{markdown(table)}")
-    print(markdown(table))
+    return table
 
 
 def evaluate_scores(options):
@@ -165,7 +171,8 @@ def evaluate_scores(options):
                            chrf=CHRF.get_signature())
         card = table_of(of_model, {test.name: len(test.sources) for test in sets})
         put_in_place(model / "README.md", "Scores", f"{note}\n\n{markdown(card)}")
-    put_in_summary(options, "Scores", note, table_of(rows, sizes))
+        summary = put_in_summary(options, "Scores", note, table_of(rows, sizes))
+    print(markdown(summary))
 
 
 def withstood(options, model, inputs):
@@ -194,7 +201,9 @@ def evaluate_robustness(options):
         counts |= of_model
         card = markdown(robustness_table(of_model, inputs))
         put_in_place(model / "README.md", "Robustness", f"{robustness.NOTE}\n\n{card}")
-    put_in_summary(options, "Robustness", robustness.NOTE, robustness_table(counts, inputs))
+        summary = put_in_summary(options, "Robustness", robustness.NOTE,
+                                 robustness_table(counts, inputs))
+    print(markdown(summary))
 
 
 def check(options):
@@ -249,6 +258,8 @@ def parse_arguments(arguments):
 def main(arguments=None):
     options = parse_arguments(arguments)
     try:
+        if not options.models:
+            raise FileNotFoundError(f"{options.folder}: expected models, found none")
         for model in options.models:
             if not (model / "config.json").exists():
                 raise FileNotFoundError(f"{model}: expected a model, found no config.json")

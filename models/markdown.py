@@ -19,11 +19,11 @@ def table_in(text):
 
 def merged(old, new):
     """`new`, and of the table `old` the lines of models that `new` does not name."""
-    if not old:
-        return new
-    titles = old[0] + [title for title in new[0] if title not in old[0]]
     named = {line[0] for line in new[1:]}
     lines = [dict(zip(old[0], line)) for line in old[1:] if line[0] not in named]
+    if not lines:
+        return new
+    titles = old[0] + [title for title in new[0] if title not in old[0]]
     lines += [dict(zip(new[0], line)) for line in new[1:]]
     lines.sort(key=lambda line: line["model"])
     return [titles, *([line.get(title, "–") for title in titles] for line in lines)]

@@ -116,6 +116,37 @@ def test_all_models_leave_no_line_of_others(models, sets):
     assert "gone" not in (models / "README.md").read_text()
 
 
+def test_what_was_measured_before_an_interruption_is_written(models, sets, monkeypatch):
+    """With the lines of models that are not measured yet."""
+    shutil.copytree(models / "one", models / "two")
+    write_summary(models, "| model | beam | type | it (3) | per s |\n| --- |\n"
+                  "| gone | 4 | int8 | – | 7 |\n| two | 4 | int8 | – | 9 |")
+    translate = evaluate.translate
+
+    def interrupted(options, model, *rest):
+        if model.name == "two":
+            raise KeyboardInterrupt
+        return translate(options, model, *rest)
+
+    monkeypatch.setattr(evaluate, "translate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(models, sets, "--beam", "1", "--type", "int8")
+    lines = [line for line in (models / "README.md").read_text().splitlines() if line[:1] == "|"]
+    assert lines[0] == "| model | beam | type | it (3) | per s | news (2) |"
+    assert lines[2].startswith("| one | 1 | int8 | – | ") and len(lines) == 4
+    assert lines[3] == "| two | 4 | int8 | – | 9 | – |"
+    monkeypatch.setattr(evaluate, "translate", translate)
+    assert run(models, sets, "--beam", "1", "--type", "int8") == 0
+    lines = [line for line in (models / "README.md").read_text().splitlines() if line[:1] == "|"]
+    assert lines[0] == "| model | beam | type | news (2) | per s |" and len(lines) == 4
+
+
+def test_a_folder_without_models_is_an_error(models, sets, capsys):
+    shutil.rmtree(models / "one")
+    assert run(models, sets) == 1
+    assert f"{models}: expected models, found none" in capsys.readouterr().err
+
+
 def test_robustness_is_written_in_place(models, monkeypatch, tmp_path, capsys):
     inputs = tmp_path / "inputs.tsv"
     inputs.write_text("kind\ttext\tkept\nodd\t?\nlinks\tSee a.b\ta.b\nlinks\tx.y\tx.y\n")
