@@ -18,7 +18,7 @@ from . import bootstrap
 from .acre_command import translate
 from .compare import KINDS, SEEDS
 from .recipe import read_recipe
-from .sets import read_set
+from .sets import fingerprint, read_set
 
 # Bytes of so short a run are compared on short sentences: on long ones they say nothing.
 SETS = {
@@ -67,6 +67,8 @@ def described(prepared, steps):
         "languages": f"{recipe.source}-{recipe.target}",
         "pairs": sum(counts["pairs"] for counts in corpora.values()),
         "longest": max(phase.max_length for phase in phases) - 1,
+        "sets": {name: [len(sides[0]), fingerprint(*sides)]
+                 for name, sides in sets_of(prepared).items()},
     }
 
 
@@ -270,8 +272,18 @@ def table(found):
     return "\n\n".join([note, speed_note, speed_table(found), score_note, score_table(found)])
 
 
+def says_something(found):
+    """Whether there is a model of which regular attention and another can be compared."""
+    return any("regular" in said["systems"] and len(said["systems"]) > 1 for said in found.values())
+
+
 def compare(options):
-    """Makes the table of what is kept."""
-    text = table(results(options.kept))
+    """Makes the table of what is kept, once it says something: a first cell replaces no table."""
+    found = results(options.kept)
+    if not says_something(found):
+        print(f"compare: no table yet: {options.kept} has no model with regular attention and with "
+              "areas", flush=True)
+        return
+    text = table(found)
     print(text)
     put_in_place(options.table, "What area attention gives", text)

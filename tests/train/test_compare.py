@@ -154,6 +154,24 @@ def test_cells_of_other_data_are_not_compared(run, tmp_path, capsys):
     assert f"{path}: data: expected" in capsys.readouterr().err
 
 
+def test_cells_of_other_sets_are_not_compared(run, tmp_path, capsys):
+    """As on a machine whose evaluation text is another."""
+    assert run("char/regular/1") == 0
+    path = tmp_path / "compare/data/char/heldout/tatoeba.de"
+    path.write_text(path.read_text().replace("dog", "hog"))
+    assert run("char/eq3/1") == 1
+    assert "char/eq3/1/cell.json: data: expected" in capsys.readouterr().err
+
+
+def test_a_first_cell_replaces_no_table(run, tmp_path, capsys):
+    for cells in (["char/regular/1", "char/regular/2"], ["lstm/eq3/1"]):
+        assert run(*cells) == 0
+        assert "compare: no table yet" in capsys.readouterr().out
+        assert (tmp_path / "README.md").read_text() == TABLE
+    assert run("lstm/regular/1") == 0
+    assert (tmp_path / "README.md").read_text() != TABLE
+
+
 def test_areas_are_where_a_name_says():
     kind = compare.KINDS["where"]
     assert set(kind.areas) <= set(comparison.ATTENTIONS)
@@ -296,7 +314,7 @@ def test_what_is_wrong_is_said(tmp_path, capsys, arguments, message):
 
 
 def test_a_table_needs_its_section(run, tmp_path, capsys):
-    run("char/regular/1", acre=None)
+    run("char/regular/1", "char/eq3/1", acre=None)
     (tmp_path / "README.md").write_text("# Models\n")
-    assert run("char/regular/1") == 1
+    assert run("char/regular/1", "char/eq3/1") == 1
     assert "expected one section What area attention gives" in capsys.readouterr().err
