@@ -24,8 +24,9 @@ import sacrebleu
 from . import robustness
 from .markdown import markdown, merged, put_in_place, section_of, table_in
 from .train import acre_command, prepare
+from .train.card import held_out_in
 from .train.recipe import find_recipe, read_recipe
-from .train.sets import evaluation_sets
+from .train.sets import CHOICE, evaluation_sets, fingerprint
 
 MODELS = Path(__file__).parent
 PARTS = ("scores", "robustness")
@@ -35,6 +36,7 @@ NOTE = """\
 Measured by `make eval` through `acre translate`: BLEU / chrF on each set, and sentences per second
 over all of them on {threads} threads (–: not measured). `tatoeba` (everyday sentences) and `it`
 (software documentation) were held out of the training text; the others are public test sets.
+{choice}
 sacreBLEU signatures: `{bleu}` and
 `{chrf}`."""
 
@@ -107,6 +109,17 @@ def sets_of(model, options):
     return sets
 
 
+def warn_of_others(model, sets):
+    """Says which held-out sets are not those that the model's card names: of other sentences it may
+    have learnt some."""
+    known = held_out_in((model / "README.md").read_text(encoding="utf-8"))
+    for test in sets:
+        found = fingerprint(test.sources, test.references)
+        if known.get(test.name, found) != found:
+            print(f"models.evaluate: {model.name}: {test.name}: what is held out of --corpora is "
+                  "not what was held out when it was trained", file=sys.stderr)
+
+
 def translate(options, model, beam, compute_type, sentences):
     hypotheses = list(acre_command.translate(
         options.acre, model, sentences, "--beam-size", beam, "--compute-type", compute_type,
@@ -163,11 +176,12 @@ def evaluate_scores(options):
     rows, sizes = [], {}
     for model in options.models:
         sets = sets_of(model, options)
+        warn_of_others(model, sets)
         of_model = [row(options, model, sets, beam, compute_type)
                     for beam in options.beam for compute_type in options.type]
         rows += of_model
         sizes |= {test.name: len(test.sources) for test in sets}
-        note = NOTE.format(threads=options.threads, bleu=BLEU.get_signature(),
+        note = NOTE.format(threads=options.threads, choice=CHOICE, bleu=BLEU.get_signature(),
                            chrf=CHRF.get_signature())
         card = table_of(of_model, {test.name: len(test.sources) for test in sets})
         put_in_place(model / "README.md", "Scores", f"{note}\n\n{markdown(card)}")

@@ -1,12 +1,14 @@
 """The model card: what a model was made of, how good it is, where it fails."""
 
 import json
+import re
 import textwrap
 from fnmatch import fnmatch
 from pathlib import Path
 
 from .distil import SUFFIX
 from .rules import COMBINED_KEYS
+from .sets import CHOICE, fingerprint
 from .shape import LstmShape
 
 LICENCES = Path(__file__).parent / "licences.json"
@@ -37,10 +39,14 @@ Not yet measured.
 
 {data}
 
-Sentences of the evaluation sets, and the held-out sentences, are not in the training data.
+{kept_out}
 Attribution and share-alike terms of these sources stay with their text; whoever redistributes
 the model should keep this list with it.
 """
+
+KEPT_OUT = """\
+Sentences of the evaluation sets, and the held-out sentences, are not in the training data{of_pair}.
+Held out were {held_out}."""
 
 ORIGIN = """\
 A small {model} with {attention}, trained for the Acre translation server from {start}. {size}"""
@@ -103,8 +109,25 @@ def scores_table(scores, step):
     rows += [f"| {name} | {entry['sentences']:,} | {entry['bleu']:.1f} | {entry['chrf']:.1f} |"
              for name, entry in scores["sets"].items()]
     rows += ["", "`tatoeba` (everyday sentences) and `it` (software documentation) were held out "
-             "of the training sources; the others are public test sets."]
+             "of the training sources; the others are public test sets. " + CHOICE]
     return "\n".join(rows)
+
+
+def held_out_in_words(sets):
+    """`sets` is {name: (sources, references)}; see `held_out_in`."""
+    return " and ".join(f"`{name}` ({len(sides[0]):,} sentences, `{fingerprint(*sides)}`)"
+                        for name, sides in sets.items())
+
+
+def held_out_in(card):
+    """{name: fingerprint} of the held-out sets that a card names; older ones name none."""
+    return dict(re.findall(r"`(\w+)`\s\([\d,]+\ssentences,\s`(\w+)`\)", card))
+
+
+def kept_out_in_words(recipe, held_out):
+    # What another model learnt before is not known here.
+    of_pair = " of this language pair" if recipe.start_from else ""
+    return KEPT_OUT.format(of_pair=of_pair, held_out=held_out_in_words(held_out))
 
 
 def model_in_words(shape):
@@ -153,8 +176,9 @@ def attention_in_words(shape):
             f"{equation}; {areas_in_words(shape)})")
 
 
-def model_card(recipe, best, corpora, scores):
-    """The text of README.md; `best` is the exported checkpoint, `scores` scores.json or None."""
+def model_card(recipe, best, corpora, scores, held_out):
+    """The text of README.md; `best` is the exported checkpoint, `scores` scores.json or None,
+    `held_out` {name: (sources, references)}."""
     shape, is_char = recipe.shape(), recipe.level == "char"
     origin = ORIGIN.format(
         model=model_in_words(shape),
@@ -180,4 +204,5 @@ def model_card(recipe, best, corpora, scores):
         scores=scores_table(scores, best["step"]),
         limits=filled(BYTE_LIMITS.format(longest=recipe.longest - 1) if is_char else PIECE_LIMITS),
         data=data_table(corpora, recipe.teacher),
+        kept_out=filled(kept_out_in_words(recipe, held_out)),
     )

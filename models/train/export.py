@@ -9,6 +9,7 @@ from . import checkpoint
 from .card import model_card
 from .folder import replacing
 from .recipe import read_recipe
+from .sets import held_out_sets
 from .shape import LstmShape
 from .vocabulary import END, PAD, UNKNOWN, open_vocabulary
 
@@ -162,7 +163,8 @@ def fill(folder, run, best, recipe, vocabulary):
     scores_path = run / "scores.json"
     scores = json.loads(scores_path.read_text(encoding="utf-8")) if scores_path.exists() else None
     sources = json.loads((run / "prepared" / "sources.json").read_text(encoding="utf-8"))
-    card = model_card(recipe, best, sources["corpora"], scores)
+    held_out = held_out_sets(run / "prepared", recipe)
+    card = model_card(recipe, best, sources["corpora"], scores, held_out)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 

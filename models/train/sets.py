@@ -9,6 +9,8 @@ from .shape import source_multiple
 # What chooses the weights while a run goes on.
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
+CHOICE = (f"The first {DEVELOPMENT_SENTENCES} sentences of `tatoeba` and `newstest2013` chose the "
+          "weights.")
 # Ids a translation may have at most; those of the exported models are set in export.py.
 LONGEST_TRANSLATION = {"token": 128, "char": 384}
 
@@ -49,6 +51,12 @@ def fingerprint(*sides):
     """Of the sentences of sets: runs that are compared, or go on, must have the same."""
     lines = "".join(f"{line}\n" for side in sides for line in side)
     return hashlib.blake2b(lines.encode(), digest_size=4).hexdigest()
+
+
+def held_out_sets(prepared, recipe):
+    """{name: (sources, references)} of what is kept out of training."""
+    stems = sorted(path.with_suffix("") for path in prepared.glob("heldout/*.en"))
+    return {stem.name: read_set(stem, recipe) for stem in stems}
 
 
 def whole_rows(sides, vocabulary, recipe):

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from models import evaluate  # noqa: E402
+from models.train.sets import fingerprint  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 ACRE = ROOT / os.environ.get("ACRE", "build/acre")
@@ -108,6 +109,17 @@ def test_lines_of_other_models_stay_in_the_summary(models, sets):
     assert [line.split(" | ")[1:4] for line in lines[2:-1]] == [["4", "int8", "–"],
                                                                  ["4", "f32", "–"]]
     assert "Old." not in text and "Words." not in text and text.endswith("## Robustness\n")
+
+
+def test_other_held_out_sentences_than_the_card_names_are_told(models, sets, capsys):
+    path = models / "one/README.md"
+    for mark, told in ((fingerprint(["The house is small.", "She reads a book."],
+                                    ["Das Haus ist klein.", "Sie liest ein Buch."]), False),
+                       ("0123abcd", True)):
+        path.write_text(CARD + f"\nHeld out were `news` (2 sentences, `{mark}`).\n")
+        assert run(models, sets, "--beam", "1", "--type", "int8") == 0
+        said = capsys.readouterr().err
+        assert ("one: news: what is held out of --corpora is not what was held out" in said) == told
 
 
 def test_all_models_leave_no_line_of_others(models, sets):

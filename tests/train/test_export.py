@@ -11,6 +11,7 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
 from models.train import card, export, folder  # noqa: E402
+from models.train.sets import fingerprint  # noqa: E402
 from models.train.trainer import Trainer  # noqa: E402
 from small import of_bytes  # noqa: E402
 
@@ -21,7 +22,18 @@ pytestmark = pytest.mark.usefixtures("small_and_quick")
 def test_the_card_of_any_language(tmp_path, language, name):
     recipe, model, _ = of_bytes(tmp_path, target=language)
     best = {"average": model.state_dict(), "step": 8, "tokens": 9, "seconds": 10.0}
-    assert card.model_card(recipe, best, {}, None).startswith(f"# test: English to {name}, char")
+    text = card.model_card(recipe, best, {}, None, {})
+    assert text.startswith(f"# test: English to {name}, char")
+
+
+def test_the_card_says_what_was_held_out(tmp_path):
+    sets = {"tatoeba": (["A dog.", "A cat."], ["Ein Hund.", "Eine Katze."]), "it": (["A"], ["B"])}
+    for start, of_pair in ((None, "data."), ("en-de-char", "data of this language pair.")):
+        recipe, model, _ = of_bytes(tmp_path, start_from=start)
+        best = {"average": model.state_dict(), "step": 8, "tokens": 9, "seconds": 10.0}
+        text = card.model_card(recipe, best, {}, None, sets)
+        assert f"held-out sentences, are not in the training {of_pair}" in " ".join(text.split())
+        assert card.held_out_in(text) == {name: fingerprint(*sides) for name, sides in sets.items()}
 
 
 def test_the_card_has_no_scores_of_other_weights():
