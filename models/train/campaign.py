@@ -36,7 +36,7 @@ from .vocabulary import ByteVocabulary, open_vocabulary
 
 PLANS = Path(__file__).parent / "plans"
 MADE = {"back": BACK, "distilled": SUFFIX}  # stages that make text; how a corpus of it is called
-SHIPPED = ("token", "char")
+EXPORTED_STAGES = ("token", "char")
 # Of every stage, what says how long it takes.
 STAGES = {"reverse": "seconds", "back": "sentences", "teacher": "seconds",
           "distilled": "sentences", "token": "seconds", "char": "seconds"}
@@ -143,7 +143,7 @@ class Campaign:
         if not (run / "prepared").exists():
             self.prepare(stage, run / "prepared")
         finished = Trainer(run).run()
-        if stage in SHIPPED and (run / "best.pt").exists():
+        if stage in EXPORTED_STAGES and (run / "best.pt").exists():
             export(run, run / "model")
         if not finished:
             raise Interrupted

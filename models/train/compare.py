@@ -26,7 +26,7 @@ from . import checkpoint
 from .export import export, write_json
 from .lock import locked
 from .prepare import prepare
-from .recipe import RECIPES, SHIPPED, read_recipe
+from .recipe import MODELS, RECIPES, read_recipe
 from .rules import ATTENTIONS
 from .schedule import Cooldown
 from .trainer import Trainer
@@ -37,7 +37,7 @@ COOLDOWN_PART = 0.2  # whatever the recipe of the data says, so that tables can 
 EVALUATION_SECONDS = 600  # of the learning curves
 LOCK = "lock"  # of a cell, from its first file to its last; train.lock is the training's
 # Pieces that do not depend on where the text is prepared, and text that no machine wrote.
-VOCABULARY = SHIPPED / "en-de-token"
+VOCABULARY = MODELS / "en-de-token"
 DATA = {"token": RECIPES / "en-de-token.json", "char": RECIPES / "en-de-char.json"}
 
 

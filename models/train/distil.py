@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 
 from . import corpus
 from .acre_command import fingerprint, translations
-from .recipe import SHIPPED
+from .recipe import MODELS
 
 SUFFIX = ".distilled"  # a distilled corpus is called after the corpus of its source sentences
 
@@ -45,7 +45,7 @@ def distilled_corpora(recipe, folder, acre, longest, dropped, kept, options=()):
     What the teacher wrote stays in the folder `kept`; `options` are further ones of `acre
     translate`.
     """
-    by_origin, teacher = {}, SHIPPED / recipe.teacher
+    by_origin, teacher = {}, MODELS / recipe.teacher
     kept.mkdir(parents=True, exist_ok=True)
     weights = fingerprint(teacher)
     for origin, sentences in english_sentences(recipe, folder, longest).items():

@@ -12,7 +12,7 @@ import sys
 import tarfile
 import time
 
-from .campaign import SHIPPED
+from .campaign import EXPORTED_STAGES
 from .pack import unpack
 
 LARGEST_FILE = 15 * 2**20
@@ -31,7 +31,7 @@ def archive_of(run):
 
 def give_back(folders, out):
     """Writes to `out` the models that are new, finished ones first, as far as there is room."""
-    runs = [folder / stage for folder in folders for stage in SHIPPED
+    runs = [folder / stage for folder in folders for stage in EXPORTED_STAGES
             if (folder / stage / "model" / "config.json").exists()]
     files = room = 0
     for run in sorted(runs, key=lambda run: not (run / "done").exists()):

@@ -23,7 +23,7 @@ import numpy as np
 from . import corpus, distil, overlap
 from .lock import alone
 from .parent import check_parent, check_pieces
-from .recipe import SHIPPED, recipe_of
+from .recipe import MODELS, recipe_of
 from .sentences import Sentences
 from .sets import DEVELOPMENT_SETS, evaluation_sentences, evaluation_sets, read_set
 from .variants import with_variants
@@ -138,9 +138,9 @@ def check_models(recipe, where, acre):
     if recipe.teacher and not acre:
         raise ValueError(f"{where}: teacher: translating with it needs --acre FILE")
     if recipe.start_from:
-        check_parent(recipe.shape(), SHIPPED / recipe.start_from)
+        check_parent(recipe.shape(), MODELS / recipe.start_from)
     if recipe.pieces_from:
-        check_pieces(SHIPPED / recipe.pieces_from)
+        check_pieces(MODELS / recipe.pieces_from)
 
 
 def check_sets(recipe, folder):

@@ -13,7 +13,7 @@ from .rules import check_number, place
 from .shape import shape_of
 
 RECIPES = Path(__file__).parent / "recipes"
-SHIPPED = Path(__file__).parents[1]  # models/, where start_from and teacher are
+MODELS = Path(__file__).parents[1]  # models/, where start_from and teacher are
 
 # Of each kind of variant, the part of the pairs that is repeated so.
 PARTS = {"lower_cased": 0.04, "unpunctuated": 0.04, "shouted": 0.01, "emphatic": 0.01,

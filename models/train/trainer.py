@@ -29,7 +29,7 @@ from .lstm import Lstm
 from .model import Transformer
 from .optimiser import Optimiser
 from .parent import output_scales
-from .recipe import SHIPPED, read_recipe
+from .recipe import MODELS, read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
 from .sets import (
@@ -210,15 +210,15 @@ class Trainer:
         parent, second = self.recipe.start_from, self.recipe.pieces_from
         if not parent or (self.folder / "checkpoint.pt").exists():
             return
-        shared = inherit(self.model, self.vocabulary, SHIPPED / parent)
+        shared = inherit(self.model, self.vocabulary, MODELS / parent)
         print(f"train: starting from {parent}, which has {shared} of "
               f"{self.vocabulary.size} pieces", flush=True)
-        scales = output_scales(self.model.shape, SHIPPED / parent)
+        scales = output_scales(self.model.shape, MODELS / parent)
         if scales:
             print(f"train: {len(scales)} attentions have other areas there; what they give is "
                   "scaled to begin as large", flush=True)
         if second:
-            added = inherit_pieces(self.model, self.vocabulary, SHIPPED / parent, SHIPPED / second)
+            added = inherit_pieces(self.model, self.vocabulary, MODELS / parent, MODELS / second)
             print(f"train: {added} other pieces begin as in {second}", flush=True)
 
     def resume(self, path):

@@ -139,7 +139,7 @@ def test_an_interrupted_teacher_goes_on(tmp_path, acre):
 
 
 def test_what_another_teacher_wrote_is_not_gone_on_with(tmp_path, corpora, acre, monkeypatch):
-    monkeypatch.setattr(distil, "SHIPPED", tmp_path)
+    monkeypatch.setattr(distil, "MODELS", tmp_path)
     (tmp_path / "teacher").mkdir()
     for weights, word in ((b"one", "So: "), (b"two", "Now: ")):
         (tmp_path / "teacher/model.safetensors").write_bytes(weights)

@@ -9,7 +9,7 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
 from models.train.parent import check_parent  # noqa: E402
-from models.train.recipe import SHIPPED, find_recipe, read_recipe  # noqa: E402
+from models.train.recipe import MODELS, find_recipe, read_recipe  # noqa: E402
 from small import RECIPE  # noqa: E402
 
 
@@ -60,6 +60,6 @@ def test_shipped_recipes_are_valid(model):
     recipe = read_recipe(find_recipe(model))
     assert recipe.name == model
     if recipe.start_from:
-        check_parent(recipe.shape(), SHIPPED / recipe.start_from)
+        check_parent(recipe.shape(), MODELS / recipe.start_from)
     assert sum(group.share for group in recipe.mix.values()) == pytest.approx(1)
     assert not recipe.uses("msdocs-MT")
