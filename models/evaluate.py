@@ -26,7 +26,7 @@ from .markdown import markdown, merged, put_in_place, section_of, table_in
 from .train import acre_command, prepare
 from .train.card import held_out_in
 from .train.recipe import find_recipe, read_recipe
-from .train.sets import CHOICE, evaluation_sets, fingerprint
+from .train.sets import CHOSEN_BY, evaluation_sets, fingerprint
 
 MODELS = Path(__file__).parent
 PARTS = ("scores", "robustness")
@@ -181,7 +181,7 @@ def evaluate_scores(options):
                     for beam in options.beam for compute_type in options.type]
         rows += of_model
         sizes |= {test.name: len(test.sources) for test in sets}
-        note = NOTE.format(threads=options.threads, choice=CHOICE, bleu=BLEU.get_signature(),
+        note = NOTE.format(threads=options.threads, choice=CHOSEN_BY, bleu=BLEU.get_signature(),
                            chrf=CHRF.get_signature())
         card = table_of(of_model, {test.name: len(test.sources) for test in sets})
         put_in_place(model / "README.md", "Scores", f"{note}\n\n{markdown(card)}")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from .distil import SUFFIX
 from .rules import COMBINED_KEYS
-from .sets import CHOICE, fingerprint
+from .sets import CHOSEN_BY, fingerprint
 from .shape import LstmShape
 
 LICENCES = Path(__file__).parent / "licences.json"
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
-ATTENTIONS = {"encoder_self": "the encoder", "decoder_self": "the decoder",
-              "decoder_cross": "the decoder's attention to the encoder"}
+ATTENTION_NAMES = {"encoder_self": "the encoder", "decoder_self": "the decoder",
+                   "decoder_cross": "the decoder's attention to the encoder"}
 
 CARD = """\
 # {name}: {source} to {target}, {level} level
@@ -109,7 +109,7 @@ def scores_table(scores, step):
     rows += [f"| {name} | {entry['sentences']:,} | {entry['bleu']:.1f} | {entry['chrf']:.1f} |"
              for name, entry in scores["sets"].items()]
     rows += ["", "`tatoeba` (everyday sentences) and `it` (software documentation) were held out "
-             "of the training sources; the others are public test sets. " + CHOICE]
+             "of the training sources; the others are public test sets. " + CHOSEN_BY]
     return "\n".join(rows)
 
 
@@ -159,7 +159,7 @@ def largest_area(rule):
 def areas_in_words(shape):
     """How large the areas of which layers are."""
     layers = {place: [largest_area(rule) for rule in getattr(shape, name)]
-              for name, place in ATTENTIONS.items() if hasattr(shape, name)}
+              for name, place in ATTENTION_NAMES.items() if hasattr(shape, name)}
     sizes = {size for place in layers.values() for size in place}
     if len(sizes) == 1:
         return f"areas of up to {sizes.pop()} in every layer"

@@ -48,8 +48,8 @@ def widths(encoder_self=(1, 1), decoder_self=(1, 1), decoder_cross=(1, 1)):
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A model of the grid."""
+class GridModel:
+    """A row of the grid: a model that is trained with several areas."""
 
     level: str  # which data it is trained on
     preset: str
@@ -59,12 +59,12 @@ class Kind:
 
 
 EQUATIONS = {name: name for name in ("regular", "eq3", "eq9")}
-KINDS = {
-    "token": Kind("token", "small", "pre", 4000, EQUATIONS),
-    "char": Kind("char", "tiny", "pre", 4000, EQUATIONS),
-    "lstm": Kind("token", "lstm-256", "post", 4000, {"regular": "regular", "eq3": "eq3"}),
+GRID_MODELS = {
+    "token": GridModel("token", "small", "pre", 4000, EQUATIONS),
+    "char": GridModel("char", "tiny", "pre", 4000, EQUATIONS),
+    "lstm": GridModel("token", "lstm-256", "post", 4000, {"regular": "regular", "eq3": "eq3"}),
     # Where areas help, and how wide: shorter, as there are many.
-    "where": Kind("token", "small", "pre", 1000, {
+    "where": GridModel("token", "small", "pre", 1000, {
         "regular": "regular",
         "all-5": "eq3",
         "all-2": widths((2, 2), (2, 2), (2, 2)),
@@ -80,18 +80,18 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Cell:
-    kind: str
+    model: str
     area: str
     seed: int
 
     def __str__(self):
-        return f"{self.kind}/{self.area}/{self.seed}"
+        return f"{self.model}/{self.area}/{self.seed}"
 
 
 def grid():
     """Every cell; the first seed of all comes first, so that an early table has every row."""
-    return [Cell(kind, area, seed)
-            for seed in SEEDS for kind in KINDS for area in KINDS[kind].areas]
+    return [Cell(name, area, seed)
+            for seed in SEEDS for name, model in GRID_MODELS.items() for area in model.areas]
 
 
 def chosen(parts):
@@ -138,12 +138,12 @@ def prepare_data(level, options):
 
 def recipe_of(cell, base):
     """The recipe of the cell, given that of the data: from scratch, with no time limit."""
-    kind = KINDS[cell.kind]
+    model = GRID_MODELS[cell.model]
     return dataclasses.replace(
-        base, name=f"{base.name} {cell}", preset=kind.preset, norm=kind.norm,
-        area=kind.areas[cell.area], seed=cell.seed, heads=None, hours=None,
+        base, name=f"{base.name} {cell}", preset=model.preset, norm=model.norm,
+        area=model.areas[cell.area], seed=cell.seed, heads=None, hours=None,
         cooldown_part=COOLDOWN_PART, evaluation_seconds=EVALUATION_SECONDS, patience=0,
-        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * kind.steps))))
+        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * model.steps))))
 
 
 def link(source, target):
@@ -225,9 +225,9 @@ def train_cell(cell, run, options):
     if (run / "trained.json").exists():
         return True
     print(f"compare: {cell}", flush=True)
-    kind = KINDS[cell.kind]
-    link_data(cell, prepare_data(kind.level, options), run / "prepared")
-    if not train(run, kind.steps):
+    model = GRID_MODELS[cell.model]
+    link_data(cell, prepare_data(model.level, options), run / "prepared")
+    if not train(run, model.steps):
         return False
     finish(run)
     return True

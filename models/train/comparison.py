@@ -16,7 +16,7 @@ import sacrebleu
 from ..markdown import markdown, put_in_place
 from . import bootstrap
 from .acre_command import translate
-from .compare import KINDS, SEEDS
+from .compare import GRID_MODELS, SEEDS
 from .recipe import read_recipe
 from .sets import fingerprint, read_set
 
@@ -30,7 +30,7 @@ COMPUTE_TYPE = "f32"
 BEAM = 4
 DECIMALS = 3  # of the scores that are kept
 
-ATTENTIONS = {
+AREA_LABELS = {
     "regular": "regular", "eq3": "areas, Eq. 3", "eq9": "areas, Eq. 9",
     "all-2": "up to 2", "all-3": "up to 3", "all-5": "up to 5", "all-8": "up to 8",
     "first-5": "up to 5, first layers", "encoder-5": "up to 5, encoder",
@@ -41,7 +41,7 @@ Made by `python3 -m models.train compare`: the same data, steps and seeds for re
 for areas, from random weights and with a linear cool-down; the last weights. Areas are as wide as
 published, or of Eq. 3 and as wide as the table says. The text is what people translated, mixed as
 for `en-de-token`. These runs are short: they compare, they do not show how good a model can be.
-{kinds} Trained on {machines}.
+{models} Trained on {machines}.
 """
 SPEED_NOTE = """\
 Training: target ids a second of CPU time, the median of a run's reports, and the time of an id as
@@ -59,7 +59,7 @@ than that; in brackets those of the single seeds, which vary by chance too. sacr
 
 
 def described(prepared, steps):
-    """What the cells of one kind share."""
+    """What the cells of one model share."""
     recipe = read_recipe(prepared / "recipe.json")
     phases = recipe.phases[: recipe.phase_at(steps - 1) + 1]
     corpora = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))["corpora"]
@@ -83,9 +83,9 @@ def sets_of(prepared):
 def scores_of(lines, references):
     """{metric: the score of a set, then those of its resamples}."""
     counts = bootstrap.resamples(len(references))
-    return {metric: [round(float(score), DECIMALS) for score in
-                     bootstrap.scores(kind(), lines, references, counts)]
-            for metric, kind in METRICS.items()}
+    return {name: [round(float(score), DECIMALS) for score in
+                   bootstrap.scores(metric(), lines, references, counts)]
+            for name, metric in METRICS.items()}
 
 
 def keep(run, kept, options):
@@ -109,12 +109,12 @@ def keep(run, kept, options):
 # ---- What the cells say ----
 
 
-def kept_cells(kind, folder):
-    """{area: {seed: cell.json}} of the cells of a kind that are done; they have the same data."""
+def kept_cells(model, folder):
+    """{area: {seed: cell.json}} of the cells of a model that are done; they have the same data."""
     found = {}
-    for area in KINDS[kind].areas:
+    for area in GRID_MODELS[model].areas:
         for seed in SEEDS:
-            path = folder / kind / area / str(seed) / "cell.json"
+            path = folder / model / area / str(seed) / "cell.json"
             if path.exists():
                 cell = json.loads(path.read_text(encoding="utf-8"))
                 found.setdefault(area, {})[seed] = cell
@@ -125,8 +125,8 @@ def kept_cells(kind, folder):
 def check_alike(path, cell, first):
     for key in ("step", "data"):
         if cell[key] != first[key]:
-            raise ValueError(f"{path}: {key}: expected {first[key]}, as in other cells of the kind,"
-                             f" found {cell[key]}")
+            raise ValueError(f"{path}: {key}: expected {first[key]}, as in other cells of the "
+                             f"model, found {cell[key]}")
 
 
 def difference(of_area, of_regular):
@@ -168,24 +168,25 @@ def system(cells, regular):
     return {"seeds": list(cells), "sets": sets} | training_speed(cells, regular)
 
 
-def result(kind, folder):
-    """What is said of one kind of model, or None if no cell of it is done."""
-    cells = kept_cells(kind, folder)
+def result(model, folder):
+    """What is said of one model of the grid, or None if no cell of it is done."""
+    cells = kept_cells(model, folder)
     if not cells:
         return None
     regular = cells.get("regular", {})
     every = [cell for of_area in cells.values() for cell in of_area.values()]
     return {
-        "preset": KINDS[kind].preset, "level": KINDS[kind].level, "step": every[0]["step"],
+        "preset": GRID_MODELS[model].preset, "level": GRID_MODELS[model].level,
+        "step": every[0]["step"],
         "machines": sorted({cell["machine"] for cell in every}),
         "systems": {area: system(of_area, regular) for area, of_area in cells.items()},
     } | every[0]["data"]
 
 
 def results(folder):
-    """{kind: what is said of it}."""
-    found = {kind: result(kind, folder) for kind in KINDS}
-    found = {kind: said for kind, said in found.items() if said}
+    """{model: what is said of it}."""
+    found = {model: result(model, folder) for model in GRID_MODELS}
+    found = {model: said for model, said in found.items() if said}
     if not found:
         raise ValueError(f"{folder}: expected a cell that is done, found none")
     return found
@@ -193,7 +194,7 @@ def results(folder):
 
 def signatures():
     """sacreBLEU's, of the metrics; they know them once they have seen references."""
-    metrics = [kind() for kind in METRICS.values()]
+    metrics = [metric() for metric in METRICS.values()]
     for metric in metrics:
         metric.corpus_score(["-"], [["-"]])
     return [str(metric.get_signature()) for metric in metrics]
@@ -227,7 +228,7 @@ def systems_of(found):
     for said in found.values():
         for area, of_area in said["systems"].items():
             model = f"{said['preset']}, {said['level']}, {said['step']:,}"
-            yield [model, ATTENTIONS[area]], area, of_area
+            yield [model, AREA_LABELS[area]], area, of_area
 
 
 def speed_table(found):
@@ -251,7 +252,7 @@ def score_table(found):
     return markdown(lines)
 
 
-def kind_in_words(said):
+def model_in_words(said):
     ids = "bytes" if said["level"] == "char" else "pieces"
     return (f"{said['preset'].capitalize()} at {said['level']} level learns "
             f"{said['languages'].upper()} for {said['step']:,} steps from {said['pairs']:,} pairs, "
@@ -261,9 +262,9 @@ def kind_in_words(said):
 def table(found):
     """The section of models/README.md."""
     machines = sorted({machine for said in found.values() for machine in said["machines"]})
-    kinds = dict.fromkeys(map(kind_in_words, found.values()))  # two may say the same
+    models = dict.fromkeys(map(model_in_words, found.values()))  # two may say the same
     notes = [
-        NOTE.format(kinds=" ".join(kinds), machines="; ".join(machines)),
+        NOTE.format(models=" ".join(models), machines="; ".join(machines)),
         SPEED_NOTE,
         SCORE_NOTE.format(beam=BEAM, compute_type=COMPUTE_TYPE, resamples=bootstrap.RESAMPLES,
                           signatures=" and ".join(f"`{s}`" for s in signatures())),

@@ -8,7 +8,7 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-KINDS = ("marian", "m2m_100", "mbart", "acre-lstm")
+MODEL_TYPES = ("marian", "m2m_100", "mbart", "acre-lstm")
 SUFFIXES = (".json", ".safetensors", ".spm", ".model")
 CARDS = ("README.md", "LICENSE", "LICENSE.txt")
 
@@ -17,7 +17,7 @@ def is_of_model(path):
     return path.is_file() and (path.suffix in SUFFIXES or path.name in CARDS)
 
 
-def kind_of(folder):
+def type_of(folder):
     """What config.json says of the kind of model, or None."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -33,9 +33,9 @@ def check_replaceable(folder):
     if others:
         raise ValueError(f"{folder}: expected no folder or a model directory, found other files: "
                          f"{', '.join(others[:3])}")
-    if found and kind_of(folder) not in KINDS:
+    if found and type_of(folder) not in MODEL_TYPES:
         raise ValueError(f"{folder}: expected no folder or a model directory, found other files "
-                         f"than config.json with a model_type of {', '.join(KINDS)}")
+                         f"than config.json with a model_type of {', '.join(MODEL_TYPES)}")
 
 
 @contextmanager

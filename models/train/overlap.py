@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from . import corpus
 from .recipe import read_recipe
 
-KINDS = ("exact", "near", "target")
+REPEATS = ("exact", "near", "target")
 EXAMPLES = 3  # of each kind from each corpus
 
 RUN_WORDS = 5
@@ -27,7 +27,7 @@ def runs_of(words):
     return set(zip(*(words[start:] for start in range(RUN_WORDS))))
 
 
-class Sentences:
+class RepeatIndex:
     """Evaluation sentences of one language, found again by what other sentences share with them."""
 
     def __init__(self, sentences):
@@ -70,7 +70,7 @@ class Evaluated:
 
     def __init__(self, folders, recipe):
         self.english, self.targets = (
-            Sentences(line for folder in folders for line in lines_of(folder, language))
+            RepeatIndex(line for folder in folders for line in lines_of(folder, language))
             for language in ("en", recipe.language))
 
     def find(self, pair):
@@ -105,8 +105,8 @@ def without_repeats(by_origin, evaluated):
 
 def table(counts, sizes):
     """Text: of each corpus that repeats something, its size and how many pairs of each kind do."""
-    lines = [("corpus", "pairs", *KINDS)]
-    lines += [(origin, sizes[origin], *(found[kind] for kind in KINDS))
+    lines = [("corpus", "pairs", *REPEATS)]
+    lines += [(origin, sizes[origin], *(found[kind] for kind in REPEATS))
               for origin, found in counts.items() if found]
     return "\n".join(f"{line[0]:24}" + "".join(f"{cell:>9}" for cell in line[1:])
                      for line in lines)

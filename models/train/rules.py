@@ -8,13 +8,13 @@ MAX_HEIGHT = 8
 MAX_MEMORY_HEIGHT = 65536
 # Keys of two dense layers over several features (Eq. 9).
 COMBINED_KEYS = ("concat", "max_concat", "sum", "sample_concat", "sample_sum")
-WORDS = {
+CHOICES = {
     "key": ("mean", "max", "sample", *COMBINED_KEYS),
     "value": ("sum", "mean", "max"),
     "weights": ("softmax", "sigmoid"),
 }
 ATTENTIONS = ("encoder_self", "decoder_self", "decoder_cross")
-SIZES = ("width", "height", "memory_height")
+AREA_KEYS = ("width", "height", "memory_height")
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def check_keys(values, known, where):
             raise ValueError(f"{where}: expected one of {', '.join(known)}, found {key}")
 
 
-def check_words(values, where):
-    for key, words in WORDS.items():
+def check_choices(values, where):
+    for key, words in CHOICES.items():
         if values.get(key, words[0]) not in words:
             raise ValueError(
                 f"{where}.{key}: expected one of {', '.join(words)}, found {values[key]!r}")
@@ -98,26 +98,27 @@ def check_section(section, layers, grids):
     `layers` says how many layers have each attention of the model; `grids` are those attentions
     whose memory may be a grid.
     """
-    check_keys(section, (*WORDS, "top_k", "temperature", *layers), "area")
-    check_words(section, "area")
+    check_keys(section, (*CHOICES, "top_k", "temperature", *layers), "area")
+    check_choices(section, "area")
     check_number(section, "top_k", int, 0, 65536, "area")
     check_number(section, "temperature", (int, float), 0.01, 100, "area")
     for name, count in layers.items():
         values, where = section.get(name, {}), f"area.{name}"
-        check_keys(values, (*SIZES, *WORDS), where)
-        check_words(values, where)
+        check_keys(values, (*AREA_KEYS, *CHOICES), where)
+        check_choices(values, where)
         check_layers(values, "width", count, MAX_WIDTH, where)
         check_heights(values, count, name in grids, where)
 
 
 def area_rules(section, name):
     """The AreaRule of each layer of one attention, from a section that has all widths."""
-    words = {key: where[key] for where in (section, section[name]) for key in WORDS if key in where}
+    chosen = {key: where[key]
+              for where in (section, section[name]) for key in CHOICES if key in where}
     numbers = {key: section[key] for key in ("temperature", "top_k") if key in section}
     numbers["memory_height"] = section[name].get("memory_height", 1)
     widths = section[name]["width"]
     heights = section[name].get("height", [1] * len(widths))
-    of_items = AreaRule(weights=words.get("weights", "softmax"))
-    return tuple(AreaRule(width, height=height, **words, **numbers)
+    of_items = AreaRule(weights=chosen.get("weights", "softmax"))
+    return tuple(AreaRule(width, height=height, **chosen, **numbers)
                  if max(width, height) > 1 else of_items
                  for width, height in zip(widths, heights))

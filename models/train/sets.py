@@ -9,8 +9,8 @@ from .shape import source_multiple
 # What chooses the weights while a run goes on.
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
-CHOICE = (f"The first {DEVELOPMENT_SENTENCES} sentences of `tatoeba` and `newstest2013` chose the "
-          "weights.")
+CHOSEN_BY = (f"The first {DEVELOPMENT_SENTENCES} sentences of `tatoeba` and `newstest2013` chose "
+             "the weights.")
 # Ids a translation may have at most; those of the exported models are set in export.py.
 LONGEST_TRANSLATION = {"token": 128, "char": 384}
 

@@ -9,7 +9,7 @@ MAX_HEADS = 1024  # the engine's bound
 MAX_LAYERS = 64
 MAX_SIZE = 1 << 14
 NORMS = ("post", "pre")
-SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "inner")
+PRESET_SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "inner")
 
 
 @dataclass(frozen=True)
@@ -147,14 +147,14 @@ def with_heads(preset, heads):
 
 
 def preset_of(preset):
-    """What a recipe calls its preset: a name, or the SIZES of a Transformer."""
+    """What a recipe calls its preset: a name, or the PRESET_SIZES of a Transformer."""
     if not isinstance(preset, dict):
         if preset not in PRESETS:
             raise ValueError(f"unknown preset {preset}; there are {', '.join(PRESETS)}")
         return PRESETS[preset]
-    if set(preset) != set(SIZES):
-        raise ValueError(f"preset: expected {', '.join(SIZES)}, found {', '.join(preset)}")
-    for key in SIZES:
+    if set(preset) != set(PRESET_SIZES):
+        raise ValueError(f"preset: expected {', '.join(PRESET_SIZES)}, found {', '.join(preset)}")
+    for key in PRESET_SIZES:
         highest = MAX_LAYERS if key.endswith("layers") else MAX_SIZE
         check_number(preset, key, int, 1, highest, "preset")
     if preset["width"] % (2 * preset["heads"]):

@@ -133,7 +133,7 @@ def total(evaluation):
     return sum(evaluation["bleu"].values()) if evaluation else float("-inf")
 
 
-class Average:
+class MovingAverage:
     """Exponential moving average of the weights: what is evaluated and exported."""
 
     def __init__(self, model, decay):
@@ -188,7 +188,7 @@ class Trainer:
         self.model = new_model(self.recipe, self.vocabulary).to(self.device)
         self.model.reserve(self.recipe.longest)
         self.begin_weights()
-        self.average = Average(self.model, self.recipe.ema_decay)
+        self.average = MovingAverage(self.model, self.recipe.ema_decay)
         self.optimiser = Optimiser(self.model, self.bf16)
         self.step = self.tokens = 0
         self.seconds = 0.0  # of work on steps, over every start of the run

@@ -13,13 +13,13 @@ from compiler import needs_compiler  # noqa: E402
 from models.train import areas as module, coverage as kernel  # noqa: E402
 from models.train.areas import EPSILON, Areas, counts, cover, means, moments, windows  # noqa: E402
 from models.train.features import Deviations, Hidden  # noqa: E402
-from models.train.rules import WORDS, AreaRule  # noqa: E402
+from models.train.rules import CHOICES, AreaRule  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden/area-attention"
 DEPTH = 4
 RULES = [
     *(AreaRule(3, key, value, weights)
-      for key, value, weights in itertools.product(*WORDS.values())),
+      for key, value, weights in itertools.product(*CHOICES.values())),
     AreaRule(1, weights="sigmoid"),
     AreaRule(4, temperature=2.5),
     AreaRule(4, value="mean", temperature=0.5),
@@ -30,7 +30,7 @@ RULES = [
 ]
 GRIDS = [
     *(AreaRule(2, key, value, weights, height=2, memory_height=3)
-      for key, value, weights in itertools.product(*WORDS.values())),
+      for key, value, weights in itertools.product(*CHOICES.values())),
     AreaRule(1, height=3, memory_height=5),
     AreaRule(3, height=1, memory_height=3),
     AreaRule(4, "concat", "mean", height=8, memory_height=3),  # larger than the grid

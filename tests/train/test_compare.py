@@ -42,10 +42,10 @@ def small_and_quick(monkeypatch, tmp_path_factory):
     monkeypatch.setattr(training, "DEVELOPMENT_SENTENCES", 4)
     monkeypatch.setattr(training, "LONGEST_TRANSLATION", {"token": 10, "char": 20})
     monkeypatch.setattr(bootstrap, "RESAMPLES", 40)
-    for name, kind in compare.KINDS.items():
-        preset = "tiny" if kind.preset == "small" else kind.preset
-        monkeypatch.setitem(compare.KINDS, name,
-                            dataclasses.replace(kind, preset=preset, steps=STEPS))
+    for name, model in compare.GRID_MODELS.items():
+        preset = "tiny" if model.preset == "small" else model.preset
+        monkeypatch.setitem(compare.GRID_MODELS, name,
+                            dataclasses.replace(model, preset=preset, steps=STEPS))
     small_data(monkeypatch, tmp_path_factory.mktemp("recipe"))
     torch.set_num_threads(1)
 
@@ -173,10 +173,10 @@ def test_a_first_cell_replaces_no_table(run, tmp_path, capsys):
 
 
 def test_areas_are_where_a_name_says():
-    kind = compare.KINDS["where"]
-    assert set(kind.areas) <= set(comparison.ATTENTIONS)
+    model = compare.GRID_MODELS["where"]
+    assert set(model.areas) <= set(comparison.AREA_LABELS)
     found = {}
-    for area in kind.areas:
+    for area in model.areas:
         base = compare.recipe_of_data("token")
         shape = compare.recipe_of(compare.Cell("where", area, 1), base).shape()
         found[area] = [[rule.width for rule in layers] for layers in

@@ -37,12 +37,12 @@ RECIPE = {
     ("Ten nine eight seven six five four three two one.", None),
 ])
 def test_what_repeats_a_sentence(sentence, found):
-    assert overlap.Sentences(EVALUATED).find(sentence) == found
+    assert overlap.RepeatIndex(EVALUATED).find(sentence) == found
 
 
 def test_the_sentence_that_is_repeated_most_is_named():
     others = "One two three four five six seven and eight are the numbers."
-    assert overlap.Sentences([others, TEN]).find(TEN.replace("ten", "nine")) == ("near", TEN)
+    assert overlap.RepeatIndex([others, TEN]).find(TEN.replace("ten", "nine")) == ("near", TEN)
 
 
 @pytest.fixture
