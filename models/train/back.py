@@ -11,7 +11,6 @@ from pathlib import Path
 
 from . import corpus
 from .acre_command import fingerprint, translations
-from .batches import BACK
 
 
 def languages_of(model):
@@ -45,7 +44,7 @@ def back_translate(acre, model, path, out, most=None, options=()):
     """
     language = languages_of(model)
     name = path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(f".{language}")
-    made = out / f"{name}{BACK}.en-{language}.tsv"
+    made = out / f"{name}{corpus.BACK_SUFFIX}.en-{language}.tsv"
     out.mkdir(parents=True, exist_ok=True)
     check_writer(made, model)
     translations(made, plain_text([path])[:most], acre, model, *options, who="back",

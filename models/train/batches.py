@@ -17,14 +17,12 @@ from functools import partial
 import numpy as np
 import torch
 
+from .corpus import BACK_SUFFIX
 from .shape import source_multiple
 
 # Large enough that pairs sorted by length pad little, small enough that the mix stays even.
 CHUNK_TARGET_IDS = 1_000_000
 CHUNK_ORDER = 1 << 20  # stands where a corpus number would in a seed
-# The English of a corpus whose name ends so was translated from its other side. A tag before it
-# says so, lest a model learn to take people for machines (Caswell et al., WMT 2019).
-BACK = ".back"
 AHEAD = 4  # batches that are made before they are asked for
 
 
@@ -50,7 +48,7 @@ class Pairs:
         self.origins = list(sources["corpora"])
         self.recipe = recipe
         self.tagged = np.isin(self.origin, [number for number, name in enumerate(self.origins)
-                                            if name.endswith(BACK)])
+                                            if name.endswith(BACK_SUFFIX)])
         # With the end id, and the tag.
         self.source_lengths = np.diff(self.source_offsets) + 1 + self.tagged
         self.target_lengths = np.diff(self.target_offsets) + 1
@@ -173,8 +171,8 @@ class Stream:
 
     def __init__(self, pairs, recipe, vocabulary, position):
         if pairs.tagged.any() and vocabulary.tag is None:
-            raise ValueError(f"{BACK}: expected the vocabulary of a pre-norm model, which has a "
-                             "tag for corpora of that name, found one without")
+            raise ValueError(f"{BACK_SUFFIX}: expected the vocabulary of a pre-norm model, which "
+                             "has a tag for corpora of that name, found one without")
         self.pairs, self.recipe, self.vocabulary = pairs, recipe, vocabulary
         self.worker = ThreadPoolExecutor(max_workers=1)
         self.begin(position)

@@ -23,8 +23,6 @@ from pathlib import Path
 import numpy as np
 
 from . import checkpoint, corpus
-from .batches import BACK
-from .distil import SUFFIX
 from .export import export
 from .recipe import read_recipe, recipe_of
 from .rules import check_keys, check_number
@@ -35,7 +33,8 @@ from .trainer import Trainer, choose_device, new_model
 from .vocabulary import ByteVocabulary, open_vocabulary
 
 PLANS = Path(__file__).parent / "plans"
-MADE = {"back": BACK, "distilled": SUFFIX}  # stages that make text; how a corpus of it is called
+# Stages that make text, and how the names of corpora of it end.
+MADE = {"back": corpus.BACK_SUFFIX, "distilled": corpus.DISTILLED_SUFFIX}
 EXPORTED_STAGES = ("token", "char")
 # Of every stage, what says how long it takes.
 STAGES = {"reverse": "seconds", "back": "sentences", "teacher": "seconds",

@@ -6,7 +6,7 @@ import textwrap
 from fnmatch import fnmatch
 from pathlib import Path
 
-from .distil import SUFFIX
+from .corpus import DISTILLED_SUFFIX
 from .rules import COMBINED_KEYS
 from .sets import CHOSEN_BY, fingerprint
 from .shape import LstmShape
@@ -83,8 +83,8 @@ def filled(text):
 
 def described(origin, licences, teacher):
     """(what the corpus is, its licence)."""
-    known = licence_of(origin.removesuffix(SUFFIX), licences)
-    if origin.endswith(SUFFIX):
+    known = licence_of(origin.removesuffix(DISTILLED_SUFFIX), licences)
+    if origin.endswith(DISTILLED_SUFFIX):
         translator = f"`{teacher}`" if teacher else "a larger model of this recipe"
         return f"{known['text']}: the English, translated by {translator}", known["licence"]
     return known["text"], known["licence"]

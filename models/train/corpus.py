@@ -17,6 +17,12 @@ from pathlib import Path
 # multi30k may not be used commercially; weights that ship must not have seen it.
 NEVER_USED = ("multi30k",)
 
+# So ends the name of a corpus whose English a machine wrote. A tag before it says so, lest a model
+# learn to take people for machines (Caswell et al., WMT 2019).
+BACK_SUFFIX = ".back"
+# And of one whose other side a machine wrote, after the name of the corpus of the English.
+DISTILLED_SUFFIX = ".distilled"
+
 LONGEST_CHARACTERS = 800
 LONGEST_WORDS = 100
 # Lengths in characters may differ by this factor, once a few characters are granted to both.

@@ -13,7 +13,6 @@ from . import corpus
 from .acre_command import fingerprint, translations
 from .recipe import MODELS
 
-SUFFIX = ".distilled"  # a distilled corpus is called after the corpus of its source sentences
 
 
 def english_sentences(recipe, folder, longest):
@@ -35,12 +34,14 @@ def english_sentences(recipe, folder, longest):
     missing = [p for p in recipe.distilled if not any(fnmatch(o, p) for o in by_origin)]
     if missing:
         raise ValueError(f"{folder}: no corpus matches distilled: {', '.join(missing)}")
-    return {origin: corpus.capped(sentences, recipe.limit_of(origin + SUFFIX), text=str)
+    limits = {origin: recipe.limit_of(origin + corpus.DISTILLED_SUFFIX) for origin in by_origin}
+    return {origin: corpus.capped(sentences, limits[origin], text=str)
             for origin, sentences in by_origin.items()}
 
 
 def distilled_corpora(recipe, folder, acre, longest, dropped, kept, options=()):
-    """{corpus name + SUFFIX: pairs} by the recipe's teacher; `dropped` counts faults by reason.
+    """{name: pairs} of the corpora that the recipe's teacher writes; `dropped` counts faults by
+    reason.
 
     What the teacher wrote stays in the folder `kept`; `options` are further ones of `acre
     translate`.
@@ -49,7 +50,7 @@ def distilled_corpora(recipe, folder, acre, longest, dropped, kept, options=()):
     kept.mkdir(parents=True, exist_ok=True)
     weights = fingerprint(teacher)
     for origin, sentences in english_sentences(recipe, folder, longest).items():
-        name = origin + SUFFIX
+        name = origin + corpus.DISTILLED_SUFFIX
         recipe.group_of(name)  # a corpus that the mix forgets is an error before the work
         by_origin[name] = []
         path = kept / f"{name}.{weights}.tsv"

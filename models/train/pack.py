@@ -8,8 +8,7 @@ from itertools import islice
 import numpy as np
 
 from .back import plain_text
-from .batches import BACK
-from .distil import SUFFIX
+from .corpus import BACK_SUFFIX, DISTILLED_SUFFIX
 from .overlap import Evaluated
 from .recipe import read_recipe
 from .sentences import Sentences, sentences_of
@@ -21,7 +20,7 @@ def human_pairs(prepared):
     pack makes better."""
     sources = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))
     names = list(sources["corpora"])
-    human = [name for name in names if not name.endswith((BACK, SUFFIX))]
+    human = [name for name in names if not name.endswith((BACK_SUFFIX, DISTILLED_SUFFIX))]
     with np.load(prepared / "train.npz") as arrays:
         origin = arrays["origin"]
         kept = np.flatnonzero(np.isin(origin, list(map(names.index, human))))
