@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from . import coverage as kernel
+from . import native
 from .dropout import dropout as drop
 
 # What a masked item scores. Finite, so that differences of masked scores stay numbers, and low
@@ -110,7 +111,7 @@ class Coverage(torch.autograd.Function):
     @staticmethod
     def forward(ctx, scores, width, means):
         ctx.width, ctx.means = width, means
-        if kernel.knows(scores):
+        if native.knows(scores):
             ctx.save_for_backward(scores)
             return kernel.coverage(scores, width, means)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))

@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from . import coverage as kernel
+from . import native
 from .area import attend, item_weights
 from .dropout import dropout as drop
 from .features import Deviations, Hidden
@@ -187,7 +188,7 @@ class Areas(nn.Module):
 
     def in_c(self, tensor):
         """Whether C does what is computed of areas one by one; it knows areas of lines only."""
-        return self.rule.memory_height == self.rule.height == 1 and kernel.knows(tensor)
+        return self.rule.memory_height == self.rule.height == 1 and native.knows(tensor)
 
     def of_sizes(self):
         """fc1's part of the embeddings, and its bias: [A, 1, d]."""

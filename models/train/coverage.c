@@ -1,7 +1,7 @@
 /*
  * The two passes of area.py on a CPU, a row of scores at a time, so that all its areas stay in the
- * cache; and those of areas.py, where areas have logits of their own. Compiled and called by
- * coverage.py alone.
+ * cache; and those of areas.py, where areas have logits of their own. Compiled by native.py, called
+ * by coverage.py alone.
  *
  * A row has the scores of L items, padded to P; areas are of up to A adjacent ones. e_w(j), the
  * exponential of the area of w items that starts at j, stands at areas[w - 1][A - 1 + j], after

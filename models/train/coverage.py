@@ -1,59 +1,9 @@
-"""coverage.c and features.c, compiled for the CPU at hand when first asked for; calls to the first.
-
-Its passes take a tenth of the time of area.py's and areas.py's, which say what they compute.
-"""
-
-import ctypes
-import shutil
-import subprocess
-import tempfile
-from functools import cache
-from pathlib import Path
+"""coverage.c: the softmax over areas on a CPU, of scores of items or of the areas one by one."""
 
 import torch
 from torch.autograd.function import once_differentiable
 
-SOURCES = [Path(__file__).with_name(name) for name in ("coverage.c", "features.c")]
-TYPES = torch.float32, torch.bfloat16
-
-
-def compiler():
-    return shutil.which("cc")
-
-
-def compiled():
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "coverage.so"
-        subprocess.run([compiler(), "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math",
-                        "-fopenmp", "-shared", "-fPIC", "-o", file, *SOURCES, "-lm"], check=True,
-                       capture_output=True, text=True)
-        return ctypes.CDLL(file)
-
-
-@cache
-def library():
-    """None without a compiler, or where what it makes cannot be used: PyTorch is slower."""
-    if not compiler():
-        return None
-    try:
-        loaded = compiled()
-    except (OSError, subprocess.CalledProcessError) as error:
-        why = (getattr(error, "stderr", "") or "").strip() or str(error)
-        print(f"train: area attention is computed by PyTorch, as {compiler()} failed: "
-              f"{why.splitlines()[-1]}",
-              flush=True)
-        return None
-    pointer, integer, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_bool
-    loaded.pass_rows.argtypes = (pointer, pointer, pointer, pointer, integer, integer, ctypes.c_int,
-                                 flag, flag, ctypes.c_int)
-    for name in ("pass_rows", "deviations", "deviations_back", "hidden", "hidden_back"):
-        getattr(loaded, name).restype = flag
-    return loaded
-
-
-def knows(tensor):
-    """Whether it can do the passes of these."""
-    return tensor.device.type == "cpu" and tensor.dtype in TYPES and library() is not None
+from .native import library
 
 
 def pointer(tensor):

@@ -1,6 +1,6 @@
 /*
  * The passes of areas.py over a line's features on a CPU, item by item, so that what is summed over
- * areas stays in the cache. Compiled by coverage.py, called by features.py alone.
+ * areas stays in the cache. Compiled by native.py, called by features.py alone.
  *
  * A row is one head's memory: items [L][d], and planes [A][L][d] of areas of 1 ... A items, each at
  * its last item. As in areas.py, areas that would begin before the line have zeros there.

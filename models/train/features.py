@@ -6,7 +6,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from .coverage import library
+from .native import library
 
 POINTERS = "items", "planes", "gradient", "sizes", "made_items", "made_planes", "made_sizes"
 NUMBERS = "rows", "length", "depth"

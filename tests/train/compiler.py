@@ -1,10 +1,10 @@
-"""Whether there is a compiler that can make what coverage.py has compiled."""
+"""Whether there is a compiler that can make what native.py has compiled."""
 
 import subprocess
 
 import pytest
 
-from models.train.coverage import compiler
+from models.train.native import compiler
 
 
 def can_compile():

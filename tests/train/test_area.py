@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from compiler import needs_compiler  # noqa: E402
-from models.train import area, coverage as kernel  # noqa: E402
+from models.train import area, coverage as kernel, native  # noqa: E402
 from models.train.area import MASKED, attend, coverage  # noqa: E402
 
 
@@ -165,6 +165,6 @@ def test_a_compiler_that_fails_is_done_without(monkeypatch, tmp_path, capsys):
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\necho no libgomp here >&2\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(kernel, "compiler", lambda: str(broken))
-    assert kernel.library.__wrapped__() is None
+    monkeypatch.setattr(native, "compiler", lambda: str(broken))
+    assert native.library.__wrapped__() is None
     assert "no libgomp here" in capsys.readouterr().out

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors")
 
 from compiler import needs_compiler  # noqa: E402
-from models.train import areas as module, coverage as kernel  # noqa: E402
+from models.train import areas as module, coverage as kernel, native  # noqa: E402
 from models.train.areas import EPSILON, Areas, counts, cover, means, moments, windows  # noqa: E402
 from models.train.features import Deviations, Hidden  # noqa: E402
 from models.train.rules import CHOICES, AreaRule  # noqa: E402
@@ -395,7 +395,7 @@ def test_keys_of_several_features_are_computed_in_c(monkeypatch):
         return areas.attend(query, areas.memory(key, value), mask)
 
     found = results(attention, inputs, gradient)
-    monkeypatch.setattr(kernel, "knows", lambda _: False)
+    monkeypatch.setattr(native, "knows", lambda _: False)
     expected = results(attention, inputs, gradient)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert any((ours != theirs).any() for ours, theirs in zip(found, expected))
