@@ -23,13 +23,15 @@ from pathlib import Path
 import numpy as np
 
 from . import checkpoint, corpus
+from .build import new_model
+from .device import choose_device
 from .export import export
 from .recipe import read_recipe, recipe_of
 from .rules import check_keys, check_number
 from .search import translate_ids
 from .sentences import Sentences, as_bytes, sentences_of, text_of
 from .sets import LONGEST_TRANSLATION
-from .trainer import Trainer, choose_device, new_model
+from .trainer import Trainer
 from .vocabulary import ByteVocabulary, open_vocabulary
 
 PLANS = Path(__file__).parent / "plans"

@@ -6,10 +6,11 @@ What a model scores in Acre, on any machine, is `make eval`'s business (../evalu
 import json
 
 from . import checkpoint
+from .build import new_model
+from .device import choose_device
 from .search import translate
 from .sets import LONGEST_TRANSLATION, bleu, chrf, read_set, whole_rows
 from .shape import source_multiple
-from .trainer import choose_device, new_model
 from .vocabulary import open_vocabulary
 
 

@@ -8,7 +8,6 @@
 A run ends after its time limit or its cool-down; SIGTERM and SIGINT save and end it early.
 """
 
-import ctypes
 import json
 import math
 import os
@@ -22,14 +21,12 @@ import torch
 
 from . import area, checkpoint
 from .batches import Pairs, Position, Stream
-from .inherit import inherit, inherit_pieces
+from .build import begin, new_model
+from .device import choose_device, keep_freed_memory
 from .lock import alone
 from .loss import cross_entropy
-from .lstm import Lstm
-from .model import Transformer
 from .optimiser import Optimiser
-from .parent import output_scales
-from .recipe import MODELS, read_recipe
+from .recipe import read_recipe
 from .schedule import Cooldown, learning_rate
 from .search import translate
 from .sets import (
@@ -41,46 +38,12 @@ from .sets import (
     read_set,
     whole_rows,
 )
-from .shape import LstmShape
 from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
 CHECKPOINT_SECONDS = 240
 SHORTEST_COOLDOWN = 0.1  # of what the recipe asks for
 STOPPING = signal.SIGTERM, signal.SIGINT
-
-
-def cpu_has_bf16():
-    """Whether this CPU multiplies bfloat16 in hardware; elsewhere float32 is faster."""
-    info = Path("/proc/cpuinfo")
-    flags = info.read_text().split() if info.exists() else []
-    return "avx512_bf16" in flags or "amx_bf16" in flags
-
-
-def choose_device():
-    """(device, whether to multiply in bfloat16)."""
-    if torch.cuda.is_available():
-        torch.set_float32_matmul_precision("high")  # Muon's and Adam's are no less exact for it
-        return torch.device("cuda"), True
-    return torch.device("cpu"), cpu_has_bf16()
-
-
-def keep_freed_memory():
-    """Has malloc keep what is freed. By default it maps every tensor of a batch anew, and the
-    kernel then clears its pages one by one: a quarter of a training step. The largest tensors
-    still go back, because holes of their size, never quite the right one, would come to
-    gigabytes."""
-    m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(m_trim_threshold, 2**31 - 1)
-        libc.mallopt(m_mmap_threshold, 32 * 2**20)  # the highest there is
-
-
-def new_model(recipe, vocabulary):
-    shape = recipe.shape()
-    kind = Lstm if isinstance(shape, LstmShape) else Transformer
-    return kind(shape, vocabulary.size, vocabulary.pad, vocabulary.end)
 
 
 def may_go_on(recipe, hours, seconds):
@@ -187,7 +150,8 @@ class Trainer:
         torch.manual_seed(self.recipe.seed)
         self.model = new_model(self.recipe, self.vocabulary).to(self.device)
         self.model.reserve(self.recipe.longest)
-        self.begin_weights()
+        if not (self.folder / "checkpoint.pt").exists():
+            begin(self.model, self.vocabulary, self.recipe)
         self.average = MovingAverage(self.model, self.recipe.ema_decay)
         self.optimiser = Optimiser(self.model, self.bf16)
         self.step = self.tokens = 0
@@ -204,22 +168,6 @@ class Trainer:
         self.meter = Meter()
 
     # ---- State ----
-
-    def begin_weights(self):
-        """A new run that the recipe starts from other models takes their weights."""
-        parent, second = self.recipe.start_from, self.recipe.pieces_from
-        if not parent or (self.folder / "checkpoint.pt").exists():
-            return
-        shared = inherit(self.model, self.vocabulary, MODELS / parent)
-        print(f"train: starting from {parent}, which has {shared} of "
-              f"{self.vocabulary.size} pieces", flush=True)
-        scales = output_scales(self.model.shape, MODELS / parent)
-        if scales:
-            print(f"train: {len(scales)} attentions have other areas there; what they give is "
-                  "scaled to begin as large", flush=True)
-        if second:
-            added = inherit_pieces(self.model, self.vocabulary, MODELS / parent, MODELS / second)
-            print(f"train: {added} other pieces begin as in {second}", flush=True)
 
     def resume(self, path):
         """Takes the state from a checkpoint, if there is one; returns the data position."""

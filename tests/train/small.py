@@ -4,7 +4,7 @@ import json
 
 import torch
 
-from models.train import trainer as training
+from models.train.build import new_model
 from models.train.recipe import read_recipe
 from models.train.vocabulary import ByteVocabulary
 
@@ -24,7 +24,7 @@ def of_bytes(folder, **changes):
     path = folder / "recipe.json"
     path.write_text(json.dumps(RECIPE | {"level": "char", "norm": "pre"} | changes))
     recipe, vocabulary = read_recipe(path), ByteVocabulary(folder)
-    return recipe, training.new_model(recipe, vocabulary), vocabulary
+    return recipe, new_model(recipe, vocabulary), vocabulary
 
 
 def weights(trainer):

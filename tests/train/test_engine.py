@@ -16,13 +16,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from models.train import checkpoint  # noqa: E402
+from models.train.build import new_model  # noqa: E402
 from models.train.export import export  # noqa: E402
 from models.train.lstm import Lstm  # noqa: E402
 from models.train.model import Attention  # noqa: E402
 from models.train.recipe import read_recipe  # noqa: E402
 from models.train.search import greedy_ids  # noqa: E402
 from models.train.shape import source_multiple  # noqa: E402
-from models.train.trainer import new_model  # noqa: E402
 from models.train.vocabulary import ByteVocabulary  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]

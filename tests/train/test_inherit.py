@@ -12,8 +12,7 @@ pytest.importorskip("safetensors")
 pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
-from models.train import export  # noqa: E402
-from models.train import trainer as training  # noqa: E402
+from models.train import build, export  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.inherit import inherit, inherit_pieces  # noqa: E402
 from models.train.parent import check_parent, check_pieces, output_scales  # noqa: E402
@@ -62,7 +61,7 @@ def test_pieces_that_the_parent_lacks_begin_as_in_a_second(run, recipe, tmp_path
     shutil.copytree(tmp_path / "first", tmp_path / "second")
     turn = torch.linalg.qr(torch.randn(whole.shape[1], whole.shape[1])).Q
     save_file({"model.shared.weight": whole @ turn}, tmp_path / "second/model.safetensors")
-    child = training.new_model(recipe, trainer.vocabulary)
+    child = build.new_model(recipe, trainer.vocabulary)
     lost = []
     if recipe.level == "token":
         path = tmp_path / "first/vocab.json"
@@ -119,7 +118,7 @@ def test_a_parent_of_another_level_gives_its_layers(run, recipe, tmp_path):
     export.export(run, tmp_path / "parent")
     pieces = tmp_path / "parent" / "vocab.json"  # only a token model has it
     pieces.unlink() if recipe.level == "token" else pieces.write_text("{}")
-    child = training.new_model(recipe, trainer.vocabulary)
+    child = build.new_model(recipe, trainer.vocabulary)
     fresh = child.model.shared.weight.detach().clone()
     assert inherit(child, trainer.vocabulary, tmp_path / "parent") == 0
     assert torch.equal(child.model.shared.weight, fresh)
@@ -133,7 +132,7 @@ def test_layers_above_those_of_the_parent_add_nothing_at_first(run, recipe, tmp_
     trainer.evaluate()
     export.export(run, tmp_path / "parent")
     deeper = dataclasses.replace(recipe, preset=DEEPER_THAN_TINY)
-    child = training.new_model(deeper, trainer.vocabulary)
+    child = build.new_model(deeper, trainer.vocabulary)
     inherit(child, trainer.vocabulary, tmp_path / "parent")
     given = {name: w.bfloat16().float() for name, w in trainer.average.weights.items()}
     above = set(dict(child.named_parameters())) - set(given)
@@ -142,7 +141,7 @@ def test_layers_above_those_of_the_parent_add_nothing_at_first(run, recipe, tmp_
     if recipe.level == "char":  # of Eq. 9
         keys = [name for name in above if name.endswith("area.fc2.weight")]
         assert len(keys) == 4 and all(child.state_dict()[name].any() for name in keys)
-    parent = training.new_model(recipe, trainer.vocabulary)
+    parent = build.new_model(recipe, trainer.vocabulary)
     parent.load_state_dict(given)
     source, target = torch.arange(20).view(2, 10) + 5, torch.arange(14).view(2, 7) + 30
     states = []
@@ -175,7 +174,7 @@ def test_a_parent_of_another_shape_is_refused(run, tmp_path):
     export.export(run, tmp_path / "parent")
     shape = dataclasses.replace(trainer.recipe, preset="small")
     with pytest.raises(ValueError, match="expected .*found"):
-        inherit(training.new_model(shape, trainer.vocabulary), trainer.vocabulary,
+        inherit(build.new_model(shape, trainer.vocabulary), trainer.vocabulary,
                 tmp_path / "parent")
 
 
