@@ -16,17 +16,6 @@ COMPARISONS = RUNS / "compare"
 COMPARED = Path(__file__).parent / "compared"
 README = Path(__file__).parents[1] / "README.md"
 
-# Commands on one run, which share their options.
-RUN_COMMANDS = {
-    "prepare": "corpora to RUN/prepared, the small folder that training needs",
-    "overlap": "how much of RUN/prepared repeats evaluation text, with examples",
-    "train": "train, or go on training after any interruption",
-    "evaluate": "score every held-out and evaluation set, into RUN/scores.json",
-    "export": "write the model directory that Acre serves",
-    "all": "prepare if that was not done, train to the end, evaluate, export",
-}
-
-
 def positive(kind):
     """A type of options, whose numbers are of this kind."""
     def number(text):
@@ -39,28 +28,55 @@ def positive(kind):
     return number
 
 
-def add_run_options(parser):
+def add_run(parser):
     parser.add_argument("model", help="a recipe's name, or the path of a recipe")
-    parser.add_argument("--corpora", type=Path, nargs="+", metavar="DIR",
-                        help="folders of NAME.en-XX.tsv[.gz] files (for prepare)")
-    parser.add_argument("--eval", type=Path, metavar="DIR",
-                        help="folder of evaluation sets NAME.en, NAME.XX (for prepare; for "
-                             "overlap in place of RUN/prepared/eval)")
     parser.add_argument("--run", type=Path, metavar="DIR",
                         help="where the run lives (default: models/train/runs/MODEL)")
-    parser.add_argument("--out", type=Path, metavar="DIR",
-                        help="where export writes the model (default: RUN/model)")
+
+
+def add_data(parser):
+    parser.add_argument("--corpora", type=Path, nargs="+", metavar="DIR",
+                        help="folders of NAME.en-XX.tsv[.gz] files")
+    parser.add_argument("--eval", type=Path, metavar="DIR",
+                        help="folder of evaluation sets NAME.en, NAME.XX")
+    parser.add_argument("--acre", type=Path, metavar="FILE",
+                        help="the acre command that runs the recipe's teacher")
+    parser.add_argument("--vocabulary", type=Path, metavar="DIR",
+                        help="use the pieces of this prepared folder or model, so that a run goes "
+                             "on with other text, or another starts from it")
+
+
+def add_other_sets(parser):
+    parser.add_argument("--eval", type=Path, metavar="DIR",
+                        help="folder of evaluation sets NAME.en, NAME.XX (default: "
+                             "RUN/prepared/eval)")
+
+
+def add_training(parser):
     parser.add_argument("--hours", type=positive(float), metavar="X",
                         help="train for X hours in all, cool-down included (default: the recipe's)")
     parser.add_argument("--cooldown", type=positive(int), metavar="STEPS",
                         help="lower the rate to 0 over the next STEPS steps, then end")
     parser.add_argument("--extend", action="store_true",
                         help="undo the last cool-down and train on from where it began")
-    parser.add_argument("--acre", type=Path, metavar="FILE",
-                        help="the acre command that runs the recipe's teacher (for prepare)")
-    parser.add_argument("--vocabulary", type=Path, metavar="DIR",
-                        help="use the pieces of this prepared folder or model, so that a run goes "
-                             "on with other text, or another starts from it (for prepare)")
+
+
+def add_out(parser):
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="where the model is written (default: RUN/model)")
+
+
+# Commands on one run, each with what adds its options.
+RUN_COMMANDS = {
+    "prepare": ("corpora to RUN/prepared, the small folder that training needs", [add_data]),
+    "overlap": ("how much of RUN/prepared repeats evaluation text, with examples",
+                [add_other_sets]),
+    "train": ("train, or go on training after any interruption", [add_training]),
+    "evaluate": ("score every held-out and evaluation set, into RUN/scores.json", []),
+    "export": ("write the model directory that Acre serves", [add_out]),
+    "all": ("prepare if that was not done, train to the end, evaluate, export",
+            [add_data, add_training, add_out]),
+}
 
 
 def add_plot_options(parser):
@@ -144,14 +160,15 @@ def parse_arguments(arguments):
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND",
                                      help="--help after it lists its options")
 
-    def add(name, what, add_options):
+    def add(name, what, *adders):
         command = commands.add_parser(name, help=what, description=what)
         command.add_argument("--threads", type=int, metavar="N",
                              help="threads (default: all cores)")
-        add_options(command)
+        for add_options in adders:
+            add_options(command)
 
-    for name, what in RUN_COMMANDS.items():
-        add(name, what, add_run_options)
+    for name, (what, adders) in RUN_COMMANDS.items():
+        add(name, what, add_run, *adders)
     add("back", "translate plain text into English, as a corpus for models from English",
         add_back_options)
     add("pack", "write what a campaign on another machine needs into one file", add_pack_options)

@@ -252,6 +252,15 @@ def test_a_run_that_had_more_hours_is_not_ended_at_once(run, monkeypatch):
     assert trainer.run(cooldown_steps=2) and trainer.step == 10
 
 
+@pytest.mark.parametrize("command, option", [
+    ("prepare", "--hours"), ("overlap", "--corpora"), ("train", "--eval"), ("evaluate", "--out"),
+    ("export", "--cooldown")])
+def test_every_command_has_its_own_options(capsys, command, option):
+    with pytest.raises(SystemExit):
+        main([command, "en-de-token", option, "1"])
+    assert f"unrecognized arguments: {option} 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option, text, message", [
     ("--hours", "0", "expected a positive number, found 0"),
     ("--hours", "nan", "expected a positive number, found nan"),
