@@ -73,14 +73,20 @@ def fill(folder, model):
 
 
 def put_in_place(new, target):
-    """Renames; a model that was there is deleted only when the new one has its name."""
+    """Renames; a model that was there is deleted only when the new one has its name, and gets its
+    own back if anything, a signal too, comes between."""
     if not target.exists() or not any(target.iterdir()):
         new.rename(target)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-    target.rename(old)
-    new.rename(target)
-    shutil.rmtree(old)
+    try:
+        target.rename(old)
+        new.rename(target)
+    finally:
+        if target.exists():
+            shutil.rmtree(old)
+        else:
+            old.rename(target)
 
 
 def write_directory(model, target):

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors_file import read_tensors
 from torch_layout import write_state
 
-from models.convert.directory import write_directory
+from models.convert.directory import put_in_place, write_directory
 from models.convert.hugging_face import read_hugging_face
 
 FILES = ("config.json", "generation_config.json", "tokenizer_config.json", "vocab.json",
@@ -292,3 +293,21 @@ def test_defaults_of_many_languages(golden, tmp_path, command, acre):
     assert acre(tmp_path / "model", LINES) == expected
     wrong = command(source, tmp_path / "other", "--source-lang", "../x")
     assert wrong.returncode != 0 and "--source-lang: expected a language" in wrong.stderr
+
+
+def test_an_interruption_between_the_renames_leaves_the_old_model(tmp_path, monkeypatch):
+    new, model, rename = tmp_path / "new", tmp_path / "model", Path.rename
+    for folder in (new, model):
+        folder.mkdir()
+        (folder / "config.json").write_text(folder.name)
+
+    def interrupted(path, target):
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        put_in_place(new, model)
+    assert (model / "config.json").read_text() == "model"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "new"]
