@@ -78,7 +78,8 @@ def licence_of(origin, licences):
 
 
 def filled(text):
-    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False)
+    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False,
+                         break_long_words=False)
 
 
 def described(origin, licences, teacher):

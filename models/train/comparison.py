@@ -7,7 +7,6 @@ intervals without the translations. Of a cell that is not kept nothing is said.
 
 import json
 import shutil
-import textwrap
 from statistics import mean
 
 import numpy as np
@@ -16,6 +15,7 @@ import sacrebleu
 from ..markdown import markdown, put_in_place
 from . import bootstrap
 from .acre_command import translate
+from .card import filled
 from .compare import GRID_MODELS, SEEDS
 from .recipe import read_recipe
 from .sets import fingerprint, read_set
@@ -201,11 +201,6 @@ def signatures():
 
 
 # ---- Markdown ----
-
-
-def filled(text):
-    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False,
-                         break_long_words=False)
 
 
 def times(value):
