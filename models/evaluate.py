@@ -189,8 +189,8 @@ def evaluate_scores(options):
     print(markdown(summary))
 
 
-def withstood(options, model, inputs):
-    """How many inputs of each kind the model withstood; prints what it did with the others."""
+def passed(options, model, inputs):
+    """How many inputs of each kind the model passed; prints what it did with the others."""
     translations = translate(options, model, robustness.BEAM, robustness.COMPUTE_TYPE,
                              [given.text for given in inputs])
     for given, translation in zip(inputs, translations):
@@ -198,11 +198,11 @@ def withstood(options, model, inputs):
         if faults:
             print(f"{model.name}, {given.kind}: {given.text!r} became {translation!r} "
                   f"({'; '.join(faults)})", flush=True)
-    return robustness.withstood(inputs, translations)
+    return robustness.passed(inputs, translations)
 
 
 def robustness_table(counts, inputs):
-    """`counts` has what each model withstood."""
+    """`counts` has what each model passed."""
     sizes = {**Counter(given.kind for given in inputs), "all": len(inputs)}
     return [["model", *sizes], *([model, *(f"{held[kind]}/{size}" for kind, size in sizes.items())]
                                  for model, held in counts.items())]
@@ -211,7 +211,7 @@ def robustness_table(counts, inputs):
 def evaluate_robustness(options):
     inputs, counts = robustness.read_inputs(), {}
     for model in options.models:
-        of_model = {model.name: withstood(options, model, inputs)}
+        of_model = {model.name: passed(options, model, inputs)}
         counts |= of_model
         card = markdown(robustness_table(of_model, inputs))
         put_in_place(model / "README.md", "Robustness", f"{robustness.NOTE}\n\n{card}")

@@ -87,7 +87,7 @@ def faults(given, translation):
     return found
 
 
-def withstood(inputs, translations):
+def passed(inputs, translations):
     """{kind: how many translations have no fault}, and of every kind under "all"."""
     counts = Counter()
     for given, translation in zip(inputs, translations, strict=True):

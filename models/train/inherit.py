@@ -1,4 +1,4 @@
-"""Starting a run from a model of another pair or level instead of from random weights.
+"""Warm starts: a run begins as a model of another pair or level instead of with random weights.
 
 Half of what a translation model learns is the source language and how to attend: a model that
 begins with another pair's layers needs far fewer steps (Kocmi and Bojar, WMT 2018). Pieces that

@@ -157,9 +157,10 @@ class Trainer:
         self.step = self.tokens = 0
         self.seconds = 0.0  # of work on steps, over every start of the run
         self.cooldown = None
-        self.best = None  # evaluation since the run began; of a cool-down that is undone, none
-        self.kept = None  # evaluation, of which best.pt has the weights
-        self.waited = 0  # evaluations since the best
+        # Two evaluations, which differ once a cool-down is undone. Patience counts from the best of
+        # the steps that the run still has; best.pt has the weights of the best there ever was.
+        self.best = self.kept = None
+        self.waited = 0  # evaluations since `best`
         self.extended = None  # what `extend` was asked for; of a run that has finished, nothing
         self.stopping = False
         position = self.resume(self.folder / "checkpoint.pt")

@@ -1,4 +1,5 @@
-"""Pairs as careless people type them, and with things in them that must come out unchanged.
+"""Augmentation: pairs as careless people type them, and with things in them that must come out
+unchanged.
 
 The corpora are tidy. What a translator meets is not: no capitals or nothing but capitals, no full
 stop or five, and numbers, links and signs that it has never seen and should copy. Each function
