@@ -1,0 +1,96 @@
+"""gpu-run itself, with steps that stand for those of a machine with a GPU."""
+
+import importlib.machinery
+import importlib.util
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).with_name("gpu-run")
+
+
+@pytest.fixture
+def gpu_run(tmp_path, monkeypatch):
+    loader = importlib.machinery.SourceFileLoader("gpu_run", str(PATH))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_run", loader))
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "PACK", tmp_path / "gpu-run")
+    monkeypatch.setattr(module, "ARCHIVE", tmp_path / "gpu-run.tar.xz")
+    monkeypatch.setattr(module, "OUT", tmp_path / "out")
+    module.OUT.mkdir()
+    return module
+
+
+def pack(gpu_run, program):
+    """An archive with such a program, and nothing beside it."""
+    folder = gpu_run.PACK.parent / "packed/gpu-run"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "acre").write_text(program)
+    with tarfile.open(gpu_run.ARCHIVE, "w:xz") as archive:
+        archive.add(folder, "gpu-run")
+
+
+def test_another_archive_is_unpacked(gpu_run):
+    assert not gpu_run.unpack()
+    for program in ("the first", "the second"):
+        pack(gpu_run, program)
+        assert gpu_run.unpack()
+        assert (gpu_run.PACK / "acre").read_text() == program
+    (gpu_run.PACK / "more").touch()
+    assert gpu_run.unpack() and (gpu_run.PACK / "more").exists()  # the same again
+
+
+def do(gpu_run, monkeypatch, *steps, device=lambda run: True):
+    monkeypatch.setattr(gpu_run, "describe", device)
+    monkeypatch.setitem(gpu_run.PARTS, "right", steps)
+    return gpu_run.do("right", True, "")
+
+
+def right(run):
+    run.note("right", True)
+
+
+def hang(run):
+    raise subprocess.TimeoutExpired("acre", 150)
+
+
+def use_up(run):
+    run.start -= 10000
+    hang(run)
+
+
+def print_nothing(run):
+    [].pop()
+
+
+def test_what_is_right_passes(gpu_run, monkeypatch, capsys):
+    assert do(gpu_run, monkeypatch, right, right)
+    assert "right: 2 right, 0 wrong, 0 s\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("step", (hang, print_nothing))
+def test_what_comes_to_no_end_is_wrong(gpu_run, monkeypatch, capsys, step):
+    """And the next step is done."""
+    assert not do(gpu_run, monkeypatch, step, right)
+    assert "right: 1 right, 1 wrong" in capsys.readouterr().out
+
+
+def test_a_device_that_does_not_open_is_wrong(gpu_run, monkeypatch):
+    assert not do(gpu_run, monkeypatch, right, device=hang)
+
+
+def test_a_part_that_is_cut_short_fails(gpu_run, monkeypatch, capsys):
+    """But nothing was wrong in it."""
+    assert not do(gpu_run, monkeypatch, right, use_up, right)
+    assert "right: 1 right, 0 wrong" in capsys.readouterr().out
+
+
+def test_what_a_translation_fails_with_is_told(gpu_run, tmp_path):
+    run = gpu_run.Run(True, "right", tmp_path)
+    run.acre = tmp_path / "acre"
+    run.acre.write_text("#!/bin/sh\necho out of memory >&2; exit 1\n")
+    run.acre.chmod(0o755)
+    assert gpu_run.translate_all(run, tmp_path, ["A."], [("cuda", "f32", "1", 1)] * 2) == \
+        ([], [], {"says": "status 1: out of memory\n; status 1: out of memory\n"})
