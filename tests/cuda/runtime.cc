@@ -21,7 +21,7 @@ using emulate::machine;
 struct emulated_stream;
 using operation = std::function<void(emulated_stream *)>; /* whose turn it is */
 
-/* Instantiated, it takes memory. Work that is under way shares in `under_way`. */
+/* Uploaded, it takes memory. Work that is under way shares in `under_way`. */
 struct emulated_graph {
     std::vector<operation> operations;
     void *memory = nullptr;
@@ -50,6 +50,7 @@ static std::recursive_mutex lock;
 static std::set<emulated_stream *> streams;
 enum { MAX_DEVICES = 8 };
 static cudaError_t faults[MAX_DEVICES];                   /* of kernels: for ever */
+static std::set<const void *> loaded[MAX_DEVICES];        /* kernels */
 static thread_local int current;                          /* device */
 static thread_local cudaError_t last_error = cudaSuccess; /* of a call */
 using guard = std::lock_guard<std::recursive_mutex>;
@@ -75,6 +76,8 @@ void emulate::revive()
     last_error = cudaSuccess;
     for (cudaError_t &fault : faults)
         fault = cudaSuccess;
+    for (std::set<const void *> &kernels : loaded)
+        kernels.clear();
     for (emulated_stream *stream : streams)
         stream->queue.clear();
     machine = {};
@@ -142,6 +145,22 @@ static void run_kernel(const emulate::work *work, emulated_stream *stream)
     emulate::execute(work, stream->device, &stream->last_launch);
 }
 
+static size_t memory_left()
+{
+    return machine.memory_bytes - ::memory_held(current);
+}
+
+/* By its first launch, unless all kernels were loaded before; false: there is no memory for it. */
+static bool load(const void *kernel)
+{
+    const char *loading = getenv("CUDA_MODULE_LOADING");
+    bool is_there = (loading && strcmp(loading, "EAGER") == 0) || loaded[current].count(kernel);
+    if (is_there || memory_left() < machine.kernel_bytes)
+        return is_there;
+    loaded[current].insert(kernel);
+    return true;
+}
+
 void emulate::enqueue(cudaStream_t stream, const work *owned)
 {
     guard g(lock);
@@ -152,6 +171,10 @@ void emulate::enqueue(cudaStream_t stream, const work *owned)
     }
     if (work->shared_bytes > machine.shared_bytes) {
         finish(cudaErrorInvalidValue);
+        return;
+    }
+    if (!load(work->function)) {
+        finish(cudaErrorMemoryAllocation);
         return;
     }
     add(stream, [work](emulated_stream *on) { run_kernel(work.get(), on); });
@@ -323,7 +346,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     guard g(lock);
     *total_bytes = machine.memory_bytes;
-    *free_bytes = machine.memory_bytes - ::memory_held(current);
+    *free_bytes = memory_left();
     return finish(cudaSuccess);
 }
 
@@ -353,8 +376,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     guard g(lock);
     *memory = nullptr;
     machine.used |= 1u << current;
-    size_t left = machine.memory_bytes - ::memory_held(current);
-    if (faults[current] != cudaSuccess || bytes > left)
+    if (faults[current] != cudaSuccess || bytes > memory_left())
         return finish(cudaErrorMemoryAllocation);
     *memory = memory_take(bytes, false, current);
     return cudaSuccess;
@@ -556,13 +578,16 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, struct emulated_node **nodes, s
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
 {
     guard g(lock);
-    void *memory;
-    cudaError_t error = cudaMalloc(&memory, graph->operations.size() * machine.node_bytes);
-    if (error != cudaSuccess)
-        return error;
-    *exec = new emulated_graph{graph->operations, memory};
-    machine.n_recorded++;
+    *exec = new emulated_graph{graph->operations};
     return finish(cudaSuccess);
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t)
+{
+    guard g(lock);
+    cudaError_t error = cudaMalloc(&exec->memory, exec->operations.size() * machine.node_bytes);
+    machine.n_recorded += error == cudaSuccess;
+    return error;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)

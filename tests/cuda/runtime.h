@@ -115,6 +115,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, struct emulated_node **nodes, size_t *n);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
                                  unsigned long long flags = 0);
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
@@ -136,7 +137,9 @@ struct machine {
     bool hangs = false;            /* events never come, unless somebody waits for them */
     bool refuses = false;          /* devices are others' */
     bool captures_fail = false;
-    size_t node_bytes = 4096; /* of device memory, for a node of a graph */
+    size_t node_bytes = 4096;   /* of device memory, for a node of a graph */
+    size_t kernel_bytes = 4096; /* likewise, that must be left when a kernel is launched first;
+                                 * with CUDA_MODULE_LOADING=EAGER all are there before */
     /* seen: */
     size_t n_recorded = 0, n_replayed = 0; /* graphs */
     unsigned used = 0;                     /* bits: devices that memory was asked of, or given */

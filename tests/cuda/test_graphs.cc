@@ -63,7 +63,7 @@ struct adder {
 };
 } // namespace
 
-/* The first pass tells what its body is, the next of a class loads its kernels, and one more is
+/* The first pass tells what its body is, the next of a class is launched plainly, and one more is
  * recorded. */
 static void test_classes_come_twice(void **)
 {

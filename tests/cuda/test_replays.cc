@@ -175,6 +175,45 @@ static void test_no_memory_for_graphs(void **)
     emulate::revive();
 }
 
+/* How an engine with one model fares on a GPU that is full. */
+static int health_when_full(struct acre_err *err)
+{
+    emulate::revive();
+    place place(MODEL, "f32", "plain");
+    emulate::machine.memory_bytes = emulate::memory_held();
+    translate(place);
+    int status = acre_engine_health(place.engine, err);
+    emulate::revive();
+    return status;
+}
+
+/* A GPU that others have filled goes on: its kernels are there. Unless the user has them loaded
+ * when they are launched first. */
+static void test_no_memory_for_kernels(void **)
+{
+    struct acre_err err = {};
+    unsetenv("CUDA_MODULE_LOADING");
+    assert_int_equal(health_when_full(&err), 0);
+    setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+    assert_int_equal(health_when_full(&err), ACRE_EDEVICE);
+    assert_non_null(strstr(err.text, "cudaErrorMemoryAllocation"));
+    unsetenv("CUDA_MODULE_LOADING");
+}
+
+/* A model that would leave too little for what the driver takes on its own is not opened. */
+static void test_memory_is_left(void **)
+{
+    struct acre_model *model;
+    emulate::revive();
+    place place(MODEL, "f32", "");
+    emulate::machine.memory_bytes = emulate::memory_held() + (100 << 20);
+    assert_int_equal(acre_model_open(place.engine, "tests/golden/models/tiny-token", &model, NULL),
+                     ACRE_ENOMEM);
+    translate(place);
+    assert_int_equal(acre_engine_health(place.engine, NULL), 0);
+    emulate::revive();
+}
+
 /* What graphs take is stated when the model is open, and no more is taken. */
 static void test_memory_is_stated(void **)
 {
@@ -332,6 +371,8 @@ int replays_suite()
         cmocka_unit_test(test_translations),
         cmocka_unit_test(test_captures_fail),
         cmocka_unit_test(test_no_memory_for_graphs),
+        cmocka_unit_test(test_no_memory_for_kernels),
+        cmocka_unit_test(test_memory_is_left),
         cmocka_unit_test(test_memory_is_stated),
         cmocka_unit_test(test_lost_in_a_replay),
         cmocka_unit_test(test_lost_in_a_picture),

@@ -178,8 +178,17 @@ static int describe(struct cuda_device *cuda, struct acre_err *err)
     return choose_launches(cuda, capability, err);
 }
 
+/* Kernels take memory of the device when they are loaded. By default that is when they are launched
+ * first, where there may be none by then, and to have none loses the device. CUDA reads this before
+ * anything else is asked of it. What the user says counts. */
+static void load_kernels_early()
+{
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
+
 extern "C" int device_cuda_open(int ordinal, struct device **out, struct acre_err *err)
 {
+    load_kernels_early();
     int n_gpus = 0, status = find(ordinal, &n_gpus, err);
     if (status != 0)
         return status;

@@ -57,11 +57,18 @@ struct graphs *graphs_open()
     return graphs;
 }
 
-static void forget(struct graphs *graphs, struct graph *graph)
+static void forget_exec(struct graphs *graphs, struct graph *graph)
 {
     if (graph->exec)
         cudaGraphExecDestroy(graph->exec);
+    graph->exec = NULL;
     graphs->n_nodes -= graph->n_nodes;
+    graph->n_nodes = 0;
+}
+
+static void forget(struct graphs *graphs, struct graph *graph)
+{
+    forget_exec(graphs, graph);
     *graph = {};
 }
 
@@ -187,8 +194,9 @@ static bool make_room(struct graphs *graphs, const struct store *store, size_t n
     return true;
 }
 
-static cudaError_t keep(struct graphs *graphs, const struct store *store, struct graph *graph,
-                        cudaGraph_t recorded)
+/* With its memory on the device: what there is none for is no graph, and loses nothing. */
+static cudaError_t keep(struct graphs *graphs, cudaStream_t stream, const struct store *store,
+                        struct graph *graph, cudaGraph_t recorded)
 {
     size_t n_nodes = 0;
     cudaError_t error = cudaGraphGetNodes(recorded, NULL, &n_nodes);
@@ -204,7 +212,7 @@ static cudaError_t keep(struct graphs *graphs, const struct store *store, struct
     }
     graph->n_nodes = n_nodes;
     graphs->n_nodes += n_nodes;
-    return cudaSuccess;
+    return cudaGraphUpload(graph->exec, stream);
 }
 
 static void record(struct graphs *graphs, const struct stream *stream, const struct rows *rows,
@@ -213,11 +221,12 @@ static void record(struct graphs *graphs, const struct stream *stream, const str
     cudaGraph_t recorded = NULL;
     cudaError_t error = capture(graphs, stream->cuda, graph, &recorded);
     if (error == cudaSuccess)
-        error = keep(graphs, store, graph, recorded);
+        error = keep(graphs, stream->cuda, store, graph, recorded);
     if (recorded)
         cudaGraphDestroy(recorded);
     if (error != cudaSuccess) {
         graphs->is_off = true;
+        forget_exec(graphs, graph);
         cudaGetLastError(); /* the pass is launched plainly, and tells again what is wrong */
     }
     graph->has_advanced = rows->has_advanced;

@@ -2,9 +2,9 @@
  *
  * What a pass launches follows from its body and from bounds that the host knows without asking,
  * rounded up to few classes (rows.h): so one graph serves all passes of a body and a class. A class
- * is launched plainly when it comes for the first time, by which the driver loads its kernels; it
- * is recorded the second time. Graphs have room for GRAPH_NODES in all; the one that was not used
- * for longest makes room. What cannot be recorded is launched plainly.
+ * is launched plainly when it comes for the first time, and recorded the second time. Graphs have
+ * room for GRAPH_NODES in all; the one that was not used for longest makes room. What cannot be
+ * recorded is launched plainly.
  *
  * Of the host's own notes a replay restores what the body has changed: the forms of buffers, and
  * whether the searches went on. A pass that reads what an earlier one has left in a buffer is not

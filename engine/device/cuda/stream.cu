@@ -39,6 +39,17 @@ static bool fits(const struct cuda_device *device, const struct stream_limits *l
     return most <= device->shared_bytes;
 }
 
+/* For what the driver takes on its own when passes run, as graphs and stacks of kernels. Where that
+ * finds none, the device is lost. A stream is opened last of all that a model works with. */
+static const size_t LEFT_BYTES = 128 << 20;
+
+static bool leaves_memory()
+{
+    size_t free_bytes = 0, all_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &all_bytes);
+    return free_bytes >= LEFT_BYTES;
+}
+
 int cuda_stream_open(struct device *device, const struct stream_limits *limits, struct stream **out)
 {
     static const int32_t one = 1;
@@ -53,7 +64,7 @@ int cuda_stream_open(struct device *device, const struct stream_limits *limits, 
     bool has_graphs = stream->device->launches >= LAUNCHES_RECORDED;
     if (has_graphs)
         stream->graphs = graphs_open();
-    if (stream->memory.has_failed || (has_graphs && !stream->graphs) ||
+    if (stream->memory.has_failed || !leaves_memory() || (has_graphs && !stream->graphs) ||
         cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking) != cudaSuccess) {
         cuda_stream_close(stream);
         return ACRE_ENOMEM;
