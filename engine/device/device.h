@@ -147,7 +147,8 @@ struct device_ops {
     void (*close)(struct device *device);
 
     /* Loading. The tensors are borrowed for the call. Handles are owned by the caller, freed with
-     * the close below; 0, ACRE_ENOMEM. Products with a weight are computed in its type. */
+     * the close below; 0, ACRE_ENOMEM, ACRE_EDEVICE: the device is lost. Products with a weight are
+     * computed in its type. */
     int (*weight_open)(struct device *device, enum compute_type type,
                        const struct weight_part *parts, size_t n_parts, struct weight **weight);
     /* A hint: a step multiplies with these weights in this order, one step after the other. */
@@ -321,6 +322,10 @@ void devices_close(const struct device_set *devices);
 int device_bind_weight(struct device *device, enum compute_type type,
                        const struct weight_part *parts, size_t n_parts, const char *name,
                        struct weight **weight, struct acre_err *err);
+
+/* What the opening of `name` has failed with, explained: the device was lost, or there is no memory
+ * for `what`. */
+int device_explain(int status, const char *name, const char *what, struct acre_err *err);
 
 /* The backends; device_open() chooses. */
 int device_cpu_open(enum cpu_level level, struct device **device, struct acre_err *err);

@@ -23,9 +23,8 @@ static int open_table(struct device *device, const struct config *config,
     int status = safetensors_take(weights, name, 2, shape, table, err);
     if (status != 0)
         return status;
-    if (device->ops->embedding_open(device, table, scale, embedding) != 0)
-        return err_set(err, ACRE_ENOMEM, "%s: no memory for an embedding", name);
-    return 0;
+    status = device->ops->embedding_open(device, table, scale, embedding);
+    return status == 0 ? 0 : device_explain(status, name, "an embedding", err);
 }
 
 static int bind_output(struct embeddings *embeddings, struct device *device,
@@ -65,7 +64,10 @@ int embeddings_bind(struct embeddings *embeddings, struct device *device,
 static int open_places(struct device *device, const struct positions *positions, size_t c,
                        struct places **places, struct acre_err *err)
 {
-    if (device->ops->places_open(device, positions, c, places) == 0)
+    int status = device->ops->places_open(device, positions, c, places);
+    if (status == ACRE_EDEVICE)
+        return device_explain(status, "config.json: max_position_embeddings", "", err);
+    if (status == 0)
         return 0;
     return err_set(err, ACRE_ENOMEM,
                    "config.json: max_position_embeddings: expected %zu bytes of memory for a table "

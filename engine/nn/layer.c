@@ -109,9 +109,7 @@ int layer_bind_norm(const struct layer_source *source, const char *name, struct 
     if (status == ACRE_EUNSUPPORTED)
         return err_set(err, status, "%s: layer norms of %zu numbers are too wide for the device",
                        source->prefix, source->c);
-    if (status != 0)
-        return err_set(err, ACRE_ENOMEM, "%s: no memory for a layer norm", source->prefix);
-    return 0;
+    return status == 0 ? 0 : device_explain(status, source->prefix, "a layer norm", err);
 }
 
 /* Joins the projections of `attention` named by the letters of `which`, e.g. "qkv". */
@@ -178,8 +176,9 @@ int layer_bind_area_key(const struct layer_source *source, const char *name,
     int status = find_area_parts(source, name, attention, &parts, err);
     if (status != 0)
         return status;
-    if (source->device->ops->area_key_open(source->device, &parts, attention, key) != 0)
-        return err_set(err, ACRE_ENOMEM, "%s: no memory for the keys of areas", source->prefix);
+    status = source->device->ops->area_key_open(source->device, &parts, attention, key);
+    if (status != 0)
+        return device_explain(status, source->prefix, "the keys of areas", err);
     attention->key = *key;
     return 0;
 }

@@ -145,7 +145,7 @@ static void test_memory_while_another_thread_records(void **)
         gpu_release(&memory);
     }).join();
     add_one_launch(test_stream(), {number, 1, 1.0f});
-    assert_false(memory.has_failed);
+    assert_int_equal(memory.error, cudaSuccess);
     assert_int_equal(cudaStreamEndCapture(test_stream(), &graph), cudaSuccess);
     cudaGraphDestroy(graph);
 }

@@ -62,7 +62,7 @@ int cuda_area_key_open(struct device *device, const struct area_key_parts *parts
         key->has_deviation = area_key_has_deviation(parts->mode);
         if (key->is_dense)
             upload(key, parts, d, &attention->area, scratch);
-        status = key->memory.has_failed ? ACRE_ENOMEM : 0;
+        status = cuda_status(key->memory.error);
     }
     mem_free(scratch);
     if (status != 0) {

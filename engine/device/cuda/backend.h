@@ -69,6 +69,14 @@ template <class T> T *cuda_new()
     return static_cast<T *>(mem_calloc(1, sizeof(T)));
 }
 
+/* What opening comes to: 0, ACRE_ENOMEM, or ACRE_EDEVICE. */
+inline int cuda_status(cudaError_t error)
+{
+    return error == cudaSuccess                 ? 0
+           : error == cudaErrorMemoryAllocation ? ACRE_ENOMEM
+                                                : ACRE_EDEVICE;
+}
+
 inline int cuda_padded(size_t n, int multiple)
 {
     return (int)((n + (size_t)multiple - 1) / (size_t)multiple) * multiple;

@@ -15,9 +15,10 @@ int cuda_buffer_open(struct device *device, size_t max_rows, size_t max_width, s
     gpu_take(&buffer->memory, &buffer->numbers, n, GPU_ZEROED);
     buffer->narrow = gpu_take(&buffer->memory, n * sizeof(uint16_t), GPU_ZEROED);
     buffer->forms = cuda_new<struct buffer_forms>();
-    if (buffer->memory.has_failed || !buffer->forms) {
+    int status = buffer->forms ? cuda_status(buffer->memory.error) : ACRE_ENOMEM;
+    if (status != 0) {
         cuda_buffer_close(buffer);
-        return ACRE_ENOMEM;
+        return status;
     }
     buffer->forms->has_numbers = true;
     *out = buffer;

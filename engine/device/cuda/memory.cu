@@ -35,18 +35,16 @@ bool gpu_is_abandoned(int device)
     return *abandoned(device);
 }
 
-static cudaError_t settle()
+cudaError_t gpu_settle()
 {
     return cudaStreamSynchronize(NULL);
 }
 
-bool gpu_settle()
+/* Of a GPU that is given up nothing is asked: that could take for ever. */
+static cudaError_t take(int device, size_t bytes, enum gpu_kind kind, void **at)
 {
-    return settle() == cudaSuccess;
-}
-
-static cudaError_t take(size_t bytes, enum gpu_kind kind, void **at)
-{
+    if (gpu_is_abandoned(device))
+        return cudaErrorNotReady;
     if (kind == GPU_PINNED) {
         cudaError_t error = cudaHostAlloc(at, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
         if (error == cudaSuccess)
@@ -56,24 +54,26 @@ static cudaError_t take(size_t bytes, enum gpu_kind kind, void **at)
     cudaError_t error = cudaMalloc(at, bytes);
     if (error == cudaSuccess && kind == GPU_ZEROED)
         error = cudaMemset(*at, 0, bytes);
-    return error == cudaSuccess && kind == GPU_ZEROED ? settle() : error;
+    return error == cudaSuccess && kind == GPU_ZEROED ? gpu_settle() : error;
 }
 
 void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind)
 {
-    if (bytes == 0 || memory->has_failed)
+    if (bytes == 0 || memory->error != cudaSuccess)
         return NULL;
     struct gpu_block *block = static_cast<struct gpu_block *>(mem_calloc(1, sizeof(*block)));
-    if (!block || take(bytes, kind, &block->at) != cudaSuccess || !block->at) {
-        cudaGetLastError(); /* of no further interest: the caller says what there is no memory for
-                             */
+    memory->error = cudaErrorMemoryAllocation;
+    if (block) {
+        cudaGetDevice(&block->device);
+        memory->error = take(block->device, bytes, kind, &block->at);
+    }
+    if (memory->error != cudaSuccess) {
+        cudaGetLastError(); /* the list remembers it */
         mem_free(block);
-        memory->has_failed = true;
         return NULL;
     }
     block->next = memory->blocks;
     block->bytes = bytes;
-    cudaGetDevice(&block->device);
     block->is_pinned = kind == GPU_PINNED;
     memory->blocks = block;
     mem_note((ptrdiff_t)bytes);

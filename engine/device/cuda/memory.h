@@ -16,16 +16,23 @@ struct gpu_block;
 /* Begins as zeros. */
 struct gpu_memory {
     struct gpu_block *blocks;
-    bool has_failed; /* some block could not be had */
+    cudaError_t error; /* why some block could not be had; success: all are there */
 };
 
 /* Waits for copies and fillings that were given no stream, for which streams of ours do not wait.
  * Not for the device: that may not be asked while another thread records a graph on it. */
-bool gpu_settle();
+cudaError_t gpu_settle();
 
-/* NULL if there is none, which the list remembers, and for 0 bytes. */
+/* NULL if there is none, or the GPU is lost, which the list remembers; and for 0 bytes. */
 void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind);
 void gpu_release(struct gpu_memory *memory); /* leaves no error of CUDA behind */
+
+/* The list remembers the first failure of what belongs to it. */
+inline void gpu_note(struct gpu_memory *memory, cudaError_t error)
+{
+    if (memory->error == cudaSuccess)
+        memory->error = error;
+}
 
 /* This GPU is hung: whatever waits for it would wait for ever. From now on nothing of it is given
  * back; nor is pinned memory, which all GPUs share. Never taken back. */

@@ -49,8 +49,7 @@ static void take_table(struct rows *rows)
     for (struct row_page &page : rows->pages) {
         page.bytes = static_cast<char *>(gpu_take(memory, rows->table_bytes, GPU_PINNED));
         place(rows, page.bytes, &page.table);
-        if (cudaEventCreateWithFlags(&page.sent, cudaEventDisableTiming) != cudaSuccess)
-            memory->has_failed = true;
+        gpu_note(memory, cudaEventCreateWithFlags(&page.sent, cudaEventDisableTiming));
     }
     gpu_take(memory, &rows->beams, step);
     gpu_take(memory, &rows->lengths, step);
@@ -89,10 +88,10 @@ int cuda_rows_open(struct device *device, size_t max_rows, const struct store_sh
     cuda_use(rows->device);
     take_table(rows);
     take_output(rows, shape->search.constraint);
-    if (rows->memory.has_failed) {
+    int status = cuda_status(rows->memory.error);
+    if (status != 0) {
         cuda_rows_close(rows);
-        cudaGetLastError(); /* no poll's to tell */
-        return ACRE_ENOMEM;
+        return status;
     }
     *out = rows;
     return 0;

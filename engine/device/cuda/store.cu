@@ -78,17 +78,15 @@ static int take_host(struct store *store)
     store->ended = static_cast<struct ended *>(mem_calloc(n, sizeof(struct ended)));
     store->hypotheses = static_cast<struct ended_hypothesis *>(
         mem_calloc(n * store->shape.max_beam, sizeof(struct ended_hypothesis)));
+    for (cudaEvent_t &event : store->done)
+        gpu_note(&store->memory, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     bool is_there =
         store->memories && store->caches && store->slots && store->ended && store->hypotheses;
-    for (cudaEvent_t &event : store->done)
-        is_there &= cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess;
     return is_there ? 0 : ACRE_ENOMEM;
 }
 
 int cuda_store_open(struct device *device, const struct store_shape *shape, struct store **out)
 {
-    if (gpu_is_abandoned(cuda_device_of(device)->ordinal))
-        return ACRE_EDEVICE; /* to ask it for memory could take for ever */
     struct store *store = cuda_new<struct store>();
     if (!store)
         return ACRE_ENOMEM;
@@ -102,11 +100,11 @@ int cuda_store_open(struct device *device, const struct store_shape *shape, stru
         take_layers(store);
         take_states(store);
         upload_constraint(store);
+        status = cuda_status(store->memory.error);
     }
-    if (status != 0 || store->memory.has_failed) {
+    if (status != 0) {
         cuda_store_close(store);
-        cudaGetLastError(); /* no poll's to tell */
-        return ACRE_ENOMEM;
+        return status;
     }
     *out = store;
     return 0;

@@ -9,6 +9,7 @@
 
 static void take(struct stream *stream, const struct stream_limits *limits)
 {
+    static const int32_t one = 1;
     struct gpu_memory *memory = &stream->memory;
     size_t rows = limits->max_rows, planes = limits->max_planes;
     int depth = linear_depth(NUMBER_INT8, (int)limits->max_width);
@@ -16,7 +17,7 @@ static void take(struct stream *stream, const struct stream_limits *limits)
     gpu_take(memory, &stream->sums, rows * (size_t)depth, GPU_ZEROED);
     gpu_take(memory, &stream->quantised, rows * (size_t)depth, GPU_ZEROED);
     gpu_take(memory, &stream->scales, rows, GPU_ZEROED);
-    gpu_take(memory, &stream->one, 1);
+    cuda_upload(memory, &one, sizeof(one), (void **)&stream->one);
     gpu_take(memory, &stream->weights, planes * limits->max_memory);
     if (!limits->has_areas)
         return;
@@ -43,16 +44,15 @@ static bool fits(const struct cuda_device *device, const struct stream_limits *l
  * finds none, the device is lost. A stream is opened last of all that a model works with. */
 static const size_t LEFT_BYTES = 128 << 20;
 
-static bool leaves_memory()
+static cudaError_t leave_memory()
 {
     size_t free_bytes = 0, all_bytes = 0;
-    cudaMemGetInfo(&free_bytes, &all_bytes);
-    return free_bytes >= LEFT_BYTES;
+    cudaError_t error = cudaMemGetInfo(&free_bytes, &all_bytes);
+    return error != cudaSuccess || free_bytes >= LEFT_BYTES ? error : cudaErrorMemoryAllocation;
 }
 
 int cuda_stream_open(struct device *device, const struct stream_limits *limits, struct stream **out)
 {
-    static const int32_t one = 1;
     if (!fits(cuda_device_of(device), limits))
         return ACRE_EUNSUPPORTED;
     struct stream *stream = cuda_new<struct stream>();
@@ -64,13 +64,14 @@ int cuda_stream_open(struct device *device, const struct stream_limits *limits, 
     bool has_graphs = stream->device->launches >= LAUNCHES_RECORDED;
     if (has_graphs)
         stream->graphs = graphs_open();
-    if (stream->memory.has_failed || !leaves_memory() || (has_graphs && !stream->graphs) ||
-        cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking) != cudaSuccess) {
+    if (stream->memory.error == cudaSuccess)
+        gpu_note(&stream->memory, cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking));
+    gpu_note(&stream->memory, leave_memory());
+    int status = has_graphs && !stream->graphs ? ACRE_ENOMEM : cuda_status(stream->memory.error);
+    if (status != 0) {
         cuda_stream_close(stream);
-        return ACRE_ENOMEM;
+        return status;
     }
-    cudaMemcpy(stream->one, &one, sizeof(one), cudaMemcpyHostToDevice);
-    gpu_settle();
     *out = stream;
     return 0;
 }

@@ -132,7 +132,7 @@ static int pack(const struct cuda_device *device, const struct weight_part *part
         put_bias(device, &parts[i], weight, first, rows);
     }
     mem_free(rows);
-    return cudaGetLastError() == cudaSuccess ? 0 : ACRE_EDEVICE;
+    return cuda_status(cudaGetLastError());
 }
 
 int cuda_weight_open(struct device *device, enum compute_type type, const struct weight_part *parts,
@@ -144,14 +144,14 @@ int cuda_weight_open(struct device *device, enum compute_type type, const struct
         return ACRE_ENOMEM;
     cuda_use(cuda);
     take_weight(cuda, type, parts, n_parts, weight);
-    int status = weight->memory.has_failed || weight->k > STAGED ? ACRE_ENOMEM : 0;
+    int status = weight->k > STAGED ? ACRE_ENOMEM : cuda_status(weight->memory.error);
     pthread_mutex_lock(&cuda->loading);
     if (status == 0 && !cuda->staging)
         gpu_take(&cuda->memory, &cuda->staging, STAGED);
     if (status == 0 && !cuda->n_rows)
         gpu_take(&cuda->memory, &cuda->n_rows, 1);
-    if (cuda->memory.has_failed)
-        status = ACRE_ENOMEM;
+    if (status == 0)
+        status = cuda_status(cuda->memory.error);
     if (status == 0)
         status = pack(cuda, parts, n_parts, weight);
     pthread_mutex_unlock(&cuda->loading);
@@ -170,8 +170,8 @@ void cuda_upload(struct gpu_memory *memory, const void *from, size_t bytes, void
     *out = from ? gpu_take(memory, bytes, GPU_RAW) : NULL;
     if (!*out)
         return;
-    if (cudaMemcpy(*out, from, bytes, cudaMemcpyHostToDevice) != cudaSuccess || !gpu_settle())
-        memory->has_failed = true;
+    gpu_note(memory, cudaMemcpy(*out, from, bytes, cudaMemcpyHostToDevice));
+    gpu_note(memory, gpu_settle());
 }
 
 /* A vector of a model file, as float32. */
@@ -179,9 +179,10 @@ static void upload_tensor(struct gpu_memory *memory, const struct tensor *tensor
 {
     size_t n = tensor_count(tensor);
     float *numbers = static_cast<float *>(mem_alloc(n * sizeof(float)));
-    memory->has_failed |= !numbers;
-    if (!numbers)
+    if (!numbers) {
+        gpu_note(memory, cudaErrorMemoryAllocation);
         return;
+    }
     tensor_read(tensor, 0, n, numbers);
     cuda_upload(memory, numbers, n * sizeof(float), (void **)out);
     mem_free(numbers);
@@ -209,9 +210,10 @@ int cuda_norm_open(struct device *device, const struct tensor *gain, const struc
     norm->epsilon = epsilon;
     upload_tensor(&norm->memory, gain, &norm->gain);
     upload_tensor(&norm->memory, bias, &norm->bias);
-    if (norm->memory.has_failed) {
+    int status = cuda_status(norm->memory.error);
+    if (status != 0) {
         cuda_norm_close(norm);
-        return ACRE_ENOMEM;
+        return status;
     }
     *out = norm;
     return 0;
@@ -243,9 +245,10 @@ int cuda_embedding_open(struct device *device, const struct tensor *table, float
     embedding->scale = scale;
     cuda_upload(&embedding->memory, table->data, tensor_count(table) * dtype_bytes(table->dtype),
                 &embedding->table);
-    if (embedding->memory.has_failed) {
+    int status = cuda_status(embedding->memory.error);
+    if (status != 0) {
         cuda_embedding_close(embedding);
-        return ACRE_ENOMEM;
+        return status;
     }
     *out = embedding;
     return 0;
@@ -268,15 +271,16 @@ int cuda_places_open(struct device *device, const struct positions *positions, s
     cuda_use(cuda_device_of(device));
     size_t n = positions->n * c;
     float *numbers = static_cast<float *>(mem_alloc(n * sizeof(float)));
-    places->memory.has_failed = !numbers;
-    if (numbers) {
+    int status = numbers ? 0 : ACRE_ENOMEM;
+    if (status == 0) {
         positions_fill(positions, c, numbers);
         cuda_upload(&places->memory, numbers, n * sizeof(float), (void **)&places->numbers);
+        status = cuda_status(places->memory.error);
     }
     mem_free(numbers);
-    if (places->memory.has_failed) {
+    if (status != 0) {
         cuda_places_close(places);
-        return ACRE_ENOMEM;
+        return status;
     }
     *out = places;
     return 0;
