@@ -2,7 +2,8 @@
  * token by token, on the caller's thread.
  *
  * What can go wrong: there is no memory, the device has no room for all areas of so long a memory,
- * or it is lost, which is looked for after every token: what a lost one shows is nothing. */
+ * or it is lost, which is looked for after every token: what a lost one shows is nothing, and the
+ * scheduler hears of it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,7 @@ struct replay {
     struct workspace workspace;
     float *weights;           /* owned */
     int32_t *source, *target; /* owned, one block; target begins with the start token */
+    size_t device;
 };
 
 static void replay_fini(struct replay *replay)
@@ -126,14 +128,13 @@ static void replay_fini(struct replay *replay)
     mem_free(replay->source);
 }
 
-/* On a device that is well, if there is one. NULL: none was when the model was opened. */
-static const struct network *network_of(const struct acre_model *model)
+/* One that is well, if there is one. */
+static size_t device_of(const struct acre_engine *engine)
 {
-    const struct acre_engine *engine = model->engine;
     size_t device = 0;
     while (device + 1 < engine->devices.n && !scheduler_device_is_well(engine->scheduler, device))
         device++;
-    return model->networks[device];
+    return device;
 }
 
 static int replay_init(struct replay *replay, const struct acre_model *model, size_t n_source,
@@ -146,8 +147,9 @@ static int replay_init(struct replay *replay, const struct acre_model *model, si
         .is_shown = true,
         .search = {model->constraint, model->config.start_token, model->config.end_token, false},
     };
-    const struct network *network = network_of(model);
-    if (!network)
+    replay->device = device_of(model->engine);
+    const struct network *network = model->networks[replay->device];
+    if (!network) /* the device was lost when the model was opened */
         return scheduler_health(model->engine->scheduler, err);
     replay->weights =
         mem_calloc(network_weights_floats(network, n_source), sizeof(*replay->weights));
@@ -258,6 +260,8 @@ int acre_attention_open(const struct acre_job *job, size_t number, float least,
 {
     const struct acre_model *model = job_model(job);
     const struct sentence *sentence = job_sentence(job, number);
+    struct acre_err unwanted = {.code = 0};
+    err = err ? err : &unwanted; /* the scheduler wants to know, too, why a device is lost */
     if (!sentence)
         return err_set(err, ACRE_EOPTION, "sentence: expected one of a translated text, found %zu",
                        number);
@@ -280,6 +284,8 @@ int acre_attention_open(const struct acre_job *job, size_t number, float least,
         status = fill_ranges(record, job, number, err);
     if (status == ACRE_ENOMEM)
         err_set(err, status, "no memory for the attention of a sentence");
+    if (status == ACRE_EDEVICE)
+        scheduler_lose_device(model->engine->scheduler, replay.device, err);
     mem_free(listening.noted);
     replay_fini(&replay);
     if (status != 0) {

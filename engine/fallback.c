@@ -44,7 +44,10 @@ int fallback_submit(struct acre_model *model, const struct plan_text *texts, siz
                     struct acre_err *err)
 {
     int status = scheduler_submit(model->engine->scheduler, model->served, texts, n, err);
-    return status == ACRE_EDEVICE && model->fallback ? submit(model, texts, n, err) : status;
+    if (status != ACRE_EDEVICE || !model->fallback)
+        return status;
+    tell(model->engine);
+    return submit(model, texts, n, err);
 }
 
 /* The first one does nothing once its device is lost. */

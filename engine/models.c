@@ -227,6 +227,17 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
     return status;
 }
 
+/* Of one that is lost meanwhile the scheduler hears, and the others go on. */
+static int load_onto(struct acre_engine *engine, const char *directory, struct acre_model *model,
+                     size_t device, struct acre_err *err)
+{
+    int status = load_weights(engine, directory, model, device, err);
+    if (status != ACRE_EDEVICE)
+        return status;
+    scheduler_lose_device(engine->scheduler, device, err);
+    return engine->fallback ? 0 : scheduler_health(engine->scheduler, err);
+}
+
 /* Onto all devices that are well. Where none is, the fallback's model serves; this one has no
  * network then. */
 static int load_all_weights(struct acre_engine *engine, const char *directory,
@@ -235,7 +246,7 @@ static int load_all_weights(struct acre_engine *engine, const char *directory,
     int status = engine->fallback ? 0 : scheduler_health(engine->scheduler, err);
     for (size_t i = 0; status == 0 && i < engine->devices.n; i++)
         if (scheduler_device_is_well(engine->scheduler, i))
-            status = load_weights(engine, directory, model, i, err);
+            status = load_onto(engine, directory, model, i, err);
     return status;
 }
 
@@ -398,6 +409,8 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
                     struct acre_err *err)
 {
     struct stat stat_of;
+    struct acre_err unwanted = {.code = 0};
+    err = err ? err : &unwanted; /* the scheduler wants to know, too, why a device is lost */
     if (stat(directory, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
         return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,
                        stat(directory, &stat_of) == 0 ? "a file" : "nothing");

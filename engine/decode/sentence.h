@@ -7,6 +7,7 @@
 #ifndef DECODE_SENTENCE_H
 #define DECODE_SENTENCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -55,9 +56,9 @@ struct sentence {
     uint64_t estimate_ns; /* in how many ns it would be translated, when queued; 0: none was made */
     uint64_t first_step;  /* by the count of its batch, when it was admitted */
     struct sentence *next; /* of those that leave together */
-    bool cancelled;
-    bool is_moved;   /* its device was lost, and another one of the engine has it */
-    bool is_retried; /* all were lost, and this is the engine that goes on */
+    atomic_bool cancelled; /* by two schedulers, where a device is lost just then, see fallback.h */
+    bool is_moved;         /* its device was lost, and another one of the engine has it */
+    bool is_retried;       /* all were lost, and this is the engine that goes on */
     /* out */
     int status;                             /* 0 or ACRE_E... */
     struct sentence_hypothesis *hypotheses; /* owned, [n_hypotheses], best first */

@@ -513,6 +513,9 @@ struct plan_actions plan_step(struct plan *plan, const struct plan_event *event,
     case PLAN_READY:
         ready(plan, event, now_ns, &actions);
         break;
+    case PLAN_LOSE:
+        lose(plan, event->device, ACRE_EDEVICE);
+        break;
     case PLAN_CLOSE:
         plan->is_closing = true;
         end_waiting(plan, ACRE_ECLOSED);

@@ -40,8 +40,9 @@
  *   the first event at or after its deadline, and is handed back by the next worker that is ready:
  *   all are busy with a step, or one is on its way. A running one begins no step after that; it
  *   leaves when its worker comes round to its model. Closing ends everybody likewise.
- * - Losing a device: its workers stop. What they ran waits anew, once, while another device is
- * well; else it ends, and with the last device whatever waits ends and nothing more is accepted.
+ * - Losing a device: its workers stop when they are ready next, idle ones when they are woken. What
+ * they ran waits anew, once, while another device is well; else it ends, and with the last device
+ * whatever waits ends and nothing more is accepted.
  *
  * Cancelling takes sentences out eagerly because a queue can be long and its workers busy: a sweep
  * would have to look at all that wait, and the queue's heaps give up any sentence in O(log n).
@@ -116,6 +117,7 @@ enum plan_event_kind {
     PLAN_SUBMIT, /* texts [n] are a request to `model`; known sentences of theirs stay out */
     PLAN_CANCEL, /* sentences [n] are a text's, submitted before; wherever they are now */
     PLAN_READY,  /* `worker` may be given work; its last step finished finished[n], or failed */
+    PLAN_LOSE,   /* `device` is lost, which somebody else than its workers has seen */
     PLAN_CLOSE,
 };
 
@@ -133,6 +135,7 @@ struct plan_event {
     struct sentence *const *finished;
     size_t n;
     size_t n_steps, n_rows; /* PLAN_READY: of the device, since it was ready last */
+    size_t device;          /* PLAN_LOSE */
     int status;             /* PLAN_READY: 0, or ACRE_EDEVICE: the worker's device is lost */
 };
 

@@ -53,6 +53,11 @@ static size_t n_workers(const struct scheduler *scheduler)
     return (size_t)scheduler->options.n_workers;
 }
 
+struct loss {
+    bool is_news;
+    size_t n_well;
+};
+
 /* Tells the plan and wakes whom it wants awake. Lock held. */
 static struct plan_actions tell(struct scheduler *scheduler, const struct plan_event *event)
 {
@@ -63,6 +68,26 @@ static struct plan_actions tell(struct scheduler *scheduler, const struct plan_e
         pthread_cond_signal(&worker->woken);
     }
     return actions;
+}
+
+/* tell() of what may be the loss of a device, for the reason that `why` gives then: whether it was,
+ * and how many are well. Lock held. */
+static struct plan_actions tell_loss(struct scheduler *scheduler, const struct plan_event *event,
+                                     const struct acre_err *why, struct loss *loss)
+{
+    size_t n_well = scheduler->plan.n_well;
+    struct plan_actions actions = tell(scheduler, event);
+    *loss = (struct loss){scheduler->plan.n_well < n_well, scheduler->plan.n_well};
+    if (loss->is_news && loss->n_well == 0)
+        scheduler->lost = *why;
+    return actions;
+}
+
+static void say_loss(const struct scheduler *scheduler, const struct acre_err *why,
+                     const struct loss *loss)
+{
+    if (loss->is_news && scheduler->options.lost)
+        scheduler->options.lost(scheduler->options.lost_user, why, loss->n_well);
 }
 
 /* ---- The round of a worker ------------------------------------------------------------------- */
@@ -98,20 +123,15 @@ static struct plan_actions next_work(struct worker *worker, const struct plan_ev
                                      const struct acre_err *err)
 {
     struct scheduler *scheduler = worker->scheduler;
+    struct loss loss;
     pthread_mutex_lock(&scheduler->lock);
-    size_t n_well = scheduler->plan.n_well;
-    struct plan_actions actions = tell(scheduler, ready);
-    bool is_news = scheduler->plan.n_well < n_well;
-    n_well = scheduler->plan.n_well;
-    if (is_news && n_well == 0)
-        scheduler->lost = *err;
+    struct plan_actions actions = tell_loss(scheduler, ready, err, &loss);
     worker->is_asleep = actions.work == PLAN_SLEEP;
     worker->stepping = actions.work == PLAN_STEP ? actions.model : NULL;
     if (scheduler->n_waiting > 0)
         pthread_cond_broadcast(&scheduler->stepped);
     pthread_mutex_unlock(&scheduler->lock);
-    if (is_news && scheduler->options.lost)
-        scheduler->options.lost(scheduler->options.lost_user, err, n_well);
+    say_loss(scheduler, err, &loss);
     return actions;
 }
 
@@ -219,15 +239,19 @@ void scheduler_close(struct scheduler *scheduler)
     mem_free(scheduler);
 }
 
-static int open_batches(const struct scheduler *scheduler, struct served_model *served,
+/* A worker whose device is lost has none. */
+static int open_batches(struct scheduler *scheduler, struct served_model *served,
                         struct network *const *networks, const struct search_model *model,
                         const struct batch_limits *limits, struct acre_err *err)
 {
     served->batches = mem_calloc(n_workers(scheduler), sizeof(struct batch *));
     for (size_t i = 0; served->batches && i < n_workers(scheduler); i++) {
-        const struct network *network = networks[scheduler->plan.workers[i].device];
+        size_t device = scheduler->plan.workers[i].device;
+        const struct network *network = networks[device];
         int status = network ? batch_open(network, model, limits, &served->batches[i], err) : 0;
-        if (status != 0)
+        if (status == ACRE_EDEVICE)
+            scheduler_lose_device(scheduler, device, err);
+        else if (status != 0)
             return status;
     }
     return served->batches ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
@@ -368,6 +392,16 @@ int scheduler_health(struct scheduler *scheduler, struct acre_err *err)
         err_set(err, status, "%s", scheduler->lost.text);
     pthread_mutex_unlock(&scheduler->lock);
     return status;
+}
+
+void scheduler_lose_device(struct scheduler *scheduler, size_t device, const struct acre_err *why)
+{
+    const struct plan_event event = {.kind = PLAN_LOSE, .device = device};
+    struct loss loss;
+    pthread_mutex_lock(&scheduler->lock);
+    tell_loss(scheduler, &event, why, &loss);
+    pthread_mutex_unlock(&scheduler->lock);
+    say_loss(scheduler, why, &loss);
 }
 
 bool scheduler_device_is_well(struct scheduler *scheduler, size_t device)

@@ -23,7 +23,8 @@ struct scheduler;
 struct served_model;
 
 typedef void sentence_finished_fn(struct sentence *sentence);
-/* A device is lost, as it says; so many are well. Called by a worker without the lock. */
+/* A device is lost, as it says; so many are well. Called without the lock, by a worker or by who
+ * has told it. */
 typedef void device_lost_fn(void *user, const struct acre_err *why, size_t n_well);
 
 struct scheduler_options {
@@ -44,7 +45,7 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
 void scheduler_close(struct scheduler *scheduler);
 
 /* Adds a model, which has a network on every device, or NULL for one that is lost; opens its
- * batches. *served lives until it is removed. */
+ * batches, but where the device is lost meanwhile. *served lives until it is removed. */
 int scheduler_add_model(struct scheduler *scheduler, struct network *const *networks,
                         const struct search_model *model, const struct batch_limits *limits,
                         struct served_model **served, struct acre_err *err);
@@ -63,6 +64,8 @@ void scheduler_cancel(struct scheduler *scheduler, struct sentence *sentences, s
 
 /* 0, or ACRE_EDEVICE and what the last device said when it was lost. */
 int scheduler_health(struct scheduler *scheduler, struct acre_err *err);
+/* Somebody else than its workers has seen that a device is lost, for that reason. */
+void scheduler_lose_device(struct scheduler *scheduler, size_t device, const struct acre_err *why);
 bool scheduler_device_is_well(struct scheduler *scheduler, size_t device);
 
 struct acre_statistics scheduler_statistics(struct scheduler *scheduler,

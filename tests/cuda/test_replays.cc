@@ -282,6 +282,8 @@ static void test_lost_in_a_picture(void **)
         assert_int_equal(show(job, nullptr), 0);
         emulate::machine.launches_until_fault = launches;
         check_lost(job, "cudaErrorIllegalAddress");
+        assert_int_equal(acre_engine_health(place.engine, nullptr), ACRE_EDEVICE);
+        check_lost(job, "the device that computes is lost");
         acre_job_close(job);
     }
     emulate::revive();
@@ -341,6 +343,27 @@ static void test_models_open_beside_a_lost_device(void **)
     emulate::revive();
 }
 
+/* One of two devices is lost, and nobody has noticed. */
+static void test_models_open_where_one_is_lost(void **)
+{
+    std::string file = "/tmp/acre_fault." + std::to_string(getpid()), of_first = file + ".0";
+    size_t n_devices, n_lost;
+    emulate::revive();
+    emulate::machine.n_devices = 2;
+    setenv("EMULATED_FAULT", file.c_str(), 1);
+    {
+        place place(MODEL, "f32", "");
+        fclose(fopen(of_first.c_str(), "w"));
+        check_another_model(&place);
+        acre_engine_devices(place.engine, &n_devices, &n_lost);
+        assert_int_equal(n_lost, 1);
+        assert_int_equal(acre_engine_health(place.engine, NULL), 0);
+    }
+    unlink(of_first.c_str());
+    unsetenv("EMULATED_FAULT");
+    emulate::revive();
+}
+
 /* The only device is lost: the CPU goes on, or nothing is opened. */
 static void test_models_open_without_a_device(void **)
 {
@@ -377,6 +400,7 @@ int replays_suite()
         cmocka_unit_test(test_lost_in_a_replay),
         cmocka_unit_test(test_lost_in_a_picture),
         cmocka_unit_test(test_models_open_beside_a_lost_device),
+        cmocka_unit_test(test_models_open_where_one_is_lost),
         cmocka_unit_test(test_models_open_without_a_device),
         cmocka_unit_test(test_hung_in_a_picture),
     };

@@ -753,14 +753,20 @@ static struct plan_actions put(struct small *s, struct sentence *sentences, size
     return plan_step(&s->plan, &event, now);
 }
 
-static void open_small(struct small *s, size_t n_workers, size_t max_queued_tokens)
+static void open_devices(struct small *s, size_t n_devices, size_t n_workers,
+                         size_t max_queued_tokens)
 {
     struct plan_limits limits = {.max_sentences = 8, .max_load = 100, .max_admit_rows = 100};
-    assert_int_equal(plan_init(&s->plan, 1, n_workers, max_queued_tokens), 0);
+    assert_int_equal(plan_init(&s->plan, n_devices, n_workers, max_queued_tokens), 0);
     assert_int_equal(plan_model_init(&s->model, n_workers, &limits), 0);
     plan_add_model(&s->plan, &s->model);
     for (size_t i = 0; i < n_workers; i++)
         assert_int_equal(ready(s, i, NULL).work, PLAN_SLEEP);
+}
+
+static void open_small(struct small *s, size_t n_workers, size_t max_queued_tokens)
+{
+    open_devices(s, 1, n_workers, max_queued_tokens);
 }
 
 static void close_small(struct small *s)
@@ -791,6 +797,29 @@ static void no_more_wake_than_are_useful(void **state)
     assert_int_equal(actions.n_wakes, 1);
     assert_int_equal(actions.wakes[0], 3); /* the last one to fall asleep */
     assert_int_equal(put(&s, sentences + 1, 2, 1000).n_wakes, 2);
+    close_small(&s);
+}
+
+/* Somebody else than its worker sees that a device is lost: who sleeps there stops when he is
+ * woken, who works there when he is ready, and with the last device all ends. */
+static void devices_are_lost_from_outside(void **state)
+{
+    (void)state;
+    struct small s;
+    struct sentence sentences[2] = {{.n_source = 3}, {.n_source = 3}};
+    struct plan_event lose = {.kind = PLAN_LOSE, .device = 1};
+    open_devices(&s, 2, 2, 1000);
+    plan_step(&s.plan, &lose, 1000);
+    assert_int_equal(put(&s, &sentences[0], 1, 1000).wakes[0], 1);
+    assert_int_equal(ready(&s, 1, NULL).work, PLAN_STOP);
+    assert_int_equal(ready(&s, 0, NULL).n_newcomers, 1);
+    lose.device = 0;
+    plan_step(&s.plan, &lose, 1000);
+    assert_int_equal(put(&s, &sentences[1], 1, 1000).status, ACRE_EDEVICE);
+    struct plan_actions last = ready(&s, 0, NULL);
+    assert_int_equal(last.work, PLAN_STOP);
+    assert_ptr_equal(last.ended, &sentences[0]);
+    assert_int_equal(sentences[0].status, ACRE_EDEVICE);
     close_small(&s);
 }
 
@@ -937,6 +966,7 @@ int main(void)
         cmocka_unit_test(random_worlds_keep_every_promise),
         cmocka_unit_test(idle_workers_share),
         cmocka_unit_test(no_more_wake_than_are_useful),
+        cmocka_unit_test(devices_are_lost_from_outside),
         cmocka_unit_test(queue_limit_does_not_count_the_dead),
         cmocka_unit_test(large_text_leaves_room_for_others),
         cmocka_unit_test(large_sentence_is_not_starved),
