@@ -1,10 +1,14 @@
 /* Area attention of a device against its definition in double precision (support/area_reference.h),
  * through the operations of device.h: self-attention of whole sentences, causal or not, and
- * memories that rows attend to; of random shapes, in every mode there is. Prints how many rows
- * agree.
+ * memories that rows attend to; of random shapes. Prints how many rows agree.
+ *
+ * FORM "modes", which is the usual one, has every mode there is, on short sentences. "f16" and
+ * "f32" have what the scores identity serves, in that type, on sentences of several tiles and with
+ * the usual widths of heads.
  *
  * Keys with deviations are whole numbers over 8, so that sums of squares are exact and rounding
- * noise has no part in it. Usage: shapes DEVICE N [SEED] */
+ * noise has no part in it. Numbers of f16 have that type before.
+ * Usage: shapes DEVICE N [SEED [FORM]] */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,9 +20,29 @@
 #include "device/device.h"
 #include "search/constraint.h"
 
-enum { MAX_SENTENCES = 3, MAX_ROWS = 120, MAX_HEADS = 3, MAX_C = 96, MAX_PLANES = 16 * 4 };
+enum { MAX_SENTENCES = 3, MAX_ROWS = MAX_SENTENCES * 200, MAX_C = 256 }; /* of any form */
 
-static const double BOUND = 2e-5; /* of float32, relative to the largest number */
+struct form {
+    const char *name;
+    enum compute_type type;
+    size_t max_heads, max_c, widths[6]; /* of heads: all are as likely */
+    size_t shortest, usual, longest;    /* sentences: one of ten may be longer than the usual */
+    bool is_plain;
+    size_t max_planes;
+    double bound; /* of errors, relative to the largest number */
+};
+
+static const struct form forms[] = {
+    {"modes", COMPUTE_F32, 3, 96, {32, 32, 12, 18, 7, 24}, 1, 12, 40, false, 16 * 4, 2e-5},
+    {"f16", COMPUTE_F16, 2, 256, {64, 128, 64, 128, 64, 128}, 65, 200, 200, true, 5, 2e-3},
+    {"f32", COMPUTE_F32, 2, 256, {64, 128, 64, 128, 64, 128}, 65, 200, 200, true, 5, 2e-5},
+};
+static const struct form *form = &forms[0];
+
+static size_t max_rows(void)
+{
+    return MAX_SENTENCES * form->longest;
+}
 
 /* One attention, for the device and for the reference. */
 struct subject {
@@ -92,17 +116,20 @@ static struct area_rule random_rule(void)
 
 static bool open_subject(struct subject *s, struct device *device)
 {
-    static const size_t widths[] = {32, 32, 12, 18, 7, 24};
     struct area_rule rule = random_rule();
     enum area_key_mode mode = (enum area_key_mode)random_pick(0, AREA_KEY_SAMPLE_SUM);
-    if (random_pick(0, 1)) { /* half of them are what the scores identity serves */
+    if (form->is_plain || random_pick(0, 1)) { /* half of them are what the identity serves */
         mode = AREA_KEY_MEAN;
         rule = (struct area_rule){.width = rule.width, .height = 1, .value = rule.value};
+        if (form->is_plain && rule.width > 5)
+            rule.width = (int)random_pick(1, 5);
         if (rule.value == AREA_VALUE_MAX)
             rule.value = AREA_VALUE_MEAN;
     }
-    *s = (struct subject){.attention = {.n_heads = random_pick(1, MAX_HEADS), .area = rule}};
-    s->attention.head_width = widths[random_pick(0, 5)];
+    *s = (struct subject){.attention = {.n_heads = random_pick(1, form->max_heads),
+                                        .type = form->type,
+                                        .area = rule}};
+    s->attention.head_width = form->widths[random_pick(0, 5)];
     s->c = s->attention.n_heads * s->attention.head_width;
     s->is_causal = rule.memory_height <= 1 && random_pick(0, 1);
     s->reference = (struct area_reference){.rule = rule, .key = mode, .d = s->attention.head_width};
@@ -123,14 +150,20 @@ static struct sentences random_sentences(const struct subject *s)
     struct sentences sentences = {.n = random_pick(1, MAX_SENTENCES)};
     size_t rows = s->attention.area.memory_height > 1 ? (size_t)s->attention.area.memory_height : 1;
     for (size_t b = 0; b < sentences.n; b++) {
-        size_t columns = random_pick(1, (random_pick(0, 9) ? 12 : MAX_ROWS / MAX_SENTENCES) / rows);
+        size_t most = random_pick(0, 9) ? form->usual : form->longest;
+        size_t columns = random_pick(form->shortest, most / rows);
         sentences.first[b + 1] = sentences.first[b] + rows * columns;
     }
     size_t n = sentences.first[sentences.n] * 3 * s->c;
     sentences.qkv = random_floats(n, 8.0f);
     for (size_t i = 0; i < n; i++) {
         bool is_query = i / s->c % 3 == 0;
-        sentences.qkv[i] = is_query ? 0.1f * sentences.qkv[i] : rintf(sentences.qkv[i]) / 8;
+        if (!is_query)
+            sentences.qkv[i] = rintf(sentences.qkv[i]) / 8;
+        else if (form->type == COMPUTE_F32)
+            sentences.qkv[i] = 0.1f * sentences.qkv[i];
+        else
+            sentences.qkv[i] = rintf(25.6f * sentences.qkv[i]) / 256;
     }
     return sentences;
 }
@@ -188,12 +221,12 @@ static bool open_place(struct place *place, const char *name)
 {
     struct acre_err err = {.code = 0};
     const struct constraint_options any = {.vocab_size = 3, .end_token = 1};
-    const struct stream_limits limits = {.max_memory = MAX_ROWS + 1,
-                                         .max_head_width = MAX_C,
-                                         .max_width = MAX_C,
-                                         .max_planes = MAX_PLANES,
-                                         .max_rows = MAX_ROWS,
-                                         .has_areas = true};
+    const struct stream_limits limits = {.max_memory = max_rows() + 1,
+                                         .max_head_width = form->max_c,
+                                         .max_width = form->max_c,
+                                         .max_planes = form->max_planes,
+                                         .max_rows = max_rows(),
+                                         .has_areas = !form->is_plain};
     if (device_open(name, &place->device, &err) != 0) {
         fprintf(stderr, "shapes: %s\n", err.text);
         return false;
@@ -201,8 +234,8 @@ static bool open_place(struct place *place, const char *name)
     const struct device_ops *ops = place->device->ops;
     return constraint_open(&any, &place->constraint) == 0 &&
            ops->stream_open(place->device, &limits, &place->stream) == 0 &&
-           ops->buffer_open(place->device, MAX_ROWS, 3 * MAX_C, &place->qkv) == 0 &&
-           ops->buffer_open(place->device, MAX_ROWS, MAX_C, &place->context) == 0;
+           ops->buffer_open(place->device, max_rows(), 3 * form->max_c, &place->qkv) == 0 &&
+           ops->buffer_open(place->device, max_rows(), form->max_c, &place->context) == 0;
 }
 
 static void enter(const struct place *place, const struct sentences *in, struct rows *rows,
@@ -228,7 +261,7 @@ static void attend(const struct place *place, const struct subject *s, const str
     const struct attention *const layers = &s->attention;
     const struct store_shape shape = {.n_slots = MAX_SENTENCES,
                                       .max_beam = 1,
-                                      .positions = MAX_ROWS + 1,
+                                      .positions = max_rows() + 1,
                                       .n_layers = 1,
                                       .cross = &layers,
                                       .search = {.constraint = place->constraint, .end_token = 1}};
@@ -236,7 +269,7 @@ static void attend(const struct place *place, const struct subject *s, const str
     struct store *store;
     size_t n = in->first[in->n], c = s->c;
     float *parts = malloc(n * 3 * c * sizeof(*parts));
-    if (ops->rows_open(place->device, MAX_ROWS, &shape, &rows) != 0 ||
+    if (ops->rows_open(place->device, max_rows(), &shape, &rows) != 0 ||
         ops->store_open(place->device, &shape, &store) != 0)
         abort();
     enter(place, in, rows, store);
@@ -260,6 +293,16 @@ static void attend(const struct place *place, const struct subject *s, const str
     free(parts);
 }
 
+static bool choose_form(const char *name)
+{
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        if (strcmp(forms[i].name, name) == 0) {
+            form = &forms[i];
+            return true;
+        }
+    return false;
+}
+
 static bool check_shape(const struct place *place, size_t number, size_t *n_rows)
 {
     static float context[MAX_ROWS * MAX_C];
@@ -271,7 +314,7 @@ static bool check_shape(const struct place *place, size_t number, size_t *n_rows
     attend(place, &s, &in, by_memory, context);
     double error = compare(&s, &in, context, n_rows);
     const struct area_rule *rule = &s.attention.area;
-    if (!(error <= BOUND))
+    if (!(error <= form->bound))
         printf(
             "FAILED shape %zu: off by %.2g: %zux%zu, %zu sentences, %s%s, areas %dx%d of %d rows, "
             "key %d, value %d, top %d%s\n",
@@ -281,15 +324,15 @@ static bool check_shape(const struct place *place, size_t number, size_t *n_rows
             rule->sigmoid ? ", sigmoid" : "");
     free(in.qkv);
     close_subject(&s, place->device);
-    return error <= BOUND;
+    return error <= form->bound;
 }
 
 int main(int argc, char **argv)
 {
     struct place place = {.device = NULL};
     size_t n = argc > 2 ? strtoul(argv[2], NULL, 10) : 0, n_failed = 0, n_rows = 0;
-    if (n == 0) {
-        fprintf(stderr, "usage: shapes DEVICE N [SEED]\n");
+    if (n == 0 || (argc > 4 && !choose_form(argv[4]))) {
+        fprintf(stderr, "usage: shapes DEVICE N [SEED [modes | f16 | f32]]\n");
         return 2;
     }
     random_seed(argc > 3 ? strtoul(argv[3], NULL, 10) : 1);

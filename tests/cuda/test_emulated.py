@@ -172,6 +172,12 @@ def test_attention_is_its_definition(check, n):
     assert run(f"{check}/cuda/shapes", "cuda", n)[-1].endswith(" 0 shapes off")
 
 
+@pytest.mark.parametrize("form", ("f16", "f32"))
+def test_long_attention_is_its_definition(form):
+    """Of several tiles, with heads of 64 and 128 numbers."""
+    assert run("cuda/shapes", "cuda", 40 if ALL else 2, 1, form)[-1].endswith(" 0 shapes off")
+
+
 def changed(directory, name, **changes):
     """A copy of a model with another configuration."""
     model = shutil.copytree(ROOT / "tests/golden/models" / name, directory / name)
