@@ -255,10 +255,18 @@ GPU_CODE void gpu_await_previous()
 /* Whether what the calling thread launches may begin early: the device that it uses decides. */
 inline thread_local bool gpu_overlaps;
 
-/* 2^x as good as the numbers are: where T is float, results are held to the CPU's. */
+/* 2^x as good as the numbers are. Where T is float, CUDA's exp2f() keeps small results, which the
+ * instruction flushes to zero, and is off by 2 units in the last place; so is the emulator's twin.
+ */
 template <class T> GPU_CODE float exp2_for(float x)
 {
-    return sizeof(T) == sizeof(float) ? exp2f(x) : exp2_fast(x);
+    if (sizeof(T) < sizeof(float))
+        return exp2_fast(x);
+#ifdef __CUDACC__
+    return exp2f(x);
+#else
+    return emulate::approximate(exp2f(x), 4.0f); /* 2 units are 4 half ones */
+#endif
 }
 
 /* ---- Shared memory --------------------------------------------------------------------------- */
