@@ -9,6 +9,7 @@
 #include "canaries.h"
 #include "device/cuda/backend.h"
 #include "device/cuda/buffer.h"
+#include "device/cuda/weights.h"
 #include "device/cuda/wait.h"
 #include "support.h"
 
@@ -132,6 +133,36 @@ static void test_closed_by_another_thread(void **)
     emulate::revive();
 }
 
+static int open_weight(struct device *device, size_t n, size_t k, struct acre_err *err)
+{
+    std::vector<float> numbers(n * k, 1.0f);
+    struct weight_part part = {};
+    struct weight *weight = NULL;
+    part.weight.data = numbers.data();
+    part.weight.dtype = DTYPE_F32;
+    part.weight.n_dims = 2;
+    part.weight.shape[0] = n;
+    part.weight.shape[1] = k;
+    part.scale = 1.0f;
+    int status = device_bind_weight(device, COMPUTE_F32, &part, 1, "a weight", &weight, err);
+    cuda_weight_close(weight);
+    return status;
+}
+
+/* What weights go over by, which all of a device share, is asked for again. */
+static void test_memory_for_weights_comes_back(void **)
+{
+    struct device *device = NULL;
+    emulate::revive();
+    assert_int_equal(device_cuda_open(0, &device, NULL), 0);
+    emulate::machine.memory_bytes = emulate::memory_held() + (1 << 20);
+    assert_int_equal(open_weight(device, 8, 8, NULL), ACRE_ENOMEM);
+    emulate::machine.memory_bytes = emulate::memory_held() + (32 << 20);
+    assert_int_equal(open_weight(device, 8, 8, NULL), 0);
+    device_close(device);
+    emulate::revive();
+}
+
 /* Another thread opens a model meanwhile: neither hinders the other. */
 static void test_memory_while_another_thread_records(void **)
 {
@@ -231,6 +262,7 @@ int device_suite()
         cmocka_unit_test(test_too_wide_heads),
         cmocka_unit_test(test_too_large_pictures),
         cmocka_unit_test(test_closed_by_another_thread),
+        cmocka_unit_test(test_memory_for_weights_comes_back),
         cmocka_unit_test(test_memory_while_another_thread_records),
         cmocka_unit_test(test_failed_launches_are_not_forgotten),
         cmocka_unit_test(test_lost_memory_is_no_error),

@@ -152,6 +152,7 @@ int cuda_weight_open(struct device *device, enum compute_type type, const struct
         gpu_take(&cuda->memory, &cuda->n_rows, 1);
     if (status == 0)
         status = cuda_status(cuda->memory.error);
+    cuda->memory.error = cudaSuccess; /* the next weight may find memory */
     if (status == 0)
         status = pack(cuda, parts, n_parts, weight);
     pthread_mutex_unlock(&cuda->loading);
