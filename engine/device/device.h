@@ -145,6 +145,7 @@ struct progress {
 
 struct device_ops {
     void (*close)(struct device *device);
+    size_t (*free_bytes)(const struct device *device); /* memory that nobody has taken */
 
     /* Loading. The tensors are borrowed for the call. Handles are owned by the caller, freed with
      * the close below; 0, ACRE_ENOMEM, ACRE_EDEVICE: the device is lost. Products with a weight are

@@ -6,7 +6,6 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
-#include "base/room.h"
 
 enum { MAX_ORDINAL = 99 };
 
@@ -91,8 +90,8 @@ int device_bind_weight(struct device *device, enum compute_type type,
         return device_explain(status, name, "", err);
     if (status != 0)
         return err_set(err, ACRE_ENOMEM,
-                       "%s: expected memory for the packed weights, found %zu MiB free", name,
-                       room_bytes("") >> 20);
+                       "%s: expected memory for the packed weights, found %zu MiB free on %s", name,
+                       device->ops->free_bytes(device) >> 20, device->name);
     return 0;
 }
 

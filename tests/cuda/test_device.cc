@@ -149,6 +149,21 @@ static int open_weight(struct device *device, size_t n, size_t k, struct acre_er
     return status;
 }
 
+/* It is the GPU's, and not the host's. */
+static void test_free_memory_is_told(void **)
+{
+    struct device *device = NULL;
+    struct acre_err err = {};
+    emulate::revive();
+    assert_int_equal(device_cuda_open(0, &device, NULL), 0);
+    emulate::machine.memory_bytes = emulate::memory_held() + (3 << 20);
+    assert_int_equal(open_weight(device, 1024, 1024, &err), ACRE_ENOMEM);
+    assert_string_equal(err.text, "a weight: expected memory for the packed weights, found 3 MiB "
+                                  "free on cuda:0 emulated GPU (sm_90)");
+    device_close(device);
+    emulate::revive();
+}
+
 /* What weights go over by, which all of a device share, is asked for again. */
 static void test_memory_for_weights_comes_back(void **)
 {
@@ -262,6 +277,7 @@ int device_suite()
         cmocka_unit_test(test_too_wide_heads),
         cmocka_unit_test(test_too_large_pictures),
         cmocka_unit_test(test_closed_by_another_thread),
+        cmocka_unit_test(test_free_memory_is_told),
         cmocka_unit_test(test_memory_for_weights_comes_back),
         cmocka_unit_test(test_memory_while_another_thread_records),
         cmocka_unit_test(test_failed_launches_are_not_forgotten),

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/room.h"
 #include "device/cpu/area_keys.h"
 #include "device/cpu/areas.h"
 #include "device/cpu/attention.h"
@@ -255,10 +256,17 @@ static void cpu_close(struct device *device)
     mem_free(device);
 }
 
+static size_t cpu_free_bytes(const struct device *device)
+{
+    (void)device;
+    return room_bytes("");
+}
+
 int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *err)
 {
     static const struct device_ops ops = {
         .close = cpu_close,
+        .free_bytes = cpu_free_bytes,
         .weight_open = cpu_weight_open,
         .weights_order = cpu_weights_order,
         .norm_open = cpu_norm_open,

@@ -28,10 +28,19 @@ static void cuda_close(struct device *device)
     mem_free(cuda);
 }
 
+static size_t cuda_free_bytes(const struct device *device)
+{
+    size_t free_bytes = 0, all_bytes = 0;
+    cuda_use(cuda_device_of(device));
+    cudaMemGetInfo(&free_bytes, &all_bytes);
+    return free_bytes;
+}
+
 static const struct device_ops *operations()
 {
     static struct device_ops ops;
     ops.close = cuda_close;
+    ops.free_bytes = cuda_free_bytes;
     ops.weight_open = cuda_weight_open;
     ops.weights_order = cuda_weights_order;
     ops.norm_open = cuda_norm_open;
