@@ -484,6 +484,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     guard g(lock);
+    if (!stream)
+        return finish(cudaSuccess);
     if (is_capturing(stream))
         return finish(cudaErrorStreamCaptureUnsupported);
     if (stream->queue.empty())

@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 extern "C" {
 #include <cmocka.h>
 
@@ -57,6 +61,17 @@ template <class T> struct device_array {
         return at;
     }
 };
+
+/* While there is one. */
+#if defined(__SANITIZE_ADDRESS__)
+using leaks_allowed = __lsan::ScopedDisabler;
+#else
+struct leaks_allowed {
+    leaks_allowed()
+    {
+    }
+};
+#endif
 
 /* The stream that tests launch on. */
 cudaStream_t test_stream();

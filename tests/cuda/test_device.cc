@@ -248,6 +248,22 @@ static void check_given_up()
     assert_false(gpu_is_abandoned(1));
 }
 
+/* Nor when weights are loaded; other devices have theirs. */
+static void test_loading_ends_where_one_hangs(void **)
+{
+    leaks_allowed of_what_a_hung_gpu_keeps;
+    struct device *device = NULL;
+    emulate::revive();
+    emulate::machine.n_devices = 4;
+    assert_int_equal(device_cuda_open(3, &device, NULL), 0);
+    emulate::machine.hangs = true;
+    assert_int_equal(open_weight(device, 8, 8, NULL), ACRE_EDEVICE);
+    assert_int_equal(open_weight(device, 8, 8, NULL), ACRE_EDEVICE);
+    emulate::revive(); /* nothing is under way any more */
+    device_close(device);
+    cudaSetDevice(0);
+}
+
 /* The last: memory is not given back any more. */
 static void test_nobody_waits_for_ever(void **)
 {
@@ -282,6 +298,7 @@ int device_suite()
         cmocka_unit_test(test_memory_while_another_thread_records),
         cmocka_unit_test(test_failed_launches_are_not_forgotten),
         cmocka_unit_test(test_lost_memory_is_no_error),
+        cmocka_unit_test(test_loading_ends_where_one_hangs),
         cmocka_unit_test(test_nobody_waits_for_ever),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);

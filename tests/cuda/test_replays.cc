@@ -10,10 +10,6 @@
 
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/lsan_interface.h>
-#endif
-
 #include "device/cuda/wait.h"
 #include "support.h"
 
@@ -29,14 +25,8 @@ const char *const texts[N_TEXTS] = {"We go.", "The old cat is here now.", "No.",
 
 #if defined(__SANITIZE_ADDRESS__)
 const bool is_slow_build = true;
-using leaks_allowed = __lsan::ScopedDisabler;
 #else
 const bool is_slow_build = false;
-struct leaks_allowed {
-    leaks_allowed()
-    {
-    }
-};
 #endif
 
 /* An engine on the emulated GPU with one model. */

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "device/cuda/wait.h"
+
 extern "C" {
 #include "base/mem.h"
 }
@@ -37,7 +39,9 @@ bool gpu_is_abandoned(int device)
 
 cudaError_t gpu_settle()
 {
-    return cudaStreamSynchronize(NULL);
+    int device = 0;
+    cudaGetDevice(&device);
+    return gpu_wait(device, (cudaStream_t)NULL);
 }
 
 /* Of a GPU that is given up nothing is asked: that could take for ever. */

@@ -20,7 +20,8 @@ struct gpu_memory {
 };
 
 /* Waits for copies and fillings that were given no stream, for which streams of ours do not wait.
- * Not for the device: that may not be asked while another thread records a graph on it. */
+ * Not for the device: that may not be asked while another thread records a graph on it. As
+ * gpu_wait(). */
 cudaError_t gpu_settle();
 
 /* NULL if there is none, or the GPU is lost, which the list remembers; and for 0 bytes. */

@@ -1,7 +1,8 @@
 /* wait.h - waiting for a GPU, which may never come to an end.
  *
- * Every wait of a stream's thread for work of a GPU is here. One that takes too long gives the GPU
- * up (gpu_abandon()): the thread goes on, and poll() tells that the device is lost.
+ * Every wait for work of a GPU is here, but for what CUDA waits for on its own when memory is given
+ * back. One that takes too long gives the GPU up (gpu_abandon()): the thread goes on, and poll(),
+ * or what is opened, tells that the device is lost.
  */
 #ifndef DEVICE_CUDA_WAIT_H
 #define DEVICE_CUDA_WAIT_H
@@ -10,8 +11,9 @@
 
 enum { LOST_S = 10 }; /* what takes longer is never waited for again */
 
-/* For what was launched on this GPU before the event, or for all work of a stream: cudaSuccess;
- * cudaErrorNotReady: it takes too long, or the GPU was given up; or what went wrong. */
+/* For what was launched on this GPU before the event, or for all work of a stream (NULL: of calls
+ * that are given none): cudaSuccess; cudaErrorNotReady: it takes too long, or the GPU was given up;
+ * or what went wrong. */
 cudaError_t gpu_wait(int device, cudaEvent_t event);
 cudaError_t gpu_wait(int device, cudaStream_t stream);
 

@@ -5,6 +5,7 @@
 #include "device/cuda/convert.h"
 #include "device/cuda/linear.h"
 #include "device/cuda/norm.h"
+#include "device/cuda/wait.h"
 
 extern "C" {
 #include "device/positions.h"
@@ -70,7 +71,7 @@ static void pack_rows(const struct cuda_device *device, const struct weight *wei
                              weight->k,       NULL};
         convert_launch(device->stream, task, n);
     }
-    cudaStreamSynchronize(device->stream);
+    gpu_wait(device->ordinal, device->stream);
 }
 
 static void pack_part(const struct cuda_device *device, const struct weight_part *part,
@@ -96,7 +97,7 @@ static void put_bias(const struct cuda_device *device, const struct weight_part 
     scale_all(numbers, n, part->scale);
     cudaMemcpyAsync(weight->bias + first, numbers, n * sizeof(float), cudaMemcpyHostToDevice,
                     device->stream);
-    cudaStreamSynchronize(device->stream);
+    gpu_wait(device->ordinal, device->stream);
 }
 
 static void take_weight(const struct cuda_device *device, enum compute_type type,
@@ -132,7 +133,9 @@ static int pack(const struct cuda_device *device, const struct weight_part *part
         put_bias(device, &parts[i], weight, first, rows);
     }
     mem_free(rows);
-    return cuda_status(cudaGetLastError());
+    cudaError_t error = gpu_wait(device->ordinal, device->stream); /* of any launch or wait above */
+    cudaGetLastError();                                            /* no poll's to tell */
+    return cuda_status(error);
 }
 
 int cuda_weight_open(struct device *device, enum compute_type type, const struct weight_part *parts,
