@@ -264,6 +264,21 @@ static void test_loading_ends_where_one_hangs(void **)
     cudaSetDevice(0);
 }
 
+/* Where one is given up, pinned memory is not given back, and yet does not grow. */
+static void test_pinned_memory_is_used_again(void **)
+{
+    int *first, *second, *other;
+    for (int **numbers : {&first, &second}) {
+        struct gpu_memory memory = {};
+        gpu_take(&memory, numbers, 100, GPU_PINNED);
+        assert_int_equal((*numbers)[0], 0);
+        (*numbers)[0] = 1;
+        gpu_take(&memory, &other, 50, GPU_PINNED);
+        gpu_release(&memory);
+    }
+    assert_ptr_equal(first, second);
+}
+
 /* The last: memory is not given back any more. */
 static void test_nobody_waits_for_ever(void **)
 {
@@ -299,6 +314,7 @@ int device_suite()
         cmocka_unit_test(test_failed_launches_are_not_forgotten),
         cmocka_unit_test(test_lost_memory_is_no_error),
         cmocka_unit_test(test_loading_ends_where_one_hangs),
+        cmocka_unit_test(test_pinned_memory_is_used_again),
         cmocka_unit_test(test_nobody_waits_for_ever),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);

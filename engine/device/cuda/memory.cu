@@ -1,6 +1,7 @@
 #include "device/cuda/memory.h"
 
 #include <atomic>
+#include <pthread.h>
 
 #include "device/cuda/wait.h"
 
@@ -20,6 +21,11 @@ enum { MAX_GPUS = 64 };
 
 /* By number; the last is that of all beyond. */
 static std::atomic<bool> is_abandoned[MAX_GPUS], is_any_abandoned;
+
+/* Pinned blocks that may not be given back: whoever needs one of the same size has it. Those of a
+ * GPU that is given up stay here, for it may still write there. */
+static struct gpu_block *kept;
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
 
 static std::atomic<bool> *abandoned(int device)
 {
@@ -61,24 +67,49 @@ static cudaError_t take(int device, size_t bytes, enum gpu_kind kind, void **at)
     return error == cudaSuccess && kind == GPU_ZEROED ? gpu_settle() : error;
 }
 
+/* One that was kept, of just so many bytes; NULL: there is none. */
+static struct gpu_block *take_kept(size_t bytes)
+{
+    pthread_mutex_lock(&keeping);
+    struct gpu_block **link = &kept, *block;
+    while (*link && ((*link)->bytes != bytes || gpu_is_abandoned((*link)->device)))
+        link = &(*link)->next;
+    block = *link;
+    if (block)
+        *link = block->next;
+    pthread_mutex_unlock(&keeping);
+    if (block)
+        memset(block->at, 0, bytes);
+    return block;
+}
+
+static struct gpu_block *take_new(size_t bytes, enum gpu_kind kind, cudaError_t *error)
+{
+    struct gpu_block *block = static_cast<struct gpu_block *>(mem_calloc(1, sizeof(*block)));
+    *error = cudaErrorMemoryAllocation;
+    if (!block)
+        return NULL;
+    block->bytes = bytes;
+    block->is_pinned = kind == GPU_PINNED;
+    cudaGetDevice(&block->device);
+    *error = take(block->device, bytes, kind, &block->at);
+    if (*error == cudaSuccess)
+        return block;
+    cudaGetLastError(); /* it is told by *error */
+    mem_free(block);
+    return NULL;
+}
+
 void *gpu_take(struct gpu_memory *memory, size_t bytes, enum gpu_kind kind)
 {
     if (bytes == 0 || memory->error != cudaSuccess)
         return NULL;
-    struct gpu_block *block = static_cast<struct gpu_block *>(mem_calloc(1, sizeof(*block)));
-    memory->error = cudaErrorMemoryAllocation;
-    if (block) {
-        cudaGetDevice(&block->device);
-        memory->error = take(block->device, bytes, kind, &block->at);
-    }
-    if (memory->error != cudaSuccess) {
-        cudaGetLastError(); /* the list remembers it */
-        mem_free(block);
+    struct gpu_block *block = kind == GPU_PINNED ? take_kept(bytes) : NULL;
+    if (!block)
+        block = take_new(bytes, kind, &memory->error);
+    if (!block)
         return NULL;
-    }
     block->next = memory->blocks;
-    block->bytes = bytes;
-    block->is_pinned = kind == GPU_PINNED;
     memory->blocks = block;
     mem_note((ptrdiff_t)bytes);
     return block->at;
@@ -99,14 +130,26 @@ static bool may_give(const struct gpu_block *block)
     return block->is_pinned ? !is_any_abandoned : !gpu_is_abandoned(block->device);
 }
 
+static void keep(struct gpu_block *block)
+{
+    pthread_mutex_lock(&keeping);
+    block->next = kept;
+    kept = block;
+    pthread_mutex_unlock(&keeping);
+}
+
 /* What a lost device answers is told by its polls, and no error of the thread's next calls. */
 void gpu_release(struct gpu_memory *memory)
 {
     for (struct gpu_block *block = memory->blocks, *next; block; block = next) {
         next = block->next;
-        if (may_give(block))
-            give(block);
         mem_note(-(ptrdiff_t)block->bytes);
+        if (may_give(block)) {
+            give(block);
+        } else if (block->is_pinned) {
+            keep(block);
+            continue;
+        }
         mem_free(block);
     }
     memory->blocks = NULL;

@@ -36,7 +36,7 @@ inline void gpu_note(struct gpu_memory *memory, cudaError_t error)
 }
 
 /* This GPU is hung: whatever waits for it would wait for ever. From now on nothing of it is given
- * back; nor is pinned memory, which all GPUs share. Never taken back. */
+ * back; nor is pinned memory, which all GPUs share: it is kept for the others. Never taken back. */
 void gpu_abandon(int device);
 bool gpu_is_abandoned(int device);
 
