@@ -18,9 +18,6 @@
 
 /* Where a deviation enters: of like items it is rounding noise, in the authors' code as in ours. */
 static const double plain_bound = 1e-5, deviation_bound = 1e-4;
-/* On GPUs, of areas of 5: what an item weighs is the 60th power of an exponential, which is off by
- * 2 units in the last place there, and so by up to 1.4e-5 of itself. */
-static const double gpu_chain_bound = 2e-5;
 
 enum outcome { PASSED, FAILED, SKIPPED, N_OUTCOMES };
 
@@ -412,20 +409,17 @@ static double attention_error(struct golden *golden, struct device *device)
     return error;
 }
 
-static double bound_of(const struct golden *golden, const struct device *device)
+static double bound_of(const struct golden *golden)
 {
     const char *kind = text_of(golden, "kind"), *key = text_of(golden, "key_mode");
     bool has_deviation =
         strcmp(kind, "features") == 0 || strcmp(key, "concat") == 0 || strcmp(key, "sum") == 0;
-    bool is_chain = strcmp(key, "mean") == 0 && number_of(golden, "max_area_width") == 5;
-    if (has_deviation)
-        return deviation_bound;
-    return is_chain && strncmp(device->name, "cuda", 4) == 0 ? gpu_chain_bound : plain_bound;
+    return has_deviation ? deviation_bound : plain_bound;
 }
 
-static enum outcome verdict(const struct golden *golden, const struct device *device, double error)
+static enum outcome verdict(const struct golden *golden, double error)
 {
-    double bound = bound_of(golden, device);
+    double bound = bound_of(golden);
     bool passed = error <= bound;
     if (golden->why[0]) {
         printf("FAILED %s: %s\n", golden->path, golden->why);
@@ -504,7 +498,7 @@ static double features_error(const struct features *f, const struct area_rule *r
     return error;
 }
 
-static enum outcome judge_features(struct golden *golden, const struct device *device)
+static enum outcome judge_features(struct golden *golden)
 {
     static const char *const names[] = {"features", "sum", "mean", "std", "max"};
     struct tensor shape[5];
@@ -532,18 +526,18 @@ static enum outcome judge_features(struct golden *golden, const struct device *d
     }
     for (size_t i = 0; i < 5; i++)
         free(data[i]);
-    return verdict(golden, device, error);
+    return verdict(golden, error);
 }
 
 static enum outcome judge(struct golden *golden, struct device *device)
 {
     const char *kind = text_of(golden, "kind");
     if (strcmp(kind, "features") == 0)
-        return judge_features(golden, device);
+        return judge_features(golden);
     if (strcmp(kind, "attention") != 0)
         complain(golden, "__metadata__: acre: kind: expected attention or features, found \"%s\"",
                  kind);
-    return verdict(golden, device, read_case(golden) ? attention_error(golden, device) : INFINITY);
+    return verdict(golden, read_case(golden) ? attention_error(golden, device) : INFINITY);
 }
 
 static enum outcome run_file(const char *path, struct device *device)

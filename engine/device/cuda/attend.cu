@@ -311,7 +311,7 @@ GPU_CODE void cover_rows(const attend_task &task, const item_rows<T> &items,
                          const rows_shared<D, Q> &shared)
 {
     int a = task.area_width, warp = (int)threadIdx.x / 32;
-    bool is_chain = a <= WIDEST_CHAIN;
+    bool is_chain = a <= (sizeof(T) < sizeof(float) ? WIDEST_CHAIN : WIDEST_CHAIN_F32);
     if (is_chain) {
         float largest[Q];
 #pragma unroll

@@ -4,14 +4,15 @@
  * 1 ... A. The area of w items that ends at item i weighs the product of their y^(N/w), which a
  * chain of multiplications gives for all w at once; y is 0 where there is no item. An item's
  * coverage is the sum of the weights of the areas that contain it. Wider areas than WIDEST_CHAIN
- * take an exponential each.
+ * take an exponential each, and in float32 those of 5, too: a GPU's exponential is off by 2 units
+ * in the last place, its 60th power would be by 1.4e-5 of itself.
  */
 #ifndef DEVICE_CUDA_COVERAGE_CUH
 #define DEVICE_CUDA_COVERAGE_CUH
 
 #include "device/cuda/gpu.h"
 
-enum { WIDEST_CHAIN = 5 };
+enum { WIDEST_CHAIN = 5, WIDEST_CHAIN_F32 = 4 };
 
 static constexpr float LOG2_E = 1.44269504f;
 
