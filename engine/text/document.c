@@ -49,6 +49,7 @@ struct splitter {
     size_t sentence;   /* where the sentence begins whose end is looked for */
     size_t found;      /* the last end that ICU proposed */
     size_t trimmed;    /* behind the last character before `found` that is not blank */
+    bool goes_on;      /* whether the sentence goes on there */
     struct part lines; /* what is still to be cut at line ends */
     struct part span;  /* what is still to be cut to pieces */
 };
@@ -399,9 +400,11 @@ static void take_sentence(struct splitter *splitter)
     size_t end = found == UBRK_DONE ? bytes : (size_t)found;
     size_t trimmed = drop_blanks(splitter->document->text, before, end);
     splitter->found = end;
-    if (trimmed > before)
+    if (trimmed > before) { /* else the answer stays, too: a run of blanks is looked at once */
         splitter->trimmed = trimmed;
-    if (end < bytes && goes_on(splitter, splitter->sentence, splitter->trimmed))
+        splitter->goes_on = end < bytes && goes_on(splitter, splitter->sentence, trimmed);
+    }
+    if (end < bytes && splitter->goes_on)
         return;
     if (end < bytes && splitter->split == ACRE_SPLIT_SENTENCES &&
         !is_ended(splitter->document->text, splitter->sentence, splitter->trimmed))
@@ -410,6 +413,7 @@ static void take_sentence(struct splitter *splitter)
         return;
     splitter->lines = (struct part){splitter->sentence, end};
     splitter->sentence = splitter->trimmed = end;
+    splitter->goes_on = false;
 }
 
 static int take_step(struct splitter *splitter)

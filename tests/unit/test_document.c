@@ -678,6 +678,43 @@ static void test_split_choices_of_many_lines(void **state)
     }
 }
 
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The processor time that a line takes to be split with a run of blanks in it. */
+static double split_blanks(const char *first, size_t n_spaces, size_t n_line_ends, const char *last,
+                           enum acre_split split)
+{
+    char *text = mem_alloc(n_spaces + n_line_ends + 16), *end = stpcpy(text, first);
+    memset(end, ' ', n_spaces);
+    memset(end + n_spaces, '\n', n_line_ends);
+    stpcpy(end + n_spaces + n_line_ends, last);
+    struct document document;
+    double start = seconds();
+    split_parts(&document, text, SIZE_MAX, split);
+    double taken = seconds() - start;
+    document_fini(&document);
+    mem_free(text);
+    return taken;
+}
+
+/* Whether a sentence goes on is told by what stands behind a run of blanks, in which every line end
+ * is a place to end it: the run is looked through once, not once for each. */
+static void test_blanks(void **state)
+{
+    (void)state;
+    enum { BLANKS = LARGE / 16 };
+    for (int split = ACRE_SPLIT_LINES; split <= ACRE_SPLIT_ONLY_LINES; split++) {
+        enum acre_split choice = (enum acre_split)split;
+        assert_true(split_blanks("No.", 0, BLANKS, "5", choice) < 0.5);
+        assert_true(split_blanks("x)", BLANKS / 2, BLANKS / 2, "y", choice) < 0.5);
+    }
+}
+
 /* In parts a text gives what it gives as a whole, and no part is much more than it should be:
  * neither of many sentences nor of one that has no end, or hardly one. */
 static void test_parts(void **state)
@@ -700,13 +737,6 @@ static void test_parts(void **state)
         document_fini(&whole);
         mem_free(text);
     }
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* The processor time that splitting such a text takes. */
@@ -823,8 +853,9 @@ int main(void)
         cmocka_unit_test(test_bad_text),      cmocka_unit_test(test_random),
         cmocka_unit_test(test_places),        cmocka_unit_test(test_filling),
         cmocka_unit_test(test_split_choices), cmocka_unit_test(test_split_choices_of_many_lines),
-        cmocka_unit_test(test_parts),         cmocka_unit_test(test_large),
-        cmocka_unit_test(test_token_lines),   cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_blanks),        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_large),         cmocka_unit_test(test_token_lines),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
