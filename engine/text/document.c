@@ -38,9 +38,10 @@ struct splitter {
     enum acre_split split;
     size_t window_bytes; /* first guess of what max_tokens tokens are */
     bool has_ordinals;   /* "3." is "third" in the language */
-    struct tokens probe; /* of the span encoded last, */
-    size_t n_before;     /* and how many of them are `code` in front of it */
-    bool is_told;        /* whether its first token is a code that the span itself begins with */
+    struct part probed;  /* the span encoded last, */
+    struct tokens probe; /* its tokens, */
+    size_t n_before;     /* how many of them are `code` in front of it, */
+    bool is_told;        /* and whether the first is a code that the span itself begins with */
     int32_t code;        /* the last language code that a sentence began with; -1: none */
     struct acre_err *err;
 
@@ -100,10 +101,15 @@ static bool has_word(const char *text, size_t begin, size_t end)
 
 /* ---- Sentences that are too long ------------------------------------------------------------- */
 
+/* What was encoded last is not encoded again: where there is no space to cut at, all that fits is
+ * the piece. */
 static int encode(struct splitter *splitter, size_t begin, size_t end)
 {
     const char *text = splitter->document->text + begin;
     int32_t code;
+    if (splitter->probed.at == begin && splitter->probed.end == end)
+        return 0;
+    splitter->probed = (struct part){begin, end};
     splitter->is_told = tokenizer_code(splitter->tokenizer, text, end - begin, &code) > 0;
     if (splitter->is_told)
         splitter->code = code;
@@ -242,6 +248,7 @@ static int add_sentence(struct splitter *splitter, size_t begin, size_t end)
     document->sentences[document->n_sentences++] =
         (struct document_sentence){begin, end - begin, splitter->probe, splitter->n_before};
     splitter->probe = (struct tokens){0};
+    splitter->probed = (struct part){0};
     return 0;
 }
 

@@ -739,6 +739,46 @@ static void test_parts(void **state)
     }
 }
 
+/* Encodes again what the sentences are. */
+static double encode_sentences(const struct document *document, const struct tokenizer *tokenizer)
+{
+    struct tokens tokens = {0};
+    double start = seconds();
+    for (size_t s = 0; s < document->n_sentences; s++) {
+        const struct document_sentence *sentence = &document->sentences[s];
+        tokens.n = 0;
+        tokenizer_encode(tokenizer, document->text + sentence->first, sentence->n_bytes, &tokens,
+                         NULL);
+    }
+    double taken = seconds() - start;
+    tokens_fini(&tokens);
+    return taken;
+}
+
+/* Where there are no spaces to cut at a piece is all that fits, and is not encoded again for it.
+ * U+FDFA are many tokens: NFKC makes 18 letters of it, and the vocabulary spells each. */
+static void test_encoded_once(void **state)
+{
+    (void)state;
+    static const char *const units[] = {"a", "a\xEF\xB7\xBA"};
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        char *text = repeat("", units[i], 30000);
+        double whole = INFINITY, encoding = INFINITY;
+        for (int round = 0; round < 5; round++) {
+            struct document document;
+            double start = seconds();
+            assert_int_equal(document_init(&document, text, strlen(text), shipped, "en", 500, NULL),
+                             0);
+            whole = fmin(whole, seconds() - start);
+            encoding = fmin(encoding, encode_sentences(&document, shipped));
+            document_fini(&document);
+        }
+        if (whole > 1.6 * encoding)
+            fail_msg("%s: %.2f ms, its pieces %.2f ms", units[i], 1e3 * whole, 1e3 * encoding);
+        mem_free(text);
+    }
+}
+
 /* The processor time that splitting such a text takes. */
 static double split_repeated(const char *first, const char *unit, size_t size,
                              const struct tokenizer *tokenizer)
@@ -854,8 +894,8 @@ int main(void)
         cmocka_unit_test(test_places),        cmocka_unit_test(test_filling),
         cmocka_unit_test(test_split_choices), cmocka_unit_test(test_split_choices_of_many_lines),
         cmocka_unit_test(test_blanks),        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_large),         cmocka_unit_test(test_token_lines),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_encoded_once),  cmocka_unit_test(test_large),
+        cmocka_unit_test(test_token_lines),   cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
