@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "frame.h"
 #include "text/document.h"
+#include "text/splitter.h"
 #include "waiter.h"
 
 struct acre_job {

@@ -1,11 +1,9 @@
-/* document.h - a text as the sentences to translate and the whitespace between them.
+/* document.h - a text as the sentences to translate and what stands between them, and the text
+ * again with their translations.
  *
- * Sentences are found with ICU. Everything that is not translated (whitespace before, between and
- * after sentences, line ends, blank lines, spans without a letter or digit, spans of which the
- * vocabulary knows no word) is kept as it was. A sentence longer than the model can
- * read is split at the best place: after sentence-like or clause punctuation, else at a space,
- * else between characters; nothing is dropped. A language code that one begins with (">>de<<", see
- * tokenizer.h) holds for those behind it, until another one. Used by one thread at a time.
+ * Everything that is not translated (whitespace before, between and after sentences, line ends,
+ * blank lines, spans without a letter or digit, spans of which the vocabulary knows no word) is
+ * kept as it was; nothing is dropped. Used by one thread at a time.
  */
 #ifndef TEXT_DOCUMENT_H
 #define TEXT_DOCUMENT_H
@@ -26,23 +24,10 @@ struct document {
     size_t n_sentences;
 };
 
-/* Splits `text` (must be valid UTF-8, else ACRE_EINPUT with the byte offset) into sentences of at
- * most max_tokens ids each. `language` is the source language code for ICU, "" if unknown. */
+/* A copy of `text`, without sentences yet: a splitter finds them, see splitter.h. ACRE_EINPUT, with
+ * the byte offset, where it is no valid UTF-8. */
 int document_init(struct document *document, const char *text, size_t text_bytes,
-                  const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
                   struct acre_err *err);
-
-/* The same in parts, for texts that take long: opening copies the text, and each call of
- * splitter_continue() splits about max_bytes more of it. Nothing of the document is to be looked at
- * before *is_done. After a failure of either the document is empty or to be freed as it is; a
- * splitter is owned by the caller, and its document must outlive it. */
-struct splitter;
-int splitter_open(struct document *document, const char *text, size_t text_bytes,
-                  const struct tokenizer *tokenizer, const char *language, size_t max_tokens,
-                  enum acre_split split, struct splitter **splitter, struct acre_err *err);
-int splitter_continue(struct splitter *splitter, size_t max_bytes, bool *is_done,
-                      struct acre_err *err);
-void splitter_close(struct splitter *splitter); /* NULL is allowed */
 
 /* The whole line of vocabulary tokens as one sentence (see tokenizer_encode_tokens), or none if it
  * is empty; longer than max_tokens is ACRE_EINPUT. */

@@ -1,6 +1,7 @@
 #include "text/utf8.h"
 
 #include <string.h>
+#include <unicode/uchar.h>
 #include <unicode/utf8.h>
 
 #include "base/error.h"
@@ -46,4 +47,30 @@ int utf8_check_text(const char *text, size_t bytes, const char *name, struct acr
     return zero ? err_set(err, ACRE_EINPUT, "%sbyte %zu: expected text, found U+0000", name,
                           (size_t)(zero - text))
                 : 0;
+}
+
+int32_t utf8_before(const char *text, size_t at)
+{
+    size_t begin = utf8_begin(text, at - 1);
+    return utf8_next(text, at, &begin);
+}
+
+bool utf8_is_blank(int32_t character)
+{
+    return u_isUWhiteSpace(character) || character == 0xFEFF || character == 0x200B;
+}
+
+size_t utf8_skip_blanks(const char *text, size_t begin, size_t end)
+{
+    for (size_t at = begin; at < end; begin = at)
+        if (!utf8_is_blank(utf8_next(text, end, &at)))
+            break;
+    return begin;
+}
+
+size_t utf8_drop_blanks(const char *text, size_t begin, size_t end)
+{
+    while (end > begin && utf8_is_blank(utf8_before(text, end)))
+        end = utf8_begin(text, end - 1);
+    return end;
 }

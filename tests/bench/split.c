@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "model/config.h"
 #include "nn/network.h"
-#include "text/document.h"
+#include "text/splitter.h"
 
 enum { MAX_TOKENS = 511, PART_BYTES = 16384, N_SIZES = 3, ROUNDS = 3 };
 

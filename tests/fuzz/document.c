@@ -1,7 +1,7 @@
 /* A text from a client: identity translations must give the text back, byte for byte. The first
  * byte of the input chooses the tokenizer and the longest sentence, the second how large the parts
  * are in which it is split. */
-#include "text/document.h"
+#include "text/splitter.h"
 
 #include <stdlib.h>
 #include <string.h>
