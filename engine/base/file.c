@@ -36,18 +36,18 @@ int file_open(const char *path, const char *name, size_t *bytes, struct acre_err
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return cannot(name, "opened", errno, err);
-    struct stat status;
-    int code = 0;
-    if (fstat(descriptor, &status) != 0)
-        code = cannot(name, "opened", errno, err);
-    else if (!S_ISREG(status.st_mode))
-        code = err_set(err, ACRE_EIO, "%s: expected a regular file, found %s", name,
-                       S_ISDIR(status.st_mode) ? "a directory" : "something else");
-    if (code) {
+    struct stat found;
+    int status = 0;
+    if (fstat(descriptor, &found) != 0)
+        status = cannot(name, "opened", errno, err);
+    else if (!S_ISREG(found.st_mode))
+        status = err_set(err, ACRE_EIO, "%s: expected a regular file, found %s", name,
+                         S_ISDIR(found.st_mode) ? "a directory" : "something else");
+    if (status) {
         close(descriptor);
-        return code;
+        return status;
     }
-    *bytes = (size_t)status.st_size;
+    *bytes = (size_t)found.st_size;
     return descriptor;
 }
 
@@ -73,11 +73,11 @@ int file_read_part(int descriptor, const char *name, size_t first, size_t n, voi
                    struct acre_err *err)
 {
     size_t n_read;
-    int code = read_some(descriptor, name, first, n, out, &n_read, err);
-    if (!code && n_read < n)
-        code = err_set(err, ACRE_EIO, "%s: expected %zu bytes, found %zu: it became shorter", name,
-                       first + n, first + n_read);
-    return code;
+    int status = read_some(descriptor, name, first, n, out, &n_read, err);
+    if (!status && n_read < n)
+        status = err_set(err, ACRE_EIO, "%s: expected %zu bytes, found %zu: it became shorter",
+                         name, first + n, first + n_read);
+    return status;
 }
 
 /* Reads until `bytes` or the end of the file, which may have become shorter since. */
@@ -87,16 +87,16 @@ static int read_all(int descriptor, const char *name, size_t bytes, struct text 
     text->bytes = mem_alloc(bytes + 1);
     if (!text->bytes)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
-    int code = room_take(name, bytes, err);
-    if (!code) {
-        code = read_some(descriptor, name, 0, bytes, text->bytes, &text->n, err);
+    int status = room_take(name, bytes, err);
+    if (!status) {
+        status = read_some(descriptor, name, 0, bytes, text->bytes, &text->n, err);
         room_filled(bytes);
     }
-    if (code)
+    if (status)
         text_fini(text);
     else
         text->bytes[text->n] = '\0';
-    return code;
+    return status;
 }
 
 static int read_path(const char *path, const char *name, size_t max_bytes, struct text *text,
@@ -106,14 +106,14 @@ static int read_path(const char *path, const char *name, size_t max_bytes, struc
     int descriptor = file_open(path, name, &bytes, err);
     if (descriptor < 0)
         return descriptor;
-    int code;
+    int status;
     if (bytes > max_bytes)
-        code = err_set(err, ACRE_EIO, "%s: expected a file of at most %zu bytes, found %zu", name,
-                       max_bytes, bytes);
+        status = err_set(err, ACRE_EIO, "%s: expected a file of at most %zu bytes, found %zu", name,
+                         max_bytes, bytes);
     else
-        code = read_all(descriptor, name, bytes, text, err);
+        status = read_all(descriptor, name, bytes, text, err);
     close(descriptor);
-    return code;
+    return status;
 }
 
 int file_read(const char *directory, const char *name, size_t max_bytes, struct text *text,
@@ -123,9 +123,9 @@ int file_read(const char *directory, const char *name, size_t max_bytes, struct 
     char *path = file_path(directory, name);
     if (!path)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);
-    int code = read_path(path, name, max_bytes, text, err);
+    int status = read_path(path, name, max_bytes, text, err);
     mem_free(path);
-    return code;
+    return status;
 }
 
 int file_read_optional(const char *directory, const char *name, size_t max_bytes, struct text *text,

@@ -86,9 +86,9 @@ int json_parse(const char *file, const char *text, size_t bytes, json_t **root,
 {
     json_error_t where;
     size_t needed = parsing_bytes(text, bytes);
-    int code = room_take(file, needed, err);
-    if (code)
-        return code;
+    int status = room_take(file, needed, err);
+    if (status)
+        return status;
     json_t *value = load(text, bytes, &where);
     room_filled(needed);
     if (!value)

@@ -43,19 +43,19 @@ static int read_modes(const struct json_object *object, struct area_config *area
     static const char *const values[] = {"sum", "mean", "max", NULL};
     static const char *const weights[] = {"softmax", "sigmoid", NULL};
     int key = -1, value = (int)area->value, weight = area->sigmoid;
-    int code = read_word(object, "key", keys,
-                         "mean, max, sample, concat, max_concat, sum, "
-                         "sample_concat or sample_sum",
-                         &key, err);
-    if (!code)
-        code = read_word(object, "value", values, "sum, mean or max", &value, err);
-    if (!code)
-        code = read_word(object, "weights", weights, "softmax or sigmoid", &weight, err);
+    int status = read_word(object, "key", keys,
+                           "mean, max, sample, concat, max_concat, sum, "
+                           "sample_concat or sample_sum",
+                           &key, err);
+    if (!status)
+        status = read_word(object, "value", values, "sum, mean or max", &value, err);
+    if (!status)
+        status = read_word(object, "weights", weights, "softmax or sigmoid", &weight, err);
     if (key >= 0)
         area->key = modes[key];
     area->value = (enum area_value)value;
     area->sigmoid = weight == 1;
-    return code;
+    return status;
 }
 
 /* This section is Acre's own, so a key it does not know is a mistake, not an extension. `known`
@@ -143,10 +143,10 @@ static int read_heights(const struct json_object *object, const struct config_at
         return json_fail(object, "memory_height", expected, rows, err);
     if (rows)
         area->memory_height = (int)json_integer_value(rows);
-    int code =
+    int status =
         read_layers(object, "height", attention->n_layers, MAX_AREA_HEIGHT, area->height, err);
-    if (code || area->memory_height > 1)
-        return code;
+    if (status || area->memory_height > 1)
+        return status;
     for (int i = 0; i < attention->n_layers; i++)
         if (area->height[i] > 1)
             return json_fail(object, "height",
@@ -162,28 +162,29 @@ static int read_attention(const struct json_object *parent,
                                         "weights", NULL};
     struct area_config *area = attention->area;
     struct json_object object;
-    int code = json_opt_object(parent, attention->name, &object, err);
-    if (code || !object.value)
-        return code;
-    code = check_keys(&object, known, err);
-    if (!code)
-        code = read_layers(&object, "width", attention->n_layers, MAX_AREA_WIDTH, area->width, err);
-    if (!code)
-        code = read_heights(&object, attention, err);
-    if (!code)
-        code = read_modes(&object, area, err);
-    return code ? code : check_sums(parent, attention, err);
+    int status = json_opt_object(parent, attention->name, &object, err);
+    if (status || !object.value)
+        return status;
+    status = check_keys(&object, known, err);
+    if (!status)
+        status =
+            read_layers(&object, "width", attention->n_layers, MAX_AREA_WIDTH, area->width, err);
+    if (!status)
+        status = read_heights(&object, attention, err);
+    if (!status)
+        status = read_modes(&object, area, err);
+    return status ? status : check_sums(parent, attention, err);
 }
 
 /* What the section says of all attentions. */
 static int read_common(const struct json_object *object, struct area_config *area,
                        struct acre_err *err)
 {
-    int code = json_opt_int(object, "top_k", 0, MAX_TOP_K, &area->top_k, err);
-    if (!code)
-        code = json_opt_float(object, "temperature", MIN_TEMPERATURE, MAX_TEMPERATURE,
-                              &area->temperature, err);
-    return code ? code : read_modes(object, area, err);
+    int status = json_opt_int(object, "top_k", 0, MAX_TOP_K, &area->top_k, err);
+    if (!status)
+        status = json_opt_float(object, "temperature", MIN_TEMPERATURE, MAX_TEMPERATURE,
+                                &area->temperature, err);
+    return status ? status : read_modes(object, area, err);
 }
 
 static int read_section(const struct json_object *object, size_t n,
@@ -195,24 +196,24 @@ static int read_section(const struct json_object *object, size_t n,
     for (size_t i = 0; i < n; i++)
         known[5 + i] = attentions[i].name;
     area_config_init(&common);
-    int code = check_keys(object, known, err);
-    if (!code)
-        code = read_common(object, &common, err);
-    for (size_t i = 0; i < n && !code; i++) {
+    int status = check_keys(object, known, err);
+    if (!status)
+        status = read_common(object, &common, err);
+    for (size_t i = 0; i < n && !status; i++) {
         *attentions[i].area = common;
-        code = read_attention(object, &attentions[i], err);
+        status = read_attention(object, &attentions[i], err);
     }
-    return code;
+    return status;
 }
 
 int area_config_read(const struct json_object *config, size_t n,
                      const struct config_attention *attentions, struct acre_err *err)
 {
     struct json_object object;
-    int code = json_opt_object(config, "area", &object, err);
-    if (!code && object.value)
-        code = read_section(&object, n, attentions, err);
-    for (size_t i = 0; i < n && !code; i++)
+    int status = json_opt_object(config, "area", &object, err);
+    if (!status && object.value)
+        status = read_section(&object, n, attentions, err);
+    for (size_t i = 0; i < n && !status; i++)
         attentions[i].area->n_layers = attentions[i].n_layers;
-    return code;
+    return status;
 }

@@ -40,9 +40,9 @@ static int read_kind(const struct json_object *object, const struct config_kind 
                      struct config *config, struct acre_err *err)
 {
     char name[32], names[160];
-    int code = json_get_text(object, "model_type", sizeof(name), name, err);
-    if (code)
-        return code;
+    int status = json_get_text(object, "model_type", sizeof(name), name, err);
+    if (status)
+        return status;
     for (size_t i = 0; kinds[i] && !config->kind; i++)
         if (!strcmp(kinds[i]->model_type, name))
             config->kind = kinds[i];
@@ -63,25 +63,25 @@ static int read_sizes(const struct json_object *object, struct config *config, s
         CONFIG_INT("vocab_size", 2, MAX_VOCAB, vocab_size),
         CONFIG_INT("max_position_embeddings", 2, MAX_POSITIONS, max_positions),
     };
-    int code = config_get_ints(object, sizeof(sizes) / sizeof(sizes[0]), sizes, config, err);
+    int status = config_get_ints(object, sizeof(sizes) / sizeof(sizes[0]), sizes, config, err);
     config->decoder_vocab_size = config->vocab_size;
-    return code ? code
-                : json_opt_int(object, "decoder_vocab_size", 2, MAX_VOCAB,
-                               &config->decoder_vocab_size, err);
+    return status ? status
+                  : json_opt_int(object, "decoder_vocab_size", 2, MAX_VOCAB,
+                                 &config->decoder_vocab_size, err);
 }
 
 static int read_embeddings(const struct json_object *object, struct config *config,
                            struct acre_err *err)
 {
     config->share_embeddings = true;
-    int code = json_opt_bool(object, "scale_embedding", &config->scale_embedding, err);
-    if (!code && !config->kind->shares_embeddings)
-        code = json_opt_bool(object, "share_encoder_decoder_embeddings", &config->share_embeddings,
-                             err);
-    if (!code && config->share_embeddings && config->decoder_vocab_size != config->vocab_size)
-        code = json_fail(object, "decoder_vocab_size", "vocab_size, as the embeddings are shared",
-                         json_find(object, "decoder_vocab_size"), err);
-    return code;
+    int status = json_opt_bool(object, "scale_embedding", &config->scale_embedding, err);
+    if (!status && !config->kind->shares_embeddings)
+        status = json_opt_bool(object, "share_encoder_decoder_embeddings",
+                               &config->share_embeddings, err);
+    if (!status && config->share_embeddings && config->decoder_vocab_size != config->vocab_size)
+        status = json_fail(object, "decoder_vocab_size", "vocab_size, as the embeddings are shared",
+                           json_find(object, "decoder_vocab_size"), err);
+    return status;
 }
 
 /* The type that the model was evaluated in, of Acre's own. */
@@ -89,10 +89,10 @@ static int read_compute_type(const struct json_object *object, struct config *co
                              struct acre_err *err)
 {
     char name[16] = "f32";
-    int code = json_opt_text(object, "compute_type", sizeof(name), name, err);
-    if (code || (compute_type_parse(name, &config->compute_type) &&
-                 (int)config->compute_type < COMPUTE_EVERYWHERE))
-        return code;
+    int status = json_opt_text(object, "compute_type", sizeof(name), name, err);
+    if (status || (compute_type_parse(name, &config->compute_type) &&
+                   (int)config->compute_type < COMPUTE_EVERYWHERE))
+        return status;
     return json_fail(object, "compute_type", "f32, bf16 or int8", json_find(object, "compute_type"),
                      err);
 }
@@ -102,21 +102,21 @@ static int read_architecture(const struct json_object *object,
                              struct acre_err *err)
 {
     struct config_attention attentions[CONFIG_MAX_ATTENTIONS];
-    int code = read_kind(object, kinds, config, err);
-    if (!code)
-        code = read_sizes(object, config, err);
-    if (!code)
-        code = config->kind->read(object, config, err);
-    if (!code)
-        code = read_compute_type(object, config, err);
-    if (!code)
-        code = read_embeddings(object, config, err);
-    if (code)
-        return code;
-    code = json_opt_text(object, "tokenizer_class", sizeof(config->tokenizer_class),
-                         config->tokenizer_class, err);
-    if (code)
-        return code;
+    int status = read_kind(object, kinds, config, err);
+    if (!status)
+        status = read_sizes(object, config, err);
+    if (!status)
+        status = config->kind->read(object, config, err);
+    if (!status)
+        status = read_compute_type(object, config, err);
+    if (!status)
+        status = read_embeddings(object, config, err);
+    if (status)
+        return status;
+    status = json_opt_text(object, "tokenizer_class", sizeof(config->tokenizer_class),
+                           config->tokenizer_class, err);
+    if (status)
+        return status;
     size_t n = config->kind->attentions(config, attentions);
     return area_config_read(object, n, attentions, err);
 }
@@ -140,14 +140,14 @@ static int read_config(const struct config_texts *texts, const struct config_kin
 {
     json_t *root;
     struct json_object object;
-    int code = json_parse(CONFIG_FILE, texts->config.bytes, texts->config.n, &root, &object, err);
-    if (code)
-        return code;
-    code = read_architecture(&object, kinds, config, err);
-    if (!code)
-        code = generation_read(&object, generation, config, err);
+    int status = json_parse(CONFIG_FILE, texts->config.bytes, texts->config.n, &root, &object, err);
+    if (status)
+        return status;
+    status = read_architecture(&object, kinds, config, err);
+    if (!status)
+        status = generation_read(&object, generation, config, err);
     json_decref(root);
-    return code;
+    return status;
 }
 
 static int read_generation(const struct config_texts *texts, struct config *config,
@@ -157,13 +157,13 @@ static int read_generation(const struct config_texts *texts, struct config *conf
         return 0;
     json_t *root;
     struct json_object object;
-    int code = json_parse(GENERATION_FILE, texts->generation.bytes, texts->generation.n, &root,
-                          &object, err);
-    if (code)
-        return code;
-    code = generation_read(&object, generation, config, err);
+    int status = json_parse(GENERATION_FILE, texts->generation.bytes, texts->generation.n, &root,
+                            &object, err);
+    if (status)
+        return status;
+    status = generation_read(&object, generation, config, err);
     json_decref(root);
-    return code;
+    return status;
 }
 
 /* What the model was trained with, mostly less than it has positions for. transformers writes 10^30
@@ -190,15 +190,15 @@ static int read_tokenizer(const struct config_texts *texts, struct config *confi
     config->max_source = config->max_positions;
     if (!texts->tokenizer.bytes)
         return languages_read(NULL, texts->name, config, err);
-    int code =
+    int status =
         json_parse(TOKENIZER_FILE, texts->tokenizer.bytes, texts->tokenizer.n, &root, &object, err);
-    if (code)
-        return code;
-    code = languages_read(&object, texts->name, config, err);
-    if (!code)
-        code = read_longest(&object, config, err);
+    if (status)
+        return status;
+    status = languages_read(&object, texts->name, config, err);
+    if (!status)
+        status = read_longest(&object, config, err);
     json_decref(root);
-    return code;
+    return status;
 }
 
 int config_parse(const struct config_texts *texts, const struct config_kind *const *kinds,
@@ -209,16 +209,16 @@ int config_parse(const struct config_texts *texts, const struct config_kind *con
     area_config_init(&config->encoder_self);
     area_config_init(&config->decoder_self);
     area_config_init(&config->decoder_cross);
-    int code = read_config(texts, kinds, config, &generation, err);
-    if (!code)
-        code = read_generation(texts, config, &generation, err);
-    if (!code)
-        code = generation_finish(CONFIG_FILE, &generation, config, err);
-    if (!code)
-        code = read_tokenizer(texts, config, err);
-    if (code)
+    int status = read_config(texts, kinds, config, &generation, err);
+    if (!status)
+        status = read_generation(texts, config, &generation, err);
+    if (!status)
+        status = generation_finish(CONFIG_FILE, &generation, config, err);
+    if (!status)
+        status = read_tokenizer(texts, config, err);
+    if (status)
         config_fini(config);
-    return code;
+    return status;
 }
 
 int config_load(const char *directory, const char *name, const struct config_kind *const *kinds,
@@ -226,18 +226,19 @@ int config_load(const char *directory, const char *name, const struct config_kin
 {
     struct config_texts texts = {.name = name};
     *config = (struct config){0};
-    int code = file_read(directory, CONFIG_FILE, MAX_FILE_BYTES, &texts.config, err);
-    if (!code)
-        code =
+    int status = file_read(directory, CONFIG_FILE, MAX_FILE_BYTES, &texts.config, err);
+    if (!status)
+        status =
             file_read_optional(directory, GENERATION_FILE, MAX_FILE_BYTES, &texts.generation, err);
-    if (!code)
-        code = file_read_optional(directory, TOKENIZER_FILE, MAX_FILE_BYTES, &texts.tokenizer, err);
-    if (!code)
-        code = config_parse(&texts, kinds, config, err);
+    if (!status)
+        status =
+            file_read_optional(directory, TOKENIZER_FILE, MAX_FILE_BYTES, &texts.tokenizer, err);
+    if (!status)
+        status = config_parse(&texts, kinds, config, err);
     text_fini(&texts.config);
     text_fini(&texts.generation);
     text_fini(&texts.tokenizer);
-    return code;
+    return status;
 }
 
 void config_fini(struct config *config)

@@ -9,9 +9,9 @@ int config_get_ints(const struct json_object *object, size_t n, const struct con
 {
     for (size_t i = 0; i < n; i++) {
         int *value = (int *)(void *)((char *)config + keys[i].offset);
-        int code = json_get_int(object, keys[i].field, keys[i].min, keys[i].max, value, err);
-        if (code)
-            return code;
+        int status = json_get_int(object, keys[i].field, keys[i].min, keys[i].max, value, err);
+        if (status)
+            return status;
     }
     return 0;
 }
@@ -20,9 +20,9 @@ int config_check_flag(const struct json_object *object, const char *field, bool 
                       struct acre_err *err)
 {
     bool value = wanted;
-    int code = json_opt_bool(object, field, &value, err);
-    if (code || value == wanted)
-        return code;
+    int status = json_opt_bool(object, field, &value, err);
+    if (status || value == wanted)
+        return status;
     return err_set(err, ACRE_EUNSUPPORTED, "%s: %s: expected %s, found %s, which is not supported",
                    object->file, field, wanted ? "true" : "false", value ? "true" : "false");
 }

@@ -47,33 +47,36 @@ static int read_token(const struct json_object *object, const char *field, int v
 static int read_tokens(const struct json_object *object, int vocab_size,
                        struct generation *generation, struct acre_err *err)
 {
-    int code = read_token(object, "pad_token_id", vocab_size, &generation->pad_token, err);
-    if (!code)
-        code = read_token(object, "eos_token_id", vocab_size, &generation->end_token, err);
-    if (!code)
-        code =
+    int status = read_token(object, "pad_token_id", vocab_size, &generation->pad_token, err);
+    if (!status)
+        status = read_token(object, "eos_token_id", vocab_size, &generation->end_token, err);
+    if (!status)
+        status =
             read_token(object, "decoder_start_token_id", vocab_size, &generation->start_token, err);
-    if (!code)
-        code = read_token(object, "forced_bos_token_id", vocab_size, &generation->first_token, err);
-    if (!code)
-        code = read_token(object, "forced_eos_token_id", vocab_size, &generation->forced_end_token,
-                          err);
-    return code;
+    if (!status)
+        status =
+            read_token(object, "forced_bos_token_id", vocab_size, &generation->first_token, err);
+    if (!status)
+        status = read_token(object, "forced_eos_token_id", vocab_size,
+                            &generation->forced_end_token, err);
+    return status;
 }
 
 static int read_lengths(const struct json_object *object, struct generation *generation,
                         struct acre_err *err)
 {
-    int code = json_opt_int(object, "max_length", 3, MAX_LENGTH + 2, &generation->max_length, err);
-    if (!code)
-        code = json_opt_int(object, "min_length", 0, MAX_LENGTH + 1, &generation->min_length, err);
-    if (!code)
-        code = json_opt_int(object, "max_new_tokens", 2, MAX_LENGTH + 1,
-                            &generation->max_new_tokens, err);
-    if (!code)
-        code =
+    int status =
+        json_opt_int(object, "max_length", 3, MAX_LENGTH + 2, &generation->max_length, err);
+    if (!status)
+        status =
+            json_opt_int(object, "min_length", 0, MAX_LENGTH + 1, &generation->min_length, err);
+    if (!status)
+        status = json_opt_int(object, "max_new_tokens", 2, MAX_LENGTH + 1,
+                              &generation->max_new_tokens, err);
+    if (!status)
+        status =
             json_opt_int(object, "min_new_tokens", 0, MAX_LENGTH, &generation->min_new_tokens, err);
-    return code;
+    return status;
 }
 
 static int read_forbidden(const struct json_object *object, struct config *config,
@@ -170,17 +173,17 @@ int generation_read(const struct json_object *object, struct generation *generat
 {
     start_anew(generation, config);
     note_ignored(object, config);
-    int code = read_tokens(object, config->decoder_vocab_size, generation, err);
-    if (!code)
-        code = read_lengths(object, generation, err);
-    if (!code)
-        code = json_opt_int(object, "num_beams", 1, MAX_BEAM, &generation->num_beams, err);
-    if (!code)
-        code = json_opt_float(object, "length_penalty", -ACRE_MAX_LENGTH_PENALTY,
-                              ACRE_MAX_LENGTH_PENALTY, &generation->length_penalty, err);
-    if (!code)
-        code = json_opt_bool(object, "renormalize_logits", &config->renormalize, err);
-    return code ? code : read_forbidden(object, config, err);
+    int status = read_tokens(object, config->decoder_vocab_size, generation, err);
+    if (!status)
+        status = read_lengths(object, generation, err);
+    if (!status)
+        status = json_opt_int(object, "num_beams", 1, MAX_BEAM, &generation->num_beams, err);
+    if (!status)
+        status = json_opt_float(object, "length_penalty", -ACRE_MAX_LENGTH_PENALTY,
+                                ACRE_MAX_LENGTH_PENALTY, &generation->length_penalty, err);
+    if (!status)
+        status = json_opt_bool(object, "renormalize_logits", &config->renormalize, err);
+    return status ? status : read_forbidden(object, config, err);
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */
@@ -222,31 +225,31 @@ static int check_token(const struct json_object *object, const char *field, int 
 static int set_tokens(const struct json_object *object, const struct generation *generation,
                       struct config *config, struct acre_err *err)
 {
-    int code = check_token(object, "pad_token_id", generation->pad_token, err);
-    if (!code)
-        code = check_token(object, "eos_token_id", generation->end_token, err);
-    if (!code)
-        code = check_token(object, "decoder_start_token_id", generation->start_token, err);
-    if (!code && generation->end_token >= config->vocab_size) /* sources end with it too */
-        code = err_set(err, ACRE_EMODEL,
-                       "%s: eos_token_id: expected an integer from 0 to %d, found %d", object->file,
-                       config->vocab_size - 1, generation->end_token);
+    int status = check_token(object, "pad_token_id", generation->pad_token, err);
+    if (!status)
+        status = check_token(object, "eos_token_id", generation->end_token, err);
+    if (!status)
+        status = check_token(object, "decoder_start_token_id", generation->start_token, err);
+    if (!status && generation->end_token >= config->vocab_size) /* sources end with it too */
+        status = err_set(err, ACRE_EMODEL,
+                         "%s: eos_token_id: expected an integer from 0 to %d, found %d",
+                         object->file, config->vocab_size - 1, generation->end_token);
     config->pad_token = generation->pad_token;
     config->end_token = generation->end_token;
     config->start_token = generation->start_token;
     config->first_token = generation->first_token;
-    if (!code && generation->forced_end_token != ABSENT &&
+    if (!status && generation->forced_end_token != ABSENT &&
         generation->forced_end_token != generation->end_token)
-        code = err_set(err, ACRE_EMODEL,
-                       "%s: forced_eos_token_id: expected eos_token_id, which is %d, found %d",
-                       object->file, generation->end_token, generation->forced_end_token);
-    if (!code && config->first_token == config->end_token)
-        code =
+        status = err_set(err, ACRE_EMODEL,
+                         "%s: forced_eos_token_id: expected eos_token_id, which is %d, found %d",
+                         object->file, generation->end_token, generation->forced_end_token);
+    if (!status && config->first_token == config->end_token)
+        status =
             err_set(err, ACRE_EMODEL,
                     "%s: forced_bos_token_id: expected another token than eos_token_id, found %d",
                     object->file, config->first_token);
     allow_end(config);
-    return code ? code : add_pad_to_forbidden(object, config, err);
+    return status ? status : add_pad_to_forbidden(object, config, err);
 }
 
 /* transformers counts the start token and the end token in max_length and the start token in
@@ -275,6 +278,6 @@ int generation_finish(const char *file, const struct generation *generation, str
                       struct acre_err *err)
 {
     const struct json_object object = {.file = file};
-    int code = set_tokens(&object, generation, config, err);
-    return code ? code : set_decoding(&object, generation, config, err);
+    int status = set_tokens(&object, generation, config, err);
+    return status ? status : set_decoding(&object, generation, config, err);
 }

@@ -54,10 +54,10 @@ static int read_code(const struct json_object *tokenizer, const char *field, cha
                      struct acre_err *err)
 {
     char code[MAX_CODES_BYTES] = "";
-    int rc = json_opt_text(tokenizer, field, sizeof(code), code, err);
-    if (!rc && code[0] && strlen(code) < 16)
+    int status = json_opt_text(tokenizer, field, sizeof(code), code, err);
+    if (!status && code[0] && strlen(code) < 16)
         memcpy(language, code, strlen(code) + 1);
-    return rc;
+    return status;
 }
 
 int languages_read(const struct json_object *tokenizer, const char *name, struct config *config,
@@ -72,11 +72,11 @@ int languages_read(const struct json_object *tokenizer, const char *name, struct
         {"src_lang", config->source}, /* M2M100 and NLLB */
         {"tgt_lang", config->target},
     };
-    int code = 0;
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && tokenizer && !code; i++)
-        code = read_code(tokenizer, fields[i].field, fields[i].language, err);
-    if (code)
-        return code;
+    int status = 0;
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && tokenizer && !status; i++)
+        status = read_code(tokenizer, fields[i].field, fields[i].language, err);
+    if (status)
+        return status;
     if (!config->source[0] || !config->target[0])
         name_languages(name, config);
     shorten_language(config->source);

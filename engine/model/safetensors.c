@@ -64,8 +64,8 @@ static int add_file(struct safetensors *weights, const char *directory, const ch
     struct weight_file *file = new_file(weights, name, err);
     if (!file)
         return ACRE_ENOMEM;
-    int code = weight_file_open(file, directory, name, err);
-    return code ? code : weight_file_list(file, weights->n_files - 1, &weights->entries, err);
+    int status = weight_file_open(file, directory, name, err);
+    return status ? status : weight_file_list(file, weights->n_files - 1, &weights->entries, err);
 }
 
 /* ---- All files ------------------------------------------------------------------------------- */
@@ -160,9 +160,9 @@ static int open_shards(struct safetensors *weights, const char *directory,
             continue;
         if (weights->n_files == MAX_SHARDS)
             return json_fail(map, tensor, "at most 1000 files", shard, err);
-        int code = add_file(weights, directory, name, err);
-        if (code)
-            return code;
+        int status = add_file(weights, directory, name, err);
+        if (status)
+            return status;
     }
     return finish(weights, err);
 }
@@ -189,30 +189,30 @@ static int open_index(struct safetensors *weights, const char *directory, struct
     struct text text;
     json_t *root = NULL;
     struct json_object index, map;
-    int code = file_read(directory, INDEX_FILE, MAX_INDEX_BYTES, &text, err);
-    if (!code)
-        code = json_parse(INDEX_FILE, text.bytes, text.n, &root, &index, err);
-    if (!code)
-        code = json_opt_object(&index, "weight_map", &map, err);
-    if (!code && !map.value)
-        code = json_fail(&index, "weight_map", "an object", NULL, err);
-    if (!code)
-        code = open_shards(weights, directory, &map, err);
-    if (!code)
-        code = check_map(weights, &map, err);
+    int status = file_read(directory, INDEX_FILE, MAX_INDEX_BYTES, &text, err);
+    if (!status)
+        status = json_parse(INDEX_FILE, text.bytes, text.n, &root, &index, err);
+    if (!status)
+        status = json_opt_object(&index, "weight_map", &map, err);
+    if (!status && !map.value)
+        status = json_fail(&index, "weight_map", "an object", NULL, err);
+    if (!status)
+        status = open_shards(weights, directory, &map, err);
+    if (!status)
+        status = check_map(weights, &map, err);
     json_decref(root);
     text_fini(&text);
-    return code;
+    return status;
 }
 
 /* Hands the object over, or closes it after a failure. */
-static int hand_out(struct safetensors *weights, int code, struct safetensors **out)
+static int hand_out(struct safetensors *weights, int status, struct safetensors **out)
 {
-    if (code)
+    if (status)
         safetensors_close(weights);
     else
         *out = weights;
-    return code;
+    return status;
 }
 
 static int open_directory(struct safetensors *weights, const char *directory, struct acre_err *err)
@@ -225,8 +225,8 @@ static int open_directory(struct safetensors *weights, const char *directory, st
         return err_set(err, ACRE_EMODEL,
                        SINGLE_FILE ": expected it, found only " TORCH_FILE
                                    ", which python3 -m models.convert SOURCE DIR converts");
-    const int code = add_file(weights, directory, SINGLE_FILE, err);
-    return code ? code : finish(weights, err);
+    const int status = add_file(weights, directory, SINGLE_FILE, err);
+    return status ? status : finish(weights, err);
 }
 
 int safetensors_open(const char *directory, struct safetensors **weights, struct acre_err *err)
@@ -242,8 +242,8 @@ int safetensors_open_file(const char *path, struct safetensors **weights, struct
     struct safetensors *object = mem_calloc(1, sizeof(*object));
     if (!object)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", path);
-    int code = add_file(object, NULL, path, err);
-    return hand_out(object, code ? code : finish(object, err), weights);
+    int status = add_file(object, NULL, path, err);
+    return hand_out(object, status ? status : finish(object, err), weights);
 }
 
 int safetensors_open_buffer(const void *data, size_t bytes, struct safetensors **weights,
@@ -253,10 +253,10 @@ int safetensors_open_buffer(const void *data, size_t bytes, struct safetensors *
     if (!object)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", BUFFER_NAME);
     struct weight_file *file = new_file(object, BUFFER_NAME, err);
-    int code = file ? weight_file_borrow(file, BUFFER_NAME, data, bytes, err) : ACRE_ENOMEM;
-    if (!code)
-        code = weight_file_list(file, 0, &object->entries, err);
-    return hand_out(object, code ? code : finish(object, err), weights);
+    int status = file ? weight_file_borrow(file, BUFFER_NAME, data, bytes, err) : ACRE_ENOMEM;
+    if (!status)
+        status = weight_file_list(file, 0, &object->entries, err);
+    return hand_out(object, status ? status : finish(object, err), weights);
 }
 
 void safetensors_release(struct safetensors *weights)
@@ -333,10 +333,10 @@ void safetensors_watch(struct safetensors *weights, safetensors_progress_fn *pro
 static int ask_room(const struct safetensors *weights, const struct weight_entry *entry,
                     struct acre_err *err)
 {
-    int code = room_take(entry->name, entry->end - entry->begin, err);
-    if (code)
+    int status = room_take(entry->name, entry->end - entry->begin, err);
+    if (status)
         err_prefix(err, "%s: ", weights->files[entry->file].name);
-    return code;
+    return status;
 }
 
 /* Reads the numbers of an entry. NULL as block: there is no memory for one. */
@@ -346,12 +346,13 @@ static int read_numbers(struct safetensors *weights, const struct weight_entry *
     const struct weight_file *file = &weights->files[entry->file];
     *tensor = entry->tensor;
     tensor->data = block;
-    int code = block ? weight_file_read(file, entry, block, err)
+    int status = block
+                     ? weight_file_read(file, entry, block, err)
                      : err_set(err, ACRE_ENOMEM, "%s: %s: out of memory", file->name, entry->name);
     room_filled(entry->end - entry->begin);
-    if (!code)
+    if (!status)
         tell_progress(weights, entry->end - entry->begin);
-    return code;
+    return status;
 }
 
 /* The entry called `name` if it has this shape and a float type. */
@@ -382,16 +383,16 @@ int safetensors_get(struct safetensors *weights, const char *name, int n_dims, c
                     struct tensor *tensor, struct acre_err *err)
 {
     struct weight_entry *entry;
-    int code = find_shaped(weights, name, n_dims, shape, &entry, err);
-    if (!code && !entry->data) {
-        code = ask_room(weights, entry, err);
-        void *block = code ? NULL : take_block(weights, entry->end - entry->begin);
-        if (!code)
-            code = read_numbers(weights, entry, block, tensor, err);
-        entry->data = code ? NULL : block;
+    int status = find_shaped(weights, name, n_dims, shape, &entry, err);
+    if (!status && !entry->data) {
+        status = ask_room(weights, entry, err);
+        void *block = status ? NULL : take_block(weights, entry->end - entry->begin);
+        if (!status)
+            status = read_numbers(weights, entry, block, tensor, err);
+        entry->data = status ? NULL : block;
     }
-    if (code)
-        return code;
+    if (status)
+        return status;
     *tensor = entry->tensor;
     tensor->data = entry->data;
     return 0;
@@ -401,16 +402,16 @@ int safetensors_take(struct safetensors *weights, const char *name, int n_dims, 
                      struct tensor *tensor, struct acre_err *err)
 {
     struct weight_entry *entry;
-    int code = find_shaped(weights, name, n_dims, shape, &entry, err);
-    if (!code)
-        code = ask_room(weights, entry, err);
-    if (code)
-        return code;
+    int status = find_shaped(weights, name, n_dims, shape, &entry, err);
+    if (!status)
+        status = ask_room(weights, entry, err);
+    if (status)
+        return status;
     void *block = mem_alloc(entry->end - entry->begin);
-    code = read_numbers(weights, entry, block, tensor, err);
-    if (code)
+    status = read_numbers(weights, entry, block, tensor, err);
+    if (status)
         mem_free(block);
-    return code;
+    return status;
 }
 
 const struct tensor *safetensors_find(const struct safetensors *weights, const char *name)

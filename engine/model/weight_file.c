@@ -101,11 +101,11 @@ static int read_entry(const struct json_object *object, size_t section_bytes,
     else
         entry->other = types[type].name;
     size_t count = 0, bytes;
-    int code = read_shape(object, types[type].is_float, entry, &count, err);
-    if (!code)
-        code = read_offsets(object, section_bytes, entry, err);
-    if (code)
-        return code;
+    int status = read_shape(object, types[type].is_float, entry, &count, err);
+    if (!status)
+        status = read_offsets(object, section_bytes, entry, err);
+    if (status)
+        return status;
     if (__builtin_mul_overflow(count, types[type].bytes, &bytes) ||
         bytes != entry->end - entry->begin) {
         char expected[128];
@@ -136,9 +136,9 @@ static int find_section(struct weight_file *file, struct acre_err *err)
     if (file->bytes < LENGTH_BYTES)
         return err_set(err, ACRE_EMODEL, "%s: expected at least 8 bytes, found %zu", file->name,
                        file->bytes);
-    int code = read_part(file, 0, LENGTH_BYTES, length, err);
-    if (code)
-        return code;
+    int status = read_part(file, 0, LENGTH_BYTES, length, err);
+    if (status)
+        return status;
     uint64_t header_bytes = 0;
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         header_bytes = header_bytes << 8 | length[i];
@@ -154,20 +154,20 @@ static int find_section(struct weight_file *file, struct acre_err *err)
 
 static int parse_header(struct weight_file *file, struct json_object *object, struct acre_err *err)
 {
-    int code = find_section(file, err);
-    size_t bytes = code ? 0 : file->section - LENGTH_BYTES;
-    if (!code)
-        code = room_take(file->name, bytes, err);
-    if (code)
-        return code;
+    int status = find_section(file, err);
+    size_t bytes = status ? 0 : file->section - LENGTH_BYTES;
+    if (!status)
+        status = room_take(file->name, bytes, err);
+    if (status)
+        return status;
     char *header = mem_alloc(bytes);
-    code = header ? read_part(file, LENGTH_BYTES, bytes, header, err)
-                  : err_set(err, ACRE_ENOMEM, "%s: out of memory", file->name);
+    status = header ? read_part(file, LENGTH_BYTES, bytes, header, err)
+                    : err_set(err, ACRE_ENOMEM, "%s: out of memory", file->name);
     room_filled(bytes);
-    if (!code)
-        code = json_parse(file->name, header, bytes, &file->header, object, err);
+    if (!status)
+        status = json_parse(file->name, header, bytes, &file->header, object, err);
     mem_free(header);
-    return code;
+    return status;
 }
 
 static int check_metadata(const struct json_object *header, const json_t *metadata,
@@ -195,10 +195,10 @@ static int add_entry(const struct weight_file *file, size_t number,
     snprintf(object.path, sizeof(object.path), "%.100s: ", name);
     struct weight_entry *entry = &entries->items[entries->n];
     *entry = (struct weight_entry){.name = name, .file = number};
-    int code = read_entry(&object, file->section_bytes, entry, err);
-    if (!code)
+    int status = read_entry(&object, file->section_bytes, entry, err);
+    if (!status)
         entries->n++;
-    return code;
+    return status;
 }
 
 static int by_begin(const void *left, const void *right)
@@ -227,19 +227,19 @@ int weight_file_list(struct weight_file *file, size_t number, struct weight_entr
                      struct acre_err *err)
 {
     struct json_object header;
-    int code = parse_header(file, &header, err);
-    if (code)
-        return code;
+    int status = parse_header(file, &header, err);
+    if (status)
+        return status;
     size_t first = entries->n;
     const char *name;
     json_t *value;
     json_object_foreach(file->header, name, value)
     {
-        code = strcmp(name, "__metadata__")
-                   ? add_entry(file, number, &header, name, value, entries, err)
-                   : check_metadata(&header, value, err);
-        if (code)
-            return code;
+        status = strcmp(name, "__metadata__")
+                     ? add_entry(file, number, &header, name, value, entries, err)
+                     : check_metadata(&header, value, err);
+        if (status)
+            return status;
     }
     if (entries->n == first)
         return 0;
@@ -253,12 +253,12 @@ int weight_file_read(const struct weight_file *file, const struct weight_entry *
 {
     struct tensor tensor = entry->tensor;
     tensor.data = numbers;
-    int code =
+    int status =
         read_part(file, file->section + entry->begin, entry->end - entry->begin, numbers, err);
-    size_t place = code ? 0 : tensor_first_not_finite(&tensor);
+    size_t place = status ? 0 : tensor_first_not_finite(&tensor);
     float found;
-    if (code || place == tensor_count(&tensor))
-        return code;
+    if (status || place == tensor_count(&tensor))
+        return status;
     tensor_read(&tensor, place, 1, &found);
     return err_set(err, ACRE_EMODEL, "%s: %s: expected finite numbers, found %g at index %zu",
                    file->name, entry->name, (double)found, place);
@@ -277,9 +277,9 @@ int weight_file_borrow(struct weight_file *file, const char *name, const void *d
 int weight_file_open(struct weight_file *file, const char *directory, const char *name,
                      struct acre_err *err)
 {
-    int code = weight_file_borrow(file, name, NULL, 0, err);
-    if (code)
-        return code;
+    int status = weight_file_borrow(file, name, NULL, 0, err);
+    if (status)
+        return status;
     char *path = file_path(directory, name);
     if (!path)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", name);

@@ -24,17 +24,17 @@ static int read_config(const struct json_object *object, struct config *config,
     config->normalize_before = true;
     config->norm_epsilon = 1e-5f;
     config->position_steps = config->d_model / 2.0 - 1.0;
-    int code = transformer_read(object, config, err);
-    if (!code)
-        code = check_width(object, config, err);
-    if (!code)
-        code = config_check_flag(object, "tie_word_embeddings", true, err);
-    if (!code)
-        code = config_check_flag(object, "is_encoder_decoder", true, err);
-    if (!code)
-        code = json_get_int(object, "pad_token_id", 0, config->vocab_size - 1, &pad, err);
+    int status = transformer_read(object, config, err);
+    if (!status)
+        status = check_width(object, config, err);
+    if (!status)
+        status = config_check_flag(object, "tie_word_embeddings", true, err);
+    if (!status)
+        status = config_check_flag(object, "is_encoder_decoder", true, err);
+    if (!status)
+        status = json_get_int(object, "pad_token_id", 0, config->vocab_size - 1, &pad, err);
     config->first_position = pad + 1;
-    return code;
+    return status;
 }
 
 const struct architecture m2m_architecture = {

@@ -12,12 +12,12 @@ static int read_numerics(const struct json_object *object, struct config *config
     int steps = 0;
     config->norm_epsilon = 1e-5f;
     config->position_steps = config->d_model / 2.0;
-    int code = json_opt_int(object, "position_steps", 1, config->d_model, &steps, err);
+    int status = json_opt_int(object, "position_steps", 1, config->d_model, &steps, err);
     if (steps > 0)
         config->position_steps = steps;
-    return code ? code
-                : json_opt_float(object, "layer_norm_epsilon", 1e-12f, 0.1f, &config->norm_epsilon,
-                                 err);
+    return status ? status
+                  : json_opt_float(object, "layer_norm_epsilon", 1e-12f, 0.1f,
+                                   &config->norm_epsilon, err);
 }
 
 static int read_config(const struct json_object *object, struct config *config,
@@ -29,12 +29,12 @@ static int read_config(const struct json_object *object, struct config *config,
     } fixed[] = {{"static_position_embeddings", true}, {"normalize_before", false},
                  {"normalize_embedding", false},       {"add_final_layer_norm", false},
                  {"tie_word_embeddings", true},        {"is_encoder_decoder", true}};
-    int code = transformer_read(object, config, err);
-    if (!code)
-        code = read_numerics(object, config, err);
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !code; i++)
-        code = config_check_flag(object, fixed[i].field, fixed[i].wanted, err);
-    return code;
+    int status = transformer_read(object, config, err);
+    if (!status)
+        status = read_numerics(object, config, err);
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !status; i++)
+        status = config_check_flag(object, fixed[i].field, fixed[i].wanted, err);
+    return status;
 }
 
 const struct architecture marian_architecture = {

@@ -30,10 +30,10 @@ static int read_config(const struct json_object *object, struct config *config,
     config->has_learned_positions = true;
     config->first_position = UNUSED_POSITIONS;
     memcpy(config->tokenizer_class, FIRST_TOKENIZER, sizeof(FIRST_TOKENIZER));
-    int code = transformer_read(object, config, err);
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !code; i++)
-        code = config_check_flag(object, fixed[i].field, fixed[i].wanted, err);
-    return code;
+    int status = transformer_read(object, config, err);
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && !status; i++)
+        status = config_check_flag(object, fixed[i].field, fixed[i].wanted, err);
+    return status;
 }
 
 const struct architecture mbart_architecture = {

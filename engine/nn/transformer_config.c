@@ -35,12 +35,14 @@ int transformer_read(const struct json_object *object, struct config *config, st
         CONFIG_INT("decoder_ffn_dim", 1, CONFIG_MAX_WIDTH * 4, decoder_ffn),
     };
     int c = config->d_model;
-    int code = config_get_ints(object, sizeof(sizes) / sizeof(sizes[0]), sizes, config, err);
-    if (!code)
-        code = config_check_heads(object, "encoder_attention_heads", c, config->encoder_heads, err);
-    if (!code)
-        code = config_check_heads(object, "decoder_attention_heads", c, config->decoder_heads, err);
-    return code ? code : read_activation(object, config, err);
+    int status = config_get_ints(object, sizeof(sizes) / sizeof(sizes[0]), sizes, config, err);
+    if (!status)
+        status =
+            config_check_heads(object, "encoder_attention_heads", c, config->encoder_heads, err);
+    if (!status)
+        status =
+            config_check_heads(object, "decoder_attention_heads", c, config->decoder_heads, err);
+    return status ? status : read_activation(object, config, err);
 }
 
 size_t transformer_attentions(struct config *config, struct config_attention *attentions)

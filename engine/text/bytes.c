@@ -55,24 +55,24 @@ static size_t compose(const UNormalizer2 *nfc, const char *part, size_t bytes, c
 
 int bytes_compose(const char *text, size_t text_bytes, bytes_part_fn *part, void *user)
 {
-    UErrorCode status = U_ZERO_ERROR;
-    const UNormalizer2 *nfc = unorm2_getNFCInstance(&status);
-    int code = U_SUCCESS(status) ? 0 : ACRE_ENOMEM;
-    for (size_t at = 0, end; at < text_bytes && !code; at = end) {
+    UErrorCode error = U_ZERO_ERROR;
+    const UNormalizer2 *nfc = unorm2_getNFCInstance(&error);
+    int status = U_SUCCESS(error) ? 0 : ACRE_ENOMEM;
+    for (size_t at = 0, end; at < text_bytes && !status; at = end) {
         char composed[MAX_COMPOSED];
         end = part_end(nfc, text, text_bytes, at);
         size_t n = compose(nfc, text + at, end - at, composed);
-        code = n ? part(user, (struct acre_range){at, end - at}, composed, n) : ACRE_ENOMEM;
+        status = n ? part(user, (struct acre_range){at, end - at}, composed, n) : ACRE_ENOMEM;
     }
-    return code;
+    return status;
 }
 
 static int append_bytes(struct tokens *out, const char *text, size_t bytes)
 {
-    int code = mem_reserve(&out->ids, &out->capacity, out->n + bytes, sizeof(*out->ids));
-    for (size_t i = 0; i < bytes && !code; i++)
+    int status = mem_reserve(&out->ids, &out->capacity, out->n + bytes, sizeof(*out->ids));
+    for (size_t i = 0; i < bytes && !status; i++)
         out->ids[out->n++] = BYTES_FIRST + (unsigned char)text[i];
-    return code;
+    return status;
 }
 
 static int append_part(void *user, struct acre_range source, const char *composed, size_t bytes)

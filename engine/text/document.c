@@ -17,9 +17,9 @@ int document_init(struct document *document, const char *text, size_t text_bytes
     if (text_bytes >= INT32_MAX)
         return err_set(err, ACRE_EINPUT, "expected a text of less than 2 GiB, found %zu bytes",
                        text_bytes);
-    int code = utf8_check_text(text, text_bytes, "", err);
-    if (code)
-        return code;
+    int status = utf8_check_text(text, text_bytes, "", err);
+    if (status)
+        return status;
     document->text = mem_copy_text(text_bytes ? text : "", text_bytes);
     document->text_bytes = text_bytes;
     return document->text ? 0 : err_set(err, ACRE_ENOMEM, "out of memory for a text");
@@ -45,15 +45,15 @@ int document_init_tokens(struct document *document, const char *line, size_t lin
                          const struct tokenizer *tokenizer, size_t max_tokens, struct acre_err *err)
 {
     struct tokens source = {0};
-    int code = document_init(document, line, line_bytes, err);
-    if (!code)
-        code = tokenizer_encode_tokens(tokenizer, line, line_bytes, &source, err);
-    if (!code && source.n > 0)
-        code = add_whole(document, &source, max_tokens, err);
+    int status = document_init(document, line, line_bytes, err);
+    if (!status)
+        status = tokenizer_encode_tokens(tokenizer, line, line_bytes, &source, err);
+    if (!status && source.n > 0)
+        status = add_whole(document, &source, max_tokens, err);
     tokens_fini(&source);
-    if (code)
+    if (status)
         document_fini(document);
-    return code;
+    return status;
 }
 
 int document_init_whole(struct document *document, const char *text, size_t text_bytes,
@@ -61,17 +61,17 @@ int document_init_whole(struct document *document, const char *text, size_t text
                         struct acre_err *err)
 {
     struct tokens source = {0};
-    int code = document_init(document, text, text_bytes, err);
-    if (!code && is_tokens)
-        code = tokenizer_encode_tokens(tokenizer, text, text_bytes, &source, err);
-    else if (!code)
-        code = tokenizer_encode(tokenizer, text, text_bytes, &source, err);
-    if (!code)
-        code = add_whole(document, &source, max_tokens, err);
+    int status = document_init(document, text, text_bytes, err);
+    if (!status && is_tokens)
+        status = tokenizer_encode_tokens(tokenizer, text, text_bytes, &source, err);
+    else if (!status)
+        status = tokenizer_encode(tokenizer, text, text_bytes, &source, err);
+    if (!status)
+        status = add_whole(document, &source, max_tokens, err);
     tokens_fini(&source);
-    if (code)
+    if (status)
         document_fini(document);
-    return code;
+    return status;
 }
 
 void document_fini(struct document *document)

@@ -115,18 +115,18 @@ static int read_bpe(struct fast *fast, struct acre_err *err)
     {
         if (!json_is_integer(number))
             return json_fail(&fast->model, "vocab", "numbers of pieces", number, err);
-        int code = put_piece(fast, &fast->model, text, json_integer_value(number),
-                             (struct piece){.type = NORMAL}, err);
-        if (code)
-            return code;
+        int status = put_piece(fast, &fast->model, text, json_integer_value(number),
+                               (struct piece){.type = NORMAL}, err);
+        if (status)
+            return status;
     }
-    int code = read_merges(fast, vocab, err);
+    int status = read_merges(fast, vocab, err);
     for (size_t i = 0; i < fast->n; i++) {
         struct piece *piece = &fast->pieces[i];
         if (piece->text && piece->score == 0.0f && !is_character(piece->text))
             piece->type = CONTROL; /* no merge makes it */
     }
-    return code;
+    return status;
 }
 
 static int read_unigram(struct fast *fast, struct acre_err *err)
@@ -140,9 +140,9 @@ static int read_unigram(struct fast *fast, struct acre_err *err)
         if (!text || !json_is_number(score))
             return json_fail(&fast->model, "vocab", "pieces with scores", item, err);
         const struct piece piece = {.type = NORMAL, .score = (float)json_number_value(score)};
-        int code = put_piece(fast, &fast->model, text, (json_int_t)i, piece, err);
-        if (code)
-            return code;
+        int status = put_piece(fast, &fast->model, text, (json_int_t)i, piece, err);
+        if (status)
+            return status;
     }
     return 0;
 }
@@ -167,9 +167,9 @@ static int read_added(struct fast *fast, struct acre_err *err)
             fast->pieces[number].type = piece.type;
             continue;
         }
-        int code = put_piece(fast, &fast->root, text, number, piece, err);
-        if (code)
-            return code;
+        int status = put_piece(fast, &fast->root, text, number, piece, err);
+        if (status)
+            return status;
     }
     return 0;
 }
@@ -196,9 +196,9 @@ static int check_pieces(struct fast *fast, struct acre_err *err)
 
 static int read_model(struct fast *fast, struct acre_err *err)
 {
-    int code = json_opt_object(&fast->root, "model", &fast->model, err);
-    if (code || !fast->model.value)
-        return code ? code : json_fail(&fast->root, "model", "an object", NULL, err);
+    int status = json_opt_object(&fast->root, "model", &fast->model, err);
+    if (status || !fast->model.value)
+        return status ? status : json_fail(&fast->root, "model", "an object", NULL, err);
     const json_t *type = json_find(&fast->model, "type");
     const char *name = type ? json_string_value(type) : "BPE";
     if (!name || (strcmp(name, "BPE") != 0 && strcmp(name, "Unigram") != 0))
@@ -207,10 +207,10 @@ static int read_model(struct fast *fast, struct acre_err *err)
     if (json_is_true(json_find(&fast->model, "byte_fallback")))
         return json_fail(&fast->model, "byte_fallback", "false",
                          json_find(&fast->model, "byte_fallback"), err);
-    code = fast->kind == BPE ? read_bpe(fast, err) : read_unigram(fast, err);
-    if (!code)
-        code = read_added(fast, err);
-    return code ? code : check_pieces(fast, err);
+    status = fast->kind == BPE ? read_bpe(fast, err) : read_unigram(fast, err);
+    if (!status)
+        status = read_added(fast, err);
+    return status ? status : check_pieces(fast, err);
 }
 
 /* ---- What comes before the pieces ------------------------------------------------------------ */
@@ -368,13 +368,13 @@ static int put_model(const struct fast *fast, struct text *out, struct acre_err 
     put_pieces(&model, fast, &message);
     put_number(&message, 3, (uint64_t)fast->kind);
     put_message(&model, 2, &message);
-    int code = put_normalizer(&model, fast, &message, err);
-    if (!code && model.has_failed)
-        code = no_memory(err);
+    int status = put_normalizer(&model, fast, &message, err);
+    if (!status && model.has_failed)
+        status = no_memory(err);
     mem_free(message.bytes);
-    if (code) {
+    if (status) {
         mem_free(model.bytes);
-        return code;
+        return status;
     }
     model.bytes[model.n] = '\0';
     *out = (struct text){model.bytes, model.n};
@@ -388,18 +388,18 @@ int fast_file_read(const struct text *json, struct text *model, struct acre_err 
     struct fast fast = {.has_prefix = true};
     json_t *root = NULL;
     *model = (struct text){.bytes = NULL};
-    int code = json_parse(FILE_NAME, json->bytes, json->n, &root, &fast.root, err);
-    if (!code)
-        code = read_model(&fast, err);
-    if (!code)
-        code = read_steps(&fast, "normalizer", "normalizers", read_normalizer,
-                          "Precompiled, Replace and Strip only", err);
-    if (!code)
-        code = read_steps(&fast, "pre_tokenizer", "pretokenizers", read_splitter,
-                          "Metaspace and WhitespaceSplit only", err);
-    if (!code)
-        code = put_model(&fast, model, err);
+    int status = json_parse(FILE_NAME, json->bytes, json->n, &root, &fast.root, err);
+    if (!status)
+        status = read_model(&fast, err);
+    if (!status)
+        status = read_steps(&fast, "normalizer", "normalizers", read_normalizer,
+                            "Precompiled, Replace and Strip only", err);
+    if (!status)
+        status = read_steps(&fast, "pre_tokenizer", "pretokenizers", read_splitter,
+                            "Metaspace and WhitespaceSplit only", err);
+    if (!status)
+        status = put_model(&fast, model, err);
     mem_free(fast.pieces);
     json_decref(root);
-    return code;
+    return status;
 }

@@ -262,25 +262,25 @@ static int check(const struct reading *reading, struct acre_err *err)
 static int read_one(struct reading *reading, const struct json_object *config, struct acre_err *err)
 {
     struct json_object map = {.value = NULL}, added = {.value = NULL};
-    int code = 0;
+    int status = 0;
     if (config->value)
-        code = json_opt_object(config, "lang_to_id", &map, err);
-    if (!code && config->value)
-        code = json_opt_object(config, "added_tokens_decoder", &added, err);
-    if (code)
-        return code;
+        status = json_opt_object(config, "lang_to_id", &map, err);
+    if (!status && config->value)
+        status = json_opt_object(config, "added_tokens_decoder", &added, err);
+    if (status)
+        return status;
     if (map.value) {
         reading->source = "tokenizer_config.json: lang_to_id";
         return read_map(reading, &map, err);
     }
     reading->source = "tokenizer_config.json: added_tokens_decoder";
     if (added.value)
-        code = read_added(reading, &added, err);
-    if (code || reading->tokens->n > 0)
-        return code;
+        status = read_added(reading, &added, err);
+    if (status || reading->tokens->n > 0)
+        return status;
     reading->source = "tokenizer.json";
-    code = read_pieces(reading, err);
-    return code || reading->tokens->n > 0 ? code : read_standard(reading, config, err);
+    status = read_pieces(reading, err);
+    return status || reading->tokens->n > 0 ? status : read_standard(reading, config, err);
 }
 
 int language_tokens_read(struct language_tokens *tokens, enum language_family family,
@@ -288,13 +288,13 @@ int language_tokens_read(struct language_tokens *tokens, enum language_family fa
                          struct acre_err *err)
 {
     struct reading reading = {.tokens = tokens, .family = family, .vocab = vocab};
-    int code = read_one(&reading, config, err);
-    if (!code)
-        code = check(&reading, err);
-    for (size_t i = 0; i < tokens->n && !code; i++) {
+    int status = read_one(&reading, config, err);
+    if (!status)
+        status = check(&reading, err);
+    for (size_t i = 0; i < tokens->n && !status; i++) {
         const struct language_token *token = &tokens->items[i];
         vocab->pieces[token->id] = token->name;
         vocab->is_special[token->id] = true;
     }
-    return code;
+    return status;
 }

@@ -17,7 +17,7 @@ struct spm {
     sentencepiece::SentencePieceProcessor processor;
 };
 
-/* Runs `work` and turns what it throws into a code. */
+/* Runs `work` and turns what it throws into a status. */
 template <typename Work> static int guarded(Work work)
 {
     try {
@@ -69,8 +69,8 @@ extern "C" int spm_encode(const struct spm *spm, const char *text, size_t text_b
         if (!spm->processor.Encode({text, text_bytes}, &pieces).ok())
             return ACRE_EINPUT;
         for (const std::string &each : pieces)
-            if (int code = piece(user, each.data(), each.size()))
-                return code;
+            if (int status = piece(user, each.data(), each.size()))
+                return status;
         return 0;
     });
 }
@@ -96,8 +96,8 @@ extern "C" int spm_encode_ranges(const struct spm *spm, const char *text, size_t
         const int n = encoded.pieces().size();
         for (int i = 0; i < n; i++) {
             const auto &last = encoded.pieces(last_byte(spm->processor, encoded, i));
-            if (int code = range(user, last.begin(), last.end() - last.begin()))
-                return code;
+            if (int status = range(user, last.begin(), last.end() - last.begin()))
+                return status;
         }
         return 0;
     });

@@ -163,9 +163,9 @@ static int fit(struct splitter *splitter, size_t begin, size_t end, size_t *limi
         }
         if (high > 0 && guess >= high)
             break;
-        int code = encode(splitter, begin, guess);
-        if (code)
-            return code;
+        int status = encode(splitter, begin, guess);
+        if (status)
+            return status;
         size_t n = splitter->probe.n;
         if (n <= max)
             low = guess;
@@ -225,21 +225,21 @@ static int cut_piece(struct splitter *splitter)
 {
     const char *text = splitter->document->text;
     size_t begin = splitter->span.at, end = splitter->span.end, limit;
-    int code = fit(splitter, begin, end, &limit);
-    if (code)
-        return code;
+    int status = fit(splitter, begin, end, &limit);
+    if (status)
+        return status;
     if (limit < end)
         splitter->window_bytes = limit - begin;
     size_t next = best_place(text, begin, limit, end);
     size_t piece_end = utf8_drop_blanks(text, begin, next);
-    code = encode(splitter, begin, piece_end);
-    if (!code && splitter->probe.n > splitter->max_tokens) {
+    status = encode(splitter, begin, piece_end);
+    if (!status && splitter->probe.n > splitter->max_tokens) {
         /* UNTESTED: needs pieces that reach over the mark or space we cut at */
         next = piece_end = limit;
-        code = encode(splitter, begin, limit);
+        status = encode(splitter, begin, limit);
     }
     splitter->span.at = utf8_skip_blanks(text, next, end);
-    return code ? code : add_sentence(splitter, begin, piece_end);
+    return status ? status : add_sentence(splitter, begin, piece_end);
 }
 
 /* Adds what is in [begin, end) without the whitespace around it: mostly one sentence. What is more
@@ -252,9 +252,9 @@ static int take_span(struct splitter *splitter, size_t begin, size_t end)
     if (!has_word(text, begin, end))
         return 0;
     if (end - begin <= splitter->window_bytes) {
-        int code = encode(splitter, begin, end);
-        if (code || splitter->probe.n <= splitter->max_tokens)
-            return code ? code : add_sentence(splitter, begin, end);
+        int status = encode(splitter, begin, end);
+        if (status || splitter->probe.n <= splitter->max_tokens)
+            return status ? status : add_sentence(splitter, begin, end);
     }
     splitter->span = (struct part){begin, end};
     return 0;
@@ -420,12 +420,12 @@ int splitter_continue(struct splitter *splitter, size_t max_bytes, bool *is_done
 {
     size_t bytes = splitter->text ? splitter->document->text_bytes : 0;
     size_t begin = progress(splitter);
-    int code = 0;
+    int status = 0;
     splitter->err = err;
-    while (!code && done(splitter) < bytes && progress(splitter) - begin < max_bytes)
-        code = take_step(splitter);
+    while (!status && done(splitter) < bytes && progress(splitter) - begin < max_bytes)
+        status = take_step(splitter);
     *is_done = done(splitter) >= bytes;
-    return code;
+    return status;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -475,13 +475,13 @@ int splitter_open(struct document *document, const char *text, size_t text_bytes
         .has_ordinals = has_ordinals(language),
         .code = -1,
     };
-    int code = document_init(document, text, text_bytes, err);
-    if (!code && utf8_skip_blanks(document->text, 0, text_bytes) < text_bytes)
-        code = open_text(splitter, language, err);
-    if (code) {
+    int status = document_init(document, text, text_bytes, err);
+    if (!status && utf8_skip_blanks(document->text, 0, text_bytes) < text_bytes)
+        status = open_text(splitter, language, err);
+    if (status) {
         splitter_close(splitter);
         document_fini(document);
-        return code;
+        return status;
     }
     *out = splitter;
     return 0;

@@ -193,9 +193,9 @@ static int check_normalizer(const struct report *report, struct part normalizer)
         if (!is_bytes(&field, PRECOMPILED_CHARSMAP))
             continue;
         struct part map = field.contents;
-        int code = charsmap_check(map.at, (size_t)(map.end - map.at));
-        if (code)
-            return code == ACRE_ENOMEM
+        int status = charsmap_check(map.at, (size_t)(map.end - map.at));
+        if (status)
+            return status == ACRE_ENOMEM
                        ? no_memory(report)
                        : refuse(report, "precompiled_charsmap: expected a table of rules that "
                                         "stays within itself, found another");
@@ -207,15 +207,15 @@ static int check_model(const struct report *report, struct part model, struct sy
 {
     while (model.at < model.end) {
         struct field field;
-        int code = 0;
+        int status = 0;
         if (!take_field(&model, &field))
             return refuse_format(report);
         if (is_bytes(&field, PIECES))
-            code = add_piece(report, symbols, field.contents);
+            status = add_piece(report, symbols, field.contents);
         else if (is_bytes(&field, NORMALIZER) || is_bytes(&field, DENORMALIZER))
-            code = check_normalizer(report, field.contents);
-        if (code)
-            return code;
+            status = check_normalizer(report, field.contents);
+        if (status)
+            return status;
     }
     return are_few_nested(symbols)
                ? 0
@@ -228,7 +228,7 @@ int spm_file_check(const char *name, const char *data, size_t bytes, struct acre
     const struct report report = {name, err};
     const unsigned char *begin = (const unsigned char *)data;
     struct symbols symbols = {0};
-    int code = check_model(&report, (struct part){begin, begin + bytes}, &symbols);
+    int status = check_model(&report, (struct part){begin, begin + bytes}, &symbols);
     mem_free(symbols.parts);
-    return code;
+    return status;
 }

@@ -123,47 +123,47 @@ static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_e
 static int open_spm(const char *name, const struct text *text, struct spm **spm,
                     struct acre_err *err)
 {
-    int code = spm_file_check(name, text->bytes, text->n, err);
-    if (code)
-        return code;
-    code = spm_open(text->bytes, text->n, spm);
-    if (code == ACRE_ENOMEM)
-        return err_set(err, code, "%s: out of memory", name);
-    return code ? err_set(err, code, "%s: expected a SentencePiece model, found something else",
-                          name)
-                : 0;
+    int status = spm_file_check(name, text->bytes, text->n, err);
+    if (status)
+        return status;
+    status = spm_open(text->bytes, text->n, spm);
+    if (status == ACRE_ENOMEM)
+        return err_set(err, status, "%s: out of memory", name);
+    return status ? err_set(err, status, "%s: expected a SentencePiece model, found something else",
+                            name)
+                  : 0;
 }
 
 static int open_both_spm(struct tokenizer *tokenizer, const char *directory, struct acre_err *err)
 {
     struct text source, target = {0};
-    int code = file_read(directory, "source.spm", MAX_SPM_BYTES, &source, err);
-    if (!code)
-        code = file_read(directory, "target.spm", MAX_SPM_BYTES, &target, err);
-    if (!code)
-        code = open_spm("source.spm", &source, &tokenizer->source_spm, err);
-    if (!code && source.n == target.n && !memcmp(source.bytes, target.bytes, source.n))
+    int status = file_read(directory, "source.spm", MAX_SPM_BYTES, &source, err);
+    if (!status)
+        status = file_read(directory, "target.spm", MAX_SPM_BYTES, &target, err);
+    if (!status)
+        status = open_spm("source.spm", &source, &tokenizer->source_spm, err);
+    if (!status && source.n == target.n && !memcmp(source.bytes, target.bytes, source.n))
         tokenizer->target_spm = tokenizer->source_spm;
-    else if (!code)
-        code = open_spm("target.spm", &target, &tokenizer->target_spm, err);
+    else if (!status)
+        status = open_spm("target.spm", &target, &tokenizer->target_spm, err);
     text_fini(&source);
     text_fini(&target);
-    return code;
+    return status;
 }
 
 static int open_marian(struct tokenizer *tokenizer, const char *directory, int vocab_size,
                        const struct json_object *config, struct acre_err *err)
 {
     bool is_separate = false;
-    int code = config->value ? json_opt_bool(config, "separate_vocabs", &is_separate, err) : 0;
-    if (!code)
-        code = vocab_open_table(&tokenizer->source, directory, "vocab.json", vocab_size, err);
-    if (!code && is_separate) {
+    int status = config->value ? json_opt_bool(config, "separate_vocabs", &is_separate, err) : 0;
+    if (!status)
+        status = vocab_open_table(&tokenizer->source, directory, "vocab.json", vocab_size, err);
+    if (!status && is_separate) {
         tokenizer->target = &tokenizer->separate;
-        code = vocab_open_table(&tokenizer->separate, directory, "target_vocab.json",
-                                MAX_TARGET_VOCAB, err);
+        status = vocab_open_table(&tokenizer->separate, directory, "target_vocab.json",
+                                  MAX_TARGET_VOCAB, err);
     }
-    return code ? code : open_both_spm(tokenizer, directory, err);
+    return status ? status : open_both_spm(tokenizer, directory, err);
 }
 
 /* ---- Of several languages -------------------------------------------------------------------- */
@@ -173,21 +173,21 @@ static int open_one_spm(struct tokenizer *tokenizer, const char *directory, bool
                         struct acre_err *err)
 {
     struct text file, json = {0};
-    int code = file_read_optional(directory, SPM_FILE, MAX_SPM_BYTES, &file, err);
-    *is_fast = !code && !file.bytes && tokenizer->kind != KIND_M2M;
-    if (!code && !file.bytes && !(*is_fast && file_exists(directory, FAST_FILE)))
+    int status = file_read_optional(directory, SPM_FILE, MAX_SPM_BYTES, &file, err);
+    *is_fast = !status && !file.bytes && tokenizer->kind != KIND_M2M;
+    if (!status && !file.bytes && !(*is_fast && file_exists(directory, FAST_FILE)))
         return err_set(err, ACRE_EIO, SPM_FILE ": expected a file%s, found nothing",
                        *is_fast ? " or " FAST_FILE " instead" : "");
     if (*is_fast)
-        code = file_read(directory, FAST_FILE, MAX_FAST_BYTES, &json, err);
-    if (!code && *is_fast)
-        code = fast_file_read(&json, &file, err);
+        status = file_read(directory, FAST_FILE, MAX_FAST_BYTES, &json, err);
+    if (!status && *is_fast)
+        status = fast_file_read(&json, &file, err);
     text_fini(&json);
-    if (!code)
-        code = open_spm(*is_fast ? FAST_FILE : SPM_FILE, &file, &tokenizer->source_spm, err);
+    if (!status)
+        status = open_spm(*is_fast ? FAST_FILE : SPM_FILE, &file, &tokenizer->source_spm, err);
     text_fini(&file);
     tokenizer->target_spm = tokenizer->source_spm;
-    return code;
+    return status;
 }
 
 static int open_multilingual(struct tokenizer *tokenizer, const char *directory, int vocab_size,
@@ -196,17 +196,17 @@ static int open_multilingual(struct tokenizer *tokenizer, const char *directory,
     static const enum language_family families[] = {
         [KIND_M2M] = LANGUAGES_M2M, [KIND_NLLB] = LANGUAGES_NLLB, [KIND_MBART] = LANGUAGES_MBART};
     bool is_fast;
-    int code = open_one_spm(tokenizer, directory, &is_fast, err);
-    if (!code && tokenizer->kind == KIND_M2M)
-        code = vocab_open_table(&tokenizer->source, directory, "vocab.json", vocab_size, err);
-    else if (!code)
-        code = vocab_open_spm(&tokenizer->source, tokenizer->source_spm, !is_fast, vocab_size,
-                              is_fast ? FAST_FILE : SPM_FILE, err);
-    if (!code && config->value && tokenizer->kind == KIND_NLLB)
-        code = json_opt_bool(config, "legacy_behaviour", &tokenizer->is_language_last, err);
-    return code ? code
-                : language_tokens_read(&tokenizer->languages, families[tokenizer->kind], config,
-                                       &tokenizer->source, err);
+    int status = open_one_spm(tokenizer, directory, &is_fast, err);
+    if (!status && tokenizer->kind == KIND_M2M)
+        status = vocab_open_table(&tokenizer->source, directory, "vocab.json", vocab_size, err);
+    else if (!status)
+        status = vocab_open_spm(&tokenizer->source, tokenizer->source_spm, !is_fast, vocab_size,
+                                is_fast ? FAST_FILE : SPM_FILE, err);
+    if (!status && config->value && tokenizer->kind == KIND_NLLB)
+        status = json_opt_bool(config, "legacy_behaviour", &tokenizer->is_language_last, err);
+    return status ? status
+                  : language_tokens_read(&tokenizer->languages, families[tokenizer->kind], config,
+                                         &tokenizer->source, err);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -231,16 +231,16 @@ static int open_files(struct tokenizer *tokenizer, const char *directory, int vo
     struct text text;
     struct json_object config = {.value = NULL};
     json_t *root = NULL;
-    int code = file_read_optional(directory, CONFIG_FILE, MAX_CONFIG_BYTES, &text, err);
-    if (!code && text.bytes)
-        code = json_parse(CONFIG_FILE, text.bytes, text.n, &root, &config, err);
-    if (!code)
-        code = choose_kind(tokenizer, directory, &config, class_of_config, err);
-    if (!code)
-        code = open_kind(tokenizer, directory, vocab_size, &config, err);
+    int status = file_read_optional(directory, CONFIG_FILE, MAX_CONFIG_BYTES, &text, err);
+    if (!status && text.bytes)
+        status = json_parse(CONFIG_FILE, text.bytes, text.n, &root, &config, err);
+    if (!status)
+        status = choose_kind(tokenizer, directory, &config, class_of_config, err);
+    if (!status)
+        status = open_kind(tokenizer, directory, vocab_size, &config, err);
     json_decref(root);
     text_fini(&text);
-    return code;
+    return status;
 }
 
 int tokenizer_open(const char *directory, int vocab_size, const char *class_of_config,
@@ -249,12 +249,12 @@ int tokenizer_open(const char *directory, int vocab_size, const char *class_of_c
     struct tokenizer *object = mem_calloc(1, sizeof(*object));
     if (!object)
         return err_set(err, ACRE_ENOMEM, "%s: out of memory", CONFIG_FILE);
-    int code = open_files(object, directory, vocab_size, class_of_config, err);
-    if (code)
+    int status = open_files(object, directory, vocab_size, class_of_config, err);
+    if (status)
         tokenizer_close(object);
     else
         *tokenizer = object;
-    return code;
+    return status;
 }
 
 void tokenizer_close(struct tokenizer *tokenizer)
@@ -329,19 +329,19 @@ static int encode_pieces(const struct tokenizer *tokenizer, const char *text, si
                       &encoding);
 }
 
-static int tell_encoded(int code, struct acre_err *err)
+static int tell_encoded(int status, struct acre_err *err)
 {
-    if (code == ACRE_ENOMEM)
-        return err_set(err, code, "out of memory for the tokens of a sentence");
-    return code ? err_set(err, ACRE_EINPUT, "the text cannot be split into pieces") : 0;
+    if (status == ACRE_ENOMEM)
+        return err_set(err, status, "out of memory for the tokens of a sentence");
+    return status ? err_set(err, ACRE_EINPUT, "the text cannot be split into pieces") : 0;
 }
 
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
                      struct tokens *out, struct acre_err *err)
 {
-    int code = tokenizer->kind == KIND_BYTES ? bytes_encode(text, text_bytes, out)
-                                             : encode_pieces(tokenizer, text, text_bytes, out);
-    return tell_encoded(code, err);
+    int status = tokenizer->kind == KIND_BYTES ? bytes_encode(text, text_bytes, out)
+                                               : encode_pieces(tokenizer, text, text_bytes, out);
+    return tell_encoded(status, err);
 }
 
 static int encode_token(const struct tokenizer *tokenizer, const struct vocab *vocab,
@@ -349,14 +349,15 @@ static int encode_token(const struct tokenizer *tokenizer, const struct vocab *v
                         struct acre_err *err)
 {
     int32_t id = tokenizer->kind == KIND_BYTES ? -1 : vocab_find(vocab, token, token_bytes);
-    int code = tokenizer->kind == KIND_BYTES ? bytes_encode_token(token, token_bytes, out)
-                                             : tokens_append(out, id < 0 ? vocab->unknown : id);
-    if (code == ACRE_ENOMEM)
-        return err_set(err, code, "out of memory for the tokens of a line");
+    int status = tokenizer->kind == KIND_BYTES ? bytes_encode_token(token, token_bytes, out)
+                                               : tokens_append(out, id < 0 ? vocab->unknown : id);
+    if (status == ACRE_ENOMEM)
+        return err_set(err, status, "out of memory for the tokens of a line");
     int shown = token_bytes < 40 ? (int)token_bytes : 40;
-    return code ? err_set(err, code, "expected a token of one character or <0xHH>, found \"%.*s\"",
-                          shown, token)
-                : 0;
+    return status
+               ? err_set(err, status, "expected a token of one character or <0xHH>, found \"%.*s\"",
+                         shown, token)
+               : 0;
 }
 
 /* A piece that spells one byte says nothing of a word: it stands for what has no piece. */
@@ -391,9 +392,9 @@ static int encode_line(const struct tokenizer *tokenizer, const struct vocab *vo
     for (size_t at = 0; at < line_bytes;) {
         const char *space = memchr(line + at, ' ', line_bytes - at);
         size_t end = space ? (size_t)(space - line) : line_bytes;
-        int code = end > at ? encode_token(tokenizer, vocab, line + at, end - at, out, err) : 0;
-        if (code)
-            return code;
+        int status = end > at ? encode_token(tokenizer, vocab, line + at, end - at, out, err) : 0;
+        if (status)
+            return status;
         at = end + 1;
     }
     return 0;
@@ -467,24 +468,24 @@ static int decode_pieces(const struct tokenizer *tokenizer, const int32_t *ids, 
         pieces[n_pieces] = plain_piece(tokenizer, ids[i]);
         n_pieces += pieces[n_pieces] != NULL;
     }
-    int code = spm_decode(tokenizer->target_spm, pieces, n_pieces, text, &bytes);
+    int status = spm_decode(tokenizer->target_spm, pieces, n_pieces, text, &bytes);
     mem_free(pieces);
-    if (!code)
+    if (!status)
         tidy(*text, bytes);
-    return code;
+    return status;
 }
 
 int tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size_t n, char **text,
                      struct acre_err *err)
 {
-    int code = 0;
+    int status = 0;
     if (tokenizer->kind != KIND_BYTES)
-        code = decode_pieces(tokenizer, ids, n, text);
+        status = decode_pieces(tokenizer, ids, n, text);
     else if (!(*text = bytes_decode(ids, n)))
-        code = ACRE_ENOMEM;
-    return code ? err_set(err, code, "the translation cannot be put together: %s",
-                          acre_status_text(code))
-                : 0;
+        status = ACRE_ENOMEM;
+    return status ? err_set(err, status, "the translation cannot be put together: %s",
+                            acre_status_text(status))
+                  : 0;
 }
 
 const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id)
@@ -544,20 +545,20 @@ static int place_line(const struct tokenizer *tokenizer, size_t text_bytes, stru
                       struct acre_err *err)
 {
     struct tokens tokens = {0};
-    int code = 0;
-    for (size_t at = 0; at < text_bytes && !code;) {
+    int status = 0;
+    for (size_t at = 0; at < text_bytes && !status;) {
         const char *space = memchr(placing->text + at, ' ', text_bytes - at);
         size_t end = space ? (size_t)(space - placing->text) : text_bytes;
         tokens.n = 0;
         if (end > at)
-            code = encode_token(tokenizer, &tokenizer->source, placing->text + at, end - at,
-                                &tokens, err);
+            status = encode_token(tokenizer, &tokenizer->source, placing->text + at, end - at,
+                                  &tokens, err);
         for (size_t i = 0; i < tokens.n; i++)
             place_piece(placing, at, end - at);
         at = end + 1;
     }
     tokens_fini(&tokens);
-    return code;
+    return status;
 }
 
 int tokenizer_source_ranges(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
@@ -565,16 +566,16 @@ int tokenizer_source_ranges(const struct tokenizer *tokenizer, const char *text,
                             struct acre_err *err)
 {
     struct placing placing = {.text = text, .ranges = ranges, .capacity = n};
-    int code = 0;
+    int status = 0;
     if (is_tokens)
         return place_line(tokenizer, text_bytes, &placing, err);
     if (tokenizer->kind == KIND_BYTES)
         bytes_compose(placing.text, text_bytes, place_character, &placing);
     else
-        code = place_pieces(tokenizer, text_bytes, &placing);
+        status = place_pieces(tokenizer, text_bytes, &placing);
     for (; placing.n < n; placing.n++)
         ranges[placing.n] = (struct acre_range){text_bytes, 0};
-    return code ? err_set(err, code, "out of memory for the tokens of a sentence") : 0;
+    return status ? err_set(err, status, "out of memory for the tokens of a sentence") : 0;
 }
 
 /* Where the text goes on behind `part`, which is what tokens from `done` on became: decoded alone
@@ -600,9 +601,9 @@ int tokenizer_target_ranges(const struct tokenizer *tokenizer, const int32_t *id
     size_t first = 0, done = 0;
     for (size_t i = 0; i < n; i++) {
         char *part;
-        int code = tokenizer_decode(tokenizer, ids + first, i + 1 - first, &part, err);
-        if (code)
-            return code;
+        int status = tokenizer_decode(tokenizer, ids + first, i + 1 - first, &part, err);
+        if (status)
+            return status;
         size_t end = i + 1 == n ? text_bytes : end_of_part(text, text_bytes, done, part);
         mem_free(part);
         if (end == SIZE_MAX)

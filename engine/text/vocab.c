@@ -84,15 +84,15 @@ int vocab_open_table(struct vocab *vocab, const char *directory, const char *nam
 {
     struct text text;
     struct json_object file;
-    int code = file_read(directory, name, MAX_VOCAB_BYTES, &text, err);
-    if (!code)
-        code = json_parse(name, text.bytes, text.n, &vocab->ids, &file, err);
+    int status = file_read(directory, name, MAX_VOCAB_BYTES, &text, err);
+    if (!status)
+        status = json_parse(name, text.bytes, text.n, &vocab->ids, &file, err);
     text_fini(&text);
-    if (!code)
-        code = open_pieces(vocab, size, name, err);
-    if (!code)
-        code = invert_table(vocab, &file, err);
-    return code ? code : find_special(vocab, &file, err);
+    if (!status)
+        status = open_pieces(vocab, size, name, err);
+    if (!status)
+        status = invert_table(vocab, &file, err);
+    return status ? status : find_special(vocab, &file, err);
 }
 
 /* ---- SentencePiece's numbers ----------------------------------------------------------------- */
@@ -117,9 +117,9 @@ int vocab_open_spm(struct vocab *vocab, const struct spm *spm, bool is_shifted, 
     if (n < FAIRSEQ_TOKENS)
         return err_set(err, ACRE_EMODEL, "%s: expected at least %d pieces, found %d", file,
                        FAIRSEQ_TOKENS, n);
-    int code = open_pieces(vocab, size, file, err);
-    if (code)
-        return code;
+    int status = open_pieces(vocab, size, file, err);
+    if (status)
+        return status;
     vocab->spm = spm;
     vocab->is_shifted = is_shifted;
     vocab->start = FAIRSEQ_START;
