@@ -2,7 +2,7 @@
  * block: its key, then the source's tokens, then what is in sentence.tokens.
  *
  * Happy path: cache_get() finds an entry, moves it to the front, and copies it out. Failure modes:
- * without memory for a copy a sentence is not known, and is translated; without memory for an entry
+ * without memory for a copy a sentence is not found, and is translated; without memory for an entry
  * it is not kept. */
 #include "cache.h"
 
@@ -51,7 +51,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 
 static int32_t first_token(const struct sentence *sentence)
 {
-    return sentence->known.n_known > 0 ? sentence->translation[0] : -1;
+    return sentence->prefix.n > 0 ? sentence->translation[0] : -1;
 }
 
 static uint64_t hash_of(const struct cache *cache, uint64_t model, const struct sentence *sentence)
@@ -217,9 +217,9 @@ bool cache_get(struct cache *cache, uint64_t model, struct sentence *sentence)
         unlink_entry(cache, entry);
         link_newest(cache, entry);
     }
-    bool is_known = entry && copy_out(entry, sentence);
+    bool is_cached = entry && copy_out(entry, sentence);
     pthread_mutex_unlock(&cache->lock);
-    return is_known;
+    return is_cached;
 }
 
 /* The same sentence may be decoded twice at a time; the first one done is kept. */

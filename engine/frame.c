@@ -54,7 +54,7 @@ static int add_token(struct frame *frame, int32_t token, struct acre_err *err)
 {
     if (token < 0)
         return 0;
-    frame->known.n_known = frame->known.n_free = 1;
+    frame->prefix.n = frame->prefix.n_free = 1;
     return tokens_append(&frame->translation, token)
                ? err_set(err, ACRE_ENOMEM, "no memory for a request")
                : 0;
@@ -114,8 +114,8 @@ static int add_translation(struct frame *frame, const struct acre_model *model,
         memmove(tokens->ids + 1, tokens->ids + 2, (--tokens->n - 1) * sizeof(*tokens->ids));
     status = check_translation(frame, model, err);
     if (status == 0) {
-        frame->known.n_known = (int)tokens->n;
-        frame->known.is_whole = true;
+        frame->prefix.n = (int)tokens->n;
+        frame->prefix.is_whole = true;
     }
     return status;
 }
@@ -182,7 +182,7 @@ int frame_fill(struct frame *frame, const struct document *document, int32_t end
         sentences[s].n_source = sentences[s].end_item = document->sentences[s].source.n;
         sentences[s].first_item = document->sentences[s].n_before;
         sentences[s].translation = frame->translation.ids;
-        sentences[s].known = frame->known;
+        sentences[s].prefix = frame->prefix;
     }
     if (frame->first_source < 0)
         return 0;

@@ -1,7 +1,7 @@
 /* A job is one submitted text: it is split, its sentences go to the scheduler, and the worker that
  * finishes the last one puts the results together and calls `done`. From its queueing until then
  * the job belongs to the scheduler; `n_left` is the only part that several threads touch, and of a
- * job that is taken sentence by sentence `has_ended` and `awaited`. Sentences that the cache knows
+ * job that is taken sentence by sentence `has_ended` and `awaited`. Sentences that the cache has
  * do not go to the scheduler. */
 #include "job.h"
 
@@ -37,7 +37,7 @@ static void tell_ended(struct acre_job *job, const struct sentence *sentence)
     if (!job->has_ended)
         return;
     atomic_store(&job->has_ended[number], true);
-    if (!sentence->is_known && atomic_load(&job->awaited) == number)
+    if (!sentence->is_cached && atomic_load(&job->awaited) == number)
         job->next(job->user);
 }
 
@@ -47,7 +47,7 @@ void job_sentence_finished(struct sentence *sentence)
     if (fallback_takes(job->model, sentence))
         return;
     struct cache *cache = job->model->engine->cache;
-    if (cache && sentence->status == 0 && !sentence->known.is_whole)
+    if (cache && sentence->status == 0 && !sentence->prefix.is_whole)
         cache_put(cache, job->model->serial, sentence);
     tell_ended(job, sentence);
     if (atomic_fetch_sub(&job->n_left, 1) == 1)
@@ -220,13 +220,13 @@ static uint64_t deadline_of(const struct acre_request *request)
 /* Of a translation that is scored: one that is max_length long counts as cut there by the search,
  * in which the end token adds 0; one that is longer does not. Of one that is shorter than
  * min_length, which the search would not have ended there, that does not count either. */
-static void adapt_decoding(struct acre_decoding *decoding, const struct search_known *known,
+static void adapt_decoding(struct acre_decoding *decoding, const struct search_prefix *prefix,
                            const struct acre_model *model)
 {
     decoding->beam_size = decoding->num_hypotheses = 1;
-    if (known->n_known > decoding->max_length)
+    if (prefix->n > decoding->max_length)
         decoding->max_length = model->config.max_positions - 1;
-    if (known->n_known < decoding->min_length)
+    if (prefix->n < decoding->min_length)
         decoding->min_length = 0;
 }
 
@@ -255,7 +255,7 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
     job->caller = request->caller;
     status = frame_init(&job->frame, job->model, request, err);
     if (request->translation)
-        adapt_decoding(&job->decoding, &job->frame.known, job->model);
+        adapt_decoding(&job->decoding, &job->frame.prefix, job->model);
     if (status == 0)
         status = open_text(job, request, err);
     if (status != 0) {
@@ -267,20 +267,20 @@ int acre_job_open(struct acre_engine *engine, const struct acre_request *request
 }
 
 /* Looks up each sentence, and counts those that are left to be translated. */
-static void find_known(struct acre_job *job)
+static void find_cached(struct acre_job *job)
 {
-    struct cache *cache = job->frame.known.is_whole ? NULL : job->model->engine->cache;
+    struct cache *cache = job->frame.prefix.is_whole ? NULL : job->model->engine->cache;
     size_t n = job->document.n_sentences;
     for (size_t s = 0; cache && s < job->document.n_sentences; s++) {
         struct sentence *sentence = &job->sentences[s];
-        if (!sentence->is_known && !cache_get(cache, job->model->serial, sentence))
+        if (!sentence->is_cached && !cache_get(cache, job->model->serial, sentence))
             continue;
-        sentence->is_known = true;
+        sentence->is_cached = true;
         tell_ended(job, sentence);
         n--;
     }
     for (size_t s = 0; job->next && s < job->document.n_sentences; s++)
-        if (!job->sentences[s].is_known) {
+        if (!job->sentences[s].is_cached) {
             job->sentences[s].n_behind = n - 1;
             break;
         }
@@ -299,7 +299,7 @@ int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struc
     job->splitter = NULL;
     status = make_sentences(job, err);
     if (status == 0)
-        find_known(job);
+        find_cached(job);
     return status;
 }
 

@@ -118,7 +118,7 @@ void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t 
             .source = sentences[i]->source,
             .last = sentences[i]->last,
             .decoding = sentences[i]->decoding,
-            .known = sentences[i]->known,
+            .prefix = sentences[i]->prefix,
             .translation = sentences[i]->translation,
             .is_aligned = sentences[i]->is_aligned,
             .first_item = sentences[i]->first_item,

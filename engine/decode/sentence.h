@@ -13,7 +13,7 @@
 
 #include "acre.h"
 #include "base/mem.h"
-#include "search/rules.h" /* struct search_known */
+#include "search/rules.h" /* struct search_prefix */
 
 struct queue;
 struct flow;
@@ -38,10 +38,10 @@ struct sentence {
     size_t first_item, end_item; /* of the source tokens that are part of the text, and behind the
                                   * last of them */
     struct acre_decoding decoding;
-    struct search_known known;
-    const int32_t *translation; /* borrowed likewise, [known.n_known]: what is known of it */
+    struct search_prefix prefix;
+    const int32_t *translation; /* borrowed likewise, [prefix.n]: what it begins with */
     bool is_aligned;            /* hypotheses shall tell their alignment */
-    bool is_known;   /* was translated before: what came out is there, nobody queues it */
+    bool is_cached;  /* was translated before: what came out is there, nobody queues it */
     size_t n_behind; /* of the first of a text that is read as it is translated: so many more */
     uint64_t deadline_ns; /* by the scheduler's clock; 0: none */
     uint64_t caller;      /* see acre.h */

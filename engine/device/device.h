@@ -108,8 +108,8 @@ struct entry {
     const int32_t *source; /* [n_source], without the last token; borrowed for the call */
     int32_t last;          /* source token behind these; 0: the end token */
     struct acre_decoding decoding;
-    struct search_known known;
-    const int32_t *translation; /* [known.n_known]: what is known of it; borrowed likewise */
+    struct search_prefix prefix;
+    const int32_t *translation; /* [prefix.n]: what it begins with; borrowed likewise */
     bool is_aligned;            /* its hypotheses shall tell to which source tokens theirs belong */
     size_t first_item, end_item; /* of the source tokens that are part of the text, and behind the
                                   * last of them; others are told only where there are none */

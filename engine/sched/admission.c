@@ -10,7 +10,7 @@ struct demand admission_demand(const struct plan_model *model, const struct plan
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < texts[t].n; i++) {
             struct sentence *sentence = &texts[t].sentences[i];
-            if (sentence->is_known)
+            if (sentence->is_cached)
                 continue;
             sentence->work = pace_work(&model->pace, sentence);
             demand.caller = sentence->caller;

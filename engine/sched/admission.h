@@ -12,7 +12,7 @@
 
 #include "sched/plan.h"
 
-/* What a request asks for: of its sentences those that are not known. */
+/* What a request asks for: of its sentences those that are not cached. */
 struct demand {
     uint64_t caller;
     struct sentence *last; /* NULL: there is none */

@@ -151,15 +151,15 @@ size_t plan_tokens(const struct plan_text *texts, size_t n)
     size_t n_tokens = 0;
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < texts[t].n; i++)
-            n_tokens += texts[t].sentences[i].is_known ? 0 : texts[t].sentences[i].n_source;
+            n_tokens += texts[t].sentences[i].is_cached ? 0 : texts[t].sentences[i].n_source;
     return n_tokens;
 }
 
-static size_t n_known(const struct plan_text *text)
+static size_t n_cached(const struct plan_text *text)
 {
     size_t n = 0;
     for (size_t i = 0; i < text->n; i++)
-        n += text->sentences[i].is_known;
+        n += text->sentences[i].is_cached;
     return n;
 }
 
@@ -198,7 +198,7 @@ static void submit(struct plan *plan, const struct plan_event *event, uint64_t n
     if (actions->status == ACRE_ELATE)
         counts->late_texts += event->n;
     for (size_t t = 0; actions->status == 0 && t < event->n; t++) {
-        counts->cached_sentences += n_known(&event->texts[t]);
+        counts->cached_sentences += n_cached(&event->texts[t]);
         for (size_t i = 0; i < event->texts[t].n; i++)
             event->texts[t].sentences[i].queued_ns = now_ns;
         queue_put(&event->model->queue, event->texts[t].sentences, event->texts[t].n);

@@ -114,7 +114,7 @@ struct plan {
 };
 
 enum plan_event_kind {
-    PLAN_SUBMIT, /* texts [n] are a request to `model`; known sentences of theirs stay out */
+    PLAN_SUBMIT, /* texts [n] are a request to `model`; cached sentences of theirs stay out */
     PLAN_CANCEL, /* sentences [n] are a text's, submitted before; wherever they are now */
     PLAN_READY,  /* `worker` may be given work; its last step finished finished[n], or failed */
     PLAN_LOSE,   /* `device` is lost, which somebody else than its workers has seen */

@@ -164,7 +164,7 @@ void queue_put(struct queue *queue, struct sentence *sentences, size_t n)
     uint64_t turn = 0, next_clock = 0;
     for (size_t i = 0; i < n; i++) {
         struct sentence *sentence = &sentences[i];
-        if (sentence->is_known)
+        if (sentence->is_cached)
             continue;
         if (!flow) {
             flow = enter_flow(queue, sentence->caller);

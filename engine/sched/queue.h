@@ -71,7 +71,7 @@ struct queue_room {
     size_t load; /* sentence_load() */
 };
 
-/* The sentences of one text that are not known already. */
+/* The sentences of one text that are not cached. */
 void queue_put(struct queue *queue, struct sentence *sentences, size_t n);
 
 /* The earliest turn of the caller who is next; stays in the queue. NULL if none waits. */

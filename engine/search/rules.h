@@ -7,8 +7,8 @@
  * early_stopping=False, see tests/parity/README.md.
  *
  * Hypotheses are paths in a trellis: node (t, b) is the token that live hypothesis b reads at step
- * t and the hypothesis it continues. Step 0 has one node, the start token. Where a translation
- * begins with known tokens, or all of it is known, their nodes are there from the start.
+ * t and the hypothesis it continues. Step 0 has one node, the start token. Where the first tokens
+ * of a translation are given, or all of it, their nodes are there from the start.
  */
 #ifndef SEARCH_RULES_H
 #define SEARCH_RULES_H
@@ -33,9 +33,9 @@ struct search_model {
     bool renormalize; /* tokens that may not follow have no share of the softmax */
 };
 
-/* What of a translation is known before the search begins: nodes (1, 0) ... (n_known, 0). */
-struct search_known {
-    int n_known;
+/* The tokens that a translation is to begin with: nodes (1, 0) ... (n, 0). */
+struct search_prefix {
+    int n;
     int n_free;    /* the first so many of them add 0 to the score: nothing else could follow */
     bool is_whole; /* and then the end token follows; the beam size is 1 */
 };
@@ -55,7 +55,7 @@ struct search_result {
 struct search {
     struct search_model model;
     struct acre_decoding decoding;
-    struct search_known known;
+    struct search_prefix prefix;
     struct search_node *nodes; /* borrowed, [max_length + 1][beam_size] */
     const double *penalties;   /* borrowed, [max_length + 2]: n^length_penalty */
     int t;                     /* tokens of every live hypothesis, start token not counted */
@@ -82,9 +82,9 @@ SEARCH_RULE struct search_node *search_node(const struct search *search, int t, 
 /* The token that must follow, whatever the logits say; -1: any that may. */
 SEARCH_RULE int32_t search_wanted(const struct search *search)
 {
-    if (search->t < search->known.n_known)
+    if (search->t < search->prefix.n)
         return search_node(search, search->t + 1, 0)->token;
-    return search->known.is_whole ? search->model.end_token : -1;
+    return search->prefix.is_whole ? search->model.end_token : -1;
 }
 
 /* The order of continuations, best first. */
@@ -158,7 +158,7 @@ SEARCH_RULE int search_obey(const struct search *search, struct continuation *ra
     if (wanted < 0)
         return n;
     float score = n > 0 ? ranked[0].score : -INFINITY;
-    ranked[0].score = search->t < search->known.n_free ? search->score[0] : score;
+    ranked[0].score = search->t < search->prefix.n_free ? search->score[0] : score;
     ranked[0].b = 0;
     ranked[0].token = wanted;
     return 1;

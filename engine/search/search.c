@@ -32,10 +32,11 @@ void search_init(struct search *search, const struct search_model *model,
     *search_node(search, 0, 0) = (struct search_node){.token = model->start_token, .parent = -1};
 }
 
-void search_know(struct search *search, const struct search_known *known, const int32_t *tokens)
+void search_set_prefix(struct search *search, const struct search_prefix *prefix,
+                       const int32_t *tokens)
 {
-    search->known = *known;
-    for (int t = 0; t < known->n_known; t++)
+    search->prefix = *prefix;
+    for (int t = 0; t < prefix->n; t++)
         *search_node(search, t + 1, 0) = (struct search_node){.token = tokens[t], .parent = 0};
 }
 

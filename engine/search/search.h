@@ -16,9 +16,10 @@ void search_init(struct search *search, const struct search_model *model,
                  const struct acre_decoding *decoding, struct search_node *nodes,
                  const double *penalties);
 
-/* Before the first step: the translation begins with these tokens[known->n_known], which are at
+/* Before the first step: the translation begins with these tokens[prefix->n], which are at
  * most max_length. */
-void search_know(struct search *search, const struct search_known *known, const int32_t *tokens);
+void search_set_prefix(struct search *search, const struct search_prefix *prefix,
+                       const int32_t *tokens);
 size_t search_nodes(const struct acre_decoding *decoding);
 size_t search_penalties(const struct acre_decoding *decoding);
 

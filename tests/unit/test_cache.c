@@ -57,7 +57,7 @@ static struct sentence make(const int32_t *source, size_t n)
             .beam_size = 4, .num_hypotheses = 1, .max_length = 50, .length_penalty = 1.0F}};
 }
 
-static bool is_known(struct cache *cache, uint64_t model, struct sentence sentence)
+static bool is_cached(struct cache *cache, uint64_t model, struct sentence sentence)
 {
     struct sentence expected = sentence;
     bool is = cache_get(cache, model, &sentence);
@@ -87,14 +87,14 @@ static void every_part_of_the_key_counts(void **state)
     struct cache *cache = cache_open(100000);
     struct sentence kept = make(source, 3), sentence;
     keep(cache, 1, kept);
-    assert_true(is_known(cache, 1, kept));
-    assert_false(is_known(cache, 2, kept));
-    assert_false(is_known(cache, 1, make(other, 3)));
-    assert_false(is_known(cache, 1, make(source, 2)));
+    assert_true(is_cached(cache, 1, kept));
+    assert_false(is_cached(cache, 2, kept));
+    assert_false(is_cached(cache, 1, make(other, 3)));
+    assert_false(is_cached(cache, 1, make(source, 2)));
 #define DIFFERS(change)                                                                            \
     sentence = kept;                                                                               \
     sentence.change;                                                                               \
-    assert_false(is_known(cache, 1, sentence));
+    assert_false(is_cached(cache, 1, sentence));
     DIFFERS(is_aligned = true)
     DIFFERS(first_item = 1)
     DIFFERS(decoding.beam_size = 5)
@@ -106,8 +106,8 @@ static void every_part_of_the_key_counts(void **state)
     sentence.is_aligned = true;
     sentence.decoding.num_hypotheses = 3;
     keep(cache, 1, sentence);
-    assert_true(is_known(cache, 1, sentence));
-    assert_true(is_known(cache, 1, kept));
+    assert_true(is_cached(cache, 1, sentence));
+    assert_true(is_cached(cache, 1, kept));
     cache_close(cache);
 }
 
@@ -120,18 +120,18 @@ static void the_oldest_goes(void **state)
         sources[i] = i;
         keep(cache, 0, make(&sources[i], 1));
         assert_true(cache_bytes(cache) <= 4000);
-        assert_true(is_known(cache, 0, make(&sources[0], 1))); /* used all the time */
+        assert_true(is_cached(cache, 0, make(&sources[0], 1))); /* used all the time */
     }
-    size_t n_known = 0;
-    for (int32_t i = 99; i > 0 && is_known(cache, 0, make(&sources[i], 1)); i--)
-        n_known++;
-    assert_in_range(n_known, 5, 40);
-    for (size_t i = 1; i < 99 - n_known; i++)
-        assert_false(is_known(cache, 0, make(&sources[i], 1)));
+    size_t n_cached = 0;
+    for (int32_t i = 99; i > 0 && is_cached(cache, 0, make(&sources[i], 1)); i--)
+        n_cached++;
+    assert_in_range(n_cached, 5, 40);
+    for (size_t i = 1; i < 99 - n_cached; i++)
+        assert_false(is_cached(cache, 0, make(&sources[i], 1)));
     cache_close(cache);
     cache = cache_open(1);
     keep(cache, 0, make(sources, 1));
-    assert_false(is_known(cache, 0, make(sources, 1)));
+    assert_false(is_cached(cache, 0, make(sources, 1)));
     cache_close(cache);
 }
 
@@ -151,7 +151,7 @@ static void no_memory_is_no_harm(void **state)
     mem_fail_after(0);
     cache_put(cache, 0, &sentence);
     mem_fail_after(-1);
-    assert_false(is_known(cache, 0, make(source, 3)));
+    assert_false(is_cached(cache, 0, make(source, 3)));
     cache_put(cache, 0, &sentence);
     for (long n = 0; n < 2; n++) {
         out = make(source, 3);
@@ -161,7 +161,7 @@ static void no_memory_is_no_harm(void **state)
         assert_null(out.hypotheses);
         assert_null(out.tokens);
     }
-    assert_true(is_known(cache, 0, make(source, 3)));
+    assert_true(is_cached(cache, 0, make(source, 3)));
     sentence_fini(&sentence);
     cache_close(cache);
 }
@@ -180,7 +180,7 @@ static void *use(void *argument)
         sentence.is_aligned = state >> 32 & 1;
         sentence.decoding.num_hypotheses = 1 + (int)(state >> 33 & 3);
         uint64_t model = state >> 36 & 1;
-        if (!is_known(cache, model, sentence))
+        if (!is_cached(cache, model, sentence))
             keep(cache, model, sentence);
     }
     return NULL;
@@ -227,7 +227,7 @@ static double seconds_of(struct cache *cache, const int32_t (*sources)[2], size_
 {
     double begin = cpu_seconds();
     for (size_t i = 0; i < n; i++)
-        assert_true(is_known(cache, 1, make(sources[i], 2)));
+        assert_true(is_cached(cache, 1, make(sources[i], 2)));
     return cpu_seconds() - begin;
 }
 

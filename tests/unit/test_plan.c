@@ -885,18 +885,18 @@ static void large_sentence_is_not_starved(void **state)
     close_small(&s);
 }
 
-/* Sentences whose translation is known take no room, no turn and no worker; they are counted. */
-static void known_sentences_stay_out(void **state)
+/* Sentences whose translation is cached take no room, no turn and no worker; they are counted. */
+static void cached_sentences_stay_out(void **state)
 {
     (void)state;
     struct small s;
     struct sentence sentences[6] = {{.n_source = 0}}, whole[2] = {{.n_source = 400}};
     for (size_t i = 0; i < 6; i++) {
         sentences[i].n_source = 10 + i;
-        sentences[i].is_known = i != 2 && i != 4;
+        sentences[i].is_cached = i != 2 && i != 4;
         sentences[i].deadline_ns = 5000;
     }
-    whole[0].is_known = whole[1].is_known = true;
+    whole[0].is_cached = whole[1].is_cached = true;
     open_small(&s, 1, 100);
     struct plan_actions actions = put(&s, whole, 2, 1000);
     assert_int_equal(actions.status, 0);
@@ -970,7 +970,7 @@ int main(void)
         cmocka_unit_test(queue_limit_does_not_count_the_dead),
         cmocka_unit_test(large_text_leaves_room_for_others),
         cmocka_unit_test(large_sentence_is_not_starved),
-        cmocka_unit_test(known_sentences_stay_out),
+        cmocka_unit_test(cached_sentences_stay_out),
         cmocka_unit_test(first_sentence_of_a_stream_is_alone),
         cmocka_unit_test(stream_holds_up_nobody),
     };

@@ -26,7 +26,7 @@ struct model {
     bool renormalize;
     struct acre_decoding decoding;
     struct constraint *constraint;
-    struct search_known known;
+    struct search_prefix prefix;
     int32_t tokens[MAX_TOKENS]; /* those that are known; the reference knows of the first only */
 };
 
@@ -111,7 +111,7 @@ static void log_probabilities(const struct reference *r, const struct hypothesis
     float log_sum = maximum + logf(sum);
     for (int id = 0; id < model->vocab_size; id++)
         p[id] = may[id] ? p[id] - log_sum : -INFINITY;
-    for (int id = 0; r->t == 0 && model->known.n_free > 0 && id < model->vocab_size; id++)
+    for (int id = 0; r->t == 0 && model->prefix.n_free > 0 && id < model->vocab_size; id++)
         p[id] = id == model->tokens[0] ? 0 : -INFINITY;
 }
 
@@ -222,7 +222,7 @@ static struct search_node *run_search(const struct model *model, struct search *
     search_fill_penalties(model->decoding.length_penalty, 0, search_penalties(&model->decoding),
                           penalties);
     search_init(search, &known, &model->decoding, nodes, penalties);
-    search_know(search, &model->known, model->tokens);
+    search_set_prefix(search, &model->prefix, model->tokens);
     do {
         for (int b = 0; b < search->n_live; b++) {
             search_scan(search, b, best[b], &scans[b]);
@@ -282,7 +282,7 @@ static void first_tokens_add_nothing(void **state)
         struct search search;
         struct reference reference;
         make_model((uint64_t)round, &model);
-        model.known = (struct search_known){.n_known = 1, .n_free = 1};
+        model.prefix = (struct search_prefix){.n = 1, .n_free = 1};
         model.tokens[0] = round % 3 == 0 ? START : 2;
         struct search_node *nodes = run_search(&model, &search);
         reference_search(&model, &reference);
@@ -300,14 +300,14 @@ static void known_translations_are_scored(void **state)
         struct model model;
         struct search search, again;
         make_model((uint64_t)round, &model);
-        model.known = (struct search_known){.n_known = round % 2, .n_free = round % 2};
+        model.prefix = (struct search_prefix){.n = round % 2, .n_free = round % 2};
         model.tokens[0] = 2;
         struct search_node *nodes = run_search(&model, &search);
         for (int i = 0; i < search.n_results; i++) {
             const struct search_result *found = &search.results[i];
             search_tokens(&search, found, model.tokens);
-            model.known.n_known = found->n_tokens;
-            model.known.is_whole = true;
+            model.prefix.n = found->n_tokens;
+            model.prefix.is_whole = true;
             struct acre_decoding decoding = model.decoding;
             model.decoding.beam_size = model.decoding.num_hypotheses = 1;
             struct search_node *others = run_search(&model, &again);
@@ -331,7 +331,7 @@ static void what_cannot_follow_has_no_probability(void **state)
     for (uint64_t round = 0; !(make_model(round, &model), model.renormalize); round++)
         constraint_close(model.constraint);
     model.decoding = (struct acre_decoding){1, 1, 0, 5, 1};
-    model.known = (struct search_known){.n_known = 2, .is_whole = true};
+    model.prefix = (struct search_prefix){.n = 2, .is_whole = true};
     model.tokens[0] = 2;
     model.tokens[1] = START;
     struct search_node *nodes = run_search(&model, &search);

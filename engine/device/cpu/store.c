@@ -174,7 +174,7 @@ static void begin(struct store *store, const struct entry *entry)
     fill_penalties(slot, &entry->decoding);
     search_init(&slot->search, &store->shape.search, &entry->decoding, slot->nodes,
                 slot->penalties);
-    search_know(&slot->search, &entry->known, entry->translation);
+    search_set_prefix(&slot->search, &entry->prefix, entry->translation);
     path_of(store, slot, 0, 0)[0] = cache_row(store, slot, 0, 0);
 }
 

@@ -35,7 +35,7 @@ static void send_penalties(struct stream *stream, struct store *store, size_t sl
 static void send_nodes(struct stream *stream, struct store *store, const struct entry *entry)
 {
     struct slot *of = &store->slots[entry->slot];
-    size_t n = (size_t)entry->known.n_known, positions = store->shape.positions;
+    size_t n = (size_t)entry->prefix.n, positions = store->shape.positions;
     if (n <= 1)
         return;
     struct search_node *told = store->told_nodes + (2 * entry->slot + of->next_nodes) * positions;
@@ -110,8 +110,8 @@ void cuda_enter(struct stream *stream, struct rows *rows, struct store *store, s
                                    (int32_t)entry->first_item,
                                    (int32_t)entry->end_item,
                                    entry->decoding,
-                                   entry->known,
-                                   entry->known.n_known > 0 ? entry->translation[0] : -1};
+                                   entry->prefix,
+                                   entry->prefix.n > 0 ? entry->translation[0] : -1};
         send_penalties(stream, store, entry->slot, entry->decoding.length_penalty);
         send_nodes(stream, store, entry);
         note_entry(store, entry);

@@ -22,8 +22,8 @@ GPU_CODE void begin_search(const enter_task &task, const entrant &of)
     search->state[0] = 0;
     search->nodes[0].token = task.start_token;
     search->nodes[0].parent = -1;
-    search->known = of.known;
-    if (of.known.n_known == 1) {
+    search->prefix = of.prefix;
+    if (of.prefix.n == 1) {
         search_node(search, 1, 0)->token = of.first_token;
         search_node(search, 1, 0)->parent = 0;
     }

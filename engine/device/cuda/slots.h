@@ -9,8 +9,8 @@ struct entrant {
     int32_t slot, source_length; /* end token included */
     int32_t is_aligned, first_item, end_item;
     struct acre_decoding decoding;
-    struct search_known known;
-    int32_t first_token; /* of the translation, where known.n_known is 1 */
+    struct search_prefix prefix;
+    int32_t first_token; /* of the translation, where prefix.n is 1 */
 };
 
 /* Each entrant's search begins; its states are zeros. */
