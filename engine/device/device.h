@@ -31,14 +31,14 @@
 
 struct device;
 struct stream;
-struct weight;    /* W[N,K] with bias[N], packed */
-struct norm;      /* gain[C], bias[C] */
-struct embedding; /* table[V,C] */
-struct places;    /* [P,C]: what the places in a sentence add to embeddings */
-struct area_key;  /* how the keys of areas are computed */
-struct buffer;    /* activations: rows of numbers in the type that the device works in */
-struct rows;      /* the rows of a pass: tokens of sentences, or live hypotheses of a step */
-struct store;     /* what sentences keep from step to step, by slot */
+struct weight;             /* W[N,K] with bias[N], packed */
+struct norm;               /* gain[C], bias[C] */
+struct embedding;          /* table[V,C] */
+struct position_embedding; /* [P,C]: what positions in a sentence add to those of tokens */
+struct area_key;           /* how the keys of areas are computed */
+struct buffer;             /* activations: rows of numbers in the type that the device works in */
+struct rows;               /* rows of a pass: tokens of sentences, or live hypotheses of a step */
+struct store;              /* what sentences keep from step to step, by slot */
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
@@ -159,14 +159,14 @@ struct device_ops {
     /* Takes the numbers of the table, which are for mem_free(), also when it fails; keeps them. */
     int (*embedding_open)(struct device *device, const struct tensor *table, float scale,
                           struct embedding **embedding);
-    int (*places_open)(struct device *device, const struct positions *positions, size_t c,
-                       struct places **places);
+    int (*position_embedding_open)(struct device *device, const struct positions *positions,
+                                   size_t c, struct position_embedding **embedding);
     int (*area_key_open)(struct device *device, const struct area_key_parts *parts,
                          const struct attention *attention, struct area_key **key);
     void (*weight_close)(struct weight *weight);
     void (*norm_close)(struct norm *norm);
     void (*embedding_close)(struct embedding *embedding);
-    void (*places_close)(struct places *places);
+    void (*position_embedding_close)(struct position_embedding *embedding);
     void (*area_key_close)(struct area_key *key);
 
     /* What passes work on. Owned by the caller; 0, ACRE_ENOMEM; ACRE_EUNSUPPORTED: the device has
@@ -206,9 +206,10 @@ struct device_ops {
     /* ---- Operations. All rows of a buffer are those of `rows`; how wide they are follows from the
      * weight or the attention. x and y are different buffers. ---- */
 
-    /* out[R,C] = scale * table[id] + what its place adds; places may be NULL. */
+    /* out[R,C] = scale * table[id] + what its position adds; positions may be NULL. */
     void (*embed)(struct stream *stream, const struct embedding *embedding,
-                  const struct places *places, const struct rows *rows, struct buffer *out);
+                  const struct position_embedding *positions, const struct rows *rows,
+                  struct buffer *out);
 
     /* y[R,N] = activation(x[R,K]·Wᵀ + bias), or this added to y. */
     void (*linear)(struct stream *stream, const struct weight *weight, const struct rows *rows,
@@ -221,9 +222,9 @@ struct device_ops {
                        const struct buffer *x, struct buffer *y);
 
     /* hidden[R,C] = layer norm of hidden + x·Wᵀ + bias. */
-    void (*close_sublayer)(struct stream *stream, const struct weight *weight,
-                           const struct norm *norm, const struct rows *rows, const struct buffer *x,
-                           struct buffer *hidden);
+    void (*linear_add_norm)(struct stream *stream, const struct weight *weight,
+                            const struct norm *norm, const struct rows *rows,
+                            const struct buffer *x, struct buffer *hidden);
 
     /* In what follows areas in two dimensions need memories that are whole grids, and no causality.
      * Self-attention of whole sentences: qkv[R,3C], queries scaled; causal: a row sees rows of its

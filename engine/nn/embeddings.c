@@ -61,10 +61,10 @@ int embeddings_bind(struct embeddings *embeddings, struct device *device,
     return status;
 }
 
-static int open_places(struct device *device, const struct positions *positions, size_t c,
-                       struct places **places, struct acre_err *err)
+static int open_positions(struct device *device, const struct positions *positions, size_t c,
+                          struct position_embedding **embedding, struct acre_err *err)
 {
-    int status = device->ops->places_open(device, positions, c, places);
+    int status = device->ops->position_embedding_open(device, positions, c, embedding);
     if (status == ACRE_EDEVICE)
         return device_explain(status, "config.json: max_position_embeddings", "", err);
     if (status == 0)
@@ -77,18 +77,18 @@ static int open_places(struct device *device, const struct positions *positions,
 
 static int bind_learned(const char *name, struct device *device, const struct config *config,
                         struct safetensors *weights, struct positions positions,
-                        struct places **places, struct acre_err *err)
+                        struct position_embedding **embedding, struct acre_err *err)
 {
     size_t c = (size_t)config->d_model, shape[2] = {positions.first + positions.n, c};
     struct tensor table;
     int status = safetensors_get(weights, name, 2, shape, &table, err);
     positions.learned = &table;
-    return status ? status : open_places(device, &positions, c, places, err);
+    return status ? status : open_positions(device, &positions, c, embedding, err);
 }
 
-int embeddings_bind_places(struct embeddings *embeddings, struct device *device,
-                           const struct config *config, struct safetensors *weights,
-                           struct acre_err *err)
+int embeddings_bind_positions(struct embeddings *embeddings, struct device *device,
+                              const struct config *config, struct safetensors *weights,
+                              struct acre_err *err)
 {
     const struct positions positions = {.n = (size_t)config->max_positions,
                                         .first = (size_t)config->first_position,
@@ -96,14 +96,14 @@ int embeddings_bind_places(struct embeddings *embeddings, struct device *device,
     int status;
     if (config->has_learned_positions) {
         status = bind_learned("model.encoder.embed_positions.weight", device, config, weights,
-                              positions, &embeddings->source_places, err);
+                              positions, &embeddings->source_positions, err);
         if (status == 0)
             status = bind_learned("model.decoder.embed_positions.weight", device, config, weights,
-                                  positions, &embeddings->target_places, err);
+                                  positions, &embeddings->target_positions, err);
     } else {
-        status = open_places(device, &positions, (size_t)config->d_model,
-                             &embeddings->source_places, err);
-        embeddings->target_places = embeddings->source_places;
+        status = open_positions(device, &positions, (size_t)config->d_model,
+                                &embeddings->source_positions, err);
+        embeddings->target_positions = embeddings->source_positions;
     }
     safetensors_release(weights);
     return status;
@@ -115,7 +115,7 @@ void embeddings_fini(struct embeddings *embeddings, struct device *device)
     if (embeddings->target != embeddings->source)
         device->ops->embedding_close(embeddings->target);
     device->ops->embedding_close(embeddings->source);
-    if (embeddings->target_places != embeddings->source_places)
-        device->ops->places_close(embeddings->target_places);
-    device->ops->places_close(embeddings->source_places);
+    if (embeddings->target_positions != embeddings->source_positions)
+        device->ops->position_embedding_close(embeddings->target_positions);
+    device->ops->position_embedding_close(embeddings->source_positions);
 }

@@ -1,5 +1,5 @@
 /* Binding goes layer by layer (layer.c). A pass is a list of device operations: sublayers, each of
- * which begins with open_sublayer() and ends with close_sublayer(). There are three: the encoder
+ * which begins with begin_sublayer() and ends with end_sublayer(). There are three: the encoder
  * with what the decoder's layers keep of it, one step, and the decoder over known tokens.
  *
  * Binding fails with the name of the tensor that is missing or has another shape, or without
@@ -137,7 +137,7 @@ static int bind_all(struct transformer *model, const struct config *config,
     struct embeddings *embeddings = &model->network.embeddings;
     int status = embeddings_bind(embeddings, device, config, weights, err);
     if (status == 0)
-        status = embeddings_bind_places(embeddings, device, config, weights, err);
+        status = embeddings_bind_positions(embeddings, device, config, weights, err);
     if (status == 0 && config->normalize_embedding)
         status = bind_first_norms(model, &source, err);
     if (status == 0)
@@ -266,11 +266,11 @@ struct run {
 
 /* The first layer's hidden rows. */
 static void embed(const struct run *run, const struct embedding *embedding,
-                  const struct places *places, const struct norm *norm)
+                  const struct position_embedding *positions, const struct norm *norm)
 {
     const struct pass *pass = run->pass;
     struct buffer *rows = pass->buffers[norm ? CONTEXT : HIDDEN];
-    pass->ops->embed(pass->stream, embedding, places, pass->rows, rows);
+    pass->ops->embed(pass->stream, embedding, positions, pass->rows, rows);
     if (norm)
         pass->ops->layer_norm(pass->stream, norm, pass->rows, rows, pass->buffers[HIDDEN]);
 }
@@ -278,13 +278,13 @@ static void embed(const struct run *run, const struct embedding *embedding,
 static void embed_source(const struct run *run)
 {
     const struct embeddings *embeddings = &run->model->network.embeddings;
-    embed(run, embeddings->source, embeddings->source_places, run->model->source_norm);
+    embed(run, embeddings->source, embeddings->source_positions, run->model->source_norm);
 }
 
 static void embed_target(const struct run *run)
 {
     const struct embeddings *embeddings = &run->model->network.embeddings;
-    embed(run, embeddings->target, embeddings->target_places, run->model->target_norm);
+    embed(run, embeddings->target, embeddings->target_positions, run->model->target_norm);
 }
 
 static void project(const struct pass *pass, const struct weight *weight, const struct buffer *x,
@@ -295,7 +295,7 @@ static void project(const struct pass *pass, const struct weight *weight, const 
 
 /* Pre-norm: hidden + sublayer(norm(hidden)); post-norm: norm(hidden + sublayer(hidden)). Returns
  * what the sublayer reads; what follows the last layer reads the same. */
-static struct buffer *open_sublayer(const struct run *run, const struct norm *norm)
+static struct buffer *begin_sublayer(const struct run *run, const struct norm *norm)
 {
     const struct pass *pass = run->pass;
     if (!is_pre_norm(run->model))
@@ -305,53 +305,53 @@ static struct buffer *open_sublayer(const struct run *run, const struct norm *no
     return pass->buffers[NORMED];
 }
 
-static void close_sublayer(const struct run *run, const struct weight *out, const struct norm *norm,
-                           const struct buffer *x)
+static void end_sublayer(const struct run *run, const struct weight *out, const struct norm *norm,
+                         const struct buffer *x)
 {
     const struct pass *pass = run->pass;
     if (is_pre_norm(run->model))
         pass->ops->linear_add(pass->stream, out, pass->rows, x, pass->buffers[HIDDEN]);
     else
-        pass->ops->close_sublayer(pass->stream, out, norm, pass->rows, x, pass->buffers[HIDDEN]);
+        pass->ops->linear_add_norm(pass->stream, out, norm, pass->rows, x, pass->buffers[HIDDEN]);
 }
 
 static void feed_forward(const struct run *run, const struct layer *layer)
 {
     const struct pass *pass = run->pass;
-    const struct buffer *x = open_sublayer(run, layer->final_norm);
+    const struct buffer *x = begin_sublayer(run, layer->final_norm);
     pass->ops->linear(pass->stream, layer->inner, pass->rows, x, run->model->activation,
                       pass->buffers[INNER]);
-    close_sublayer(run, layer->outer, layer->final_norm, pass->buffers[INNER]);
+    end_sublayer(run, layer->outer, layer->final_norm, pass->buffers[INNER]);
 }
 
 /* Of whole sentences. */
 static void self_attention(const struct run *run, const struct layer *layer, bool causal)
 {
     const struct pass *pass = run->pass;
-    project(pass, layer->self_qkv, open_sublayer(run, layer->self_norm), pass->buffers[JOINED]);
+    project(pass, layer->self_qkv, begin_sublayer(run, layer->self_norm), pass->buffers[JOINED]);
     pass->ops->attend(pass->stream, &layer->self_attention, causal, pass->rows,
                       pass->buffers[JOINED], pass->buffers[CONTEXT]);
-    close_sublayer(run, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
+    end_sublayer(run, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
 }
 
 static void self_attention_step(const struct run *run, const struct layer *layer, size_t number)
 {
     const struct pass *pass = run->pass;
-    project(pass, layer->self_qkv, open_sublayer(run, layer->self_norm), pass->buffers[JOINED]);
+    project(pass, layer->self_qkv, begin_sublayer(run, layer->self_norm), pass->buffers[JOINED]);
     pass->ops->attend_step(pass->stream, &layer->self_attention, number, pass->rows, pass->store,
                            pass->buffers[JOINED], pass->buffers[CONTEXT]);
-    close_sublayer(run, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
+    end_sublayer(run, layer->self_out, layer->self_norm, pass->buffers[CONTEXT]);
 }
 
 static void cross_attention(const struct run *run, const struct layer *layer, size_t number)
 {
     const struct pass *pass = run->pass;
     struct buffer *query = pass->buffers[JOINED];
-    project(pass, layer->cross_query, open_sublayer(run, layer->cross_norm), query);
+    project(pass, layer->cross_query, begin_sublayer(run, layer->cross_norm), query);
     pass_tell(pass, &layer->cross_attention, number, number, 0, query);
     pass->ops->attend_memory(pass->stream, &layer->cross_attention, number, pass->rows, pass->store,
                              query, pass->buffers[CONTEXT]);
-    close_sublayer(run, layer->cross_out, layer->cross_norm, pass->buffers[CONTEXT]);
+    end_sublayer(run, layer->cross_out, layer->cross_norm, pass->buffers[CONTEXT]);
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
@@ -365,7 +365,7 @@ struct buffer *transformer_encode(const struct network *network, const struct pa
         self_attention(&run, &model->encoder[i], false);
         feed_forward(&run, &model->encoder[i]);
     }
-    struct buffer *memory = open_sublayer(&run, model->encoder_norm);
+    struct buffer *memory = begin_sublayer(&run, model->encoder_norm);
     for (size_t i = 0; i < model->n_decoder; i++) {
         project(pass, model->decoder[i].cross_memory, memory, pass->buffers[JOINED]);
         pass->ops->store_memory(pass->stream, model->cross[i], i, pass->rows, pass->store,
@@ -385,7 +385,7 @@ struct buffer *transformer_step(const struct network *network, const struct pass
         cross_attention(&run, layer, i);
         feed_forward(&run, layer);
     }
-    return open_sublayer(&run, model->decoder_norm);
+    return begin_sublayer(&run, model->decoder_norm);
 }
 
 struct buffer *transformer_decode(const struct network *network, const struct pass *pass)
@@ -399,5 +399,5 @@ struct buffer *transformer_decode(const struct network *network, const struct pa
         cross_attention(&run, layer, i);
         feed_forward(&run, layer);
     }
-    return open_sublayer(&run, model->decoder_norm);
+    return begin_sublayer(&run, model->decoder_norm);
 }

@@ -54,7 +54,8 @@ static void run(struct stream *stream, struct rows *rows, struct store *store, v
 }
 
 static void embed(struct stream *stream, const struct embedding *embedding,
-                  const struct places *places, const struct rows *rows, struct buffer *to)
+                  const struct position_embedding *positions, const struct rows *rows,
+                  struct buffer *to)
 {
     (void)stream;
     float *out = to->numbers;
@@ -63,9 +64,9 @@ static void embed(struct stream *stream, const struct embedding *embedding,
         tensor_read(&embedding->table, (size_t)rows->ids[row] * c, c, out);
         for (size_t i = 0; i < c; i++)
             out[i] *= embedding->scale;
-        if (!places)
+        if (!positions)
             continue;
-        const float *place = places->numbers + (size_t)rows->positions[row] * c;
+        const float *place = positions->numbers + (size_t)rows->positions[row] * c;
         for (size_t i = 0; i < c; i++)
             out[i] += place[i];
     }
@@ -90,9 +91,9 @@ static void layer_norm(struct stream *stream, const struct norm *norm, const str
                                 norm->epsilon, y->numbers);
 }
 
-static void close_sublayer(struct stream *stream, const struct weight *weight,
-                           const struct norm *norm, const struct rows *rows, const struct buffer *x,
-                           struct buffer *hidden)
+static void linear_add_norm(struct stream *stream, const struct weight *weight,
+                            const struct norm *norm, const struct rows *rows,
+                            const struct buffer *x, struct buffer *hidden)
 {
     linear_add(stream, weight, rows, x, hidden);
     layer_norm(stream, norm, rows, hidden, hidden);
@@ -271,12 +272,12 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .weights_order = cpu_weights_order,
         .norm_open = cpu_norm_open,
         .embedding_open = cpu_embedding_open,
-        .places_open = cpu_places_open,
+        .position_embedding_open = cpu_position_embedding_open,
         .area_key_open = cpu_area_key_open,
         .weight_close = cpu_weight_close,
         .norm_close = cpu_norm_close,
         .embedding_close = cpu_embedding_close,
-        .places_close = cpu_places_close,
+        .position_embedding_close = cpu_position_embedding_close,
         .area_key_close = cpu_area_key_close,
         .stream_open = cpu_stream_open,
         .buffer_open = buffer_open,
@@ -295,7 +296,7 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .linear = linear,
         .linear_add = linear_add,
         .layer_norm = layer_norm,
-        .close_sublayer = close_sublayer,
+        .linear_add_norm = linear_add_norm,
         .attend = attend,
         .attend_step = attend_step,
         .store_memory = store_memory,

@@ -163,28 +163,29 @@ int cpu_embedding_open(struct device *device, const struct tensor *table, float 
     return 0;
 }
 
-void cpu_places_close(struct places *places)
+void cpu_position_embedding_close(struct position_embedding *embedding)
 {
-    if (places)
-        mem_free(places->numbers);
-    mem_free(places);
+    if (embedding)
+        mem_free(embedding->numbers);
+    mem_free(embedding);
 }
 
-int cpu_places_open(struct device *device, const struct positions *positions, size_t c,
-                    struct places **out)
+int cpu_position_embedding_open(struct device *device, const struct positions *positions, size_t c,
+                                struct position_embedding **out)
 {
     (void)device;
-    struct places *places = mem_calloc(1, sizeof(*places));
-    if (!places)
+    struct position_embedding *embedding = mem_calloc(1, sizeof(*embedding));
+    if (!embedding)
         return ACRE_ENOMEM;
     size_t bytes = positions->n * c * sizeof(float);
-    places->numbers = mem_alloc(bytes);
-    if (!places->numbers || room_take("places", bytes, NULL) != 0) { /* no file proves that many */
-        cpu_places_close(places);
+    embedding->numbers = mem_alloc(bytes);
+    /* No file proves that there are so many. */
+    if (!embedding->numbers || room_take("positions", bytes, NULL) != 0) {
+        cpu_position_embedding_close(embedding);
         return ACRE_ENOMEM;
     }
-    positions_fill(positions, c, places->numbers);
+    positions_fill(positions, c, embedding->numbers);
     room_filled(bytes);
-    *out = places;
+    *out = embedding;
     return 0;
 }

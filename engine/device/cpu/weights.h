@@ -23,7 +23,7 @@ struct embedding {
     float scale;
 };
 
-struct places {
+struct position_embedding {
     float *numbers; /* owned, [P,C] */
 };
 
@@ -37,8 +37,8 @@ void cpu_norm_close(struct norm *norm);
 int cpu_embedding_open(struct device *device, const struct tensor *table, float scale,
                        struct embedding **embedding);
 void cpu_embedding_close(struct embedding *embedding);
-int cpu_places_open(struct device *device, const struct positions *positions, size_t c,
-                    struct places **places);
-void cpu_places_close(struct places *places);
+int cpu_position_embedding_open(struct device *device, const struct positions *positions, size_t c,
+                                struct position_embedding **embedding);
+void cpu_position_embedding_close(struct position_embedding *embedding);
 
 #endif

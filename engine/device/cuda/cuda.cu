@@ -45,12 +45,12 @@ static const struct device_ops *operations()
     ops.weights_order = cuda_weights_order;
     ops.norm_open = cuda_norm_open;
     ops.embedding_open = cuda_embedding_open;
-    ops.places_open = cuda_places_open;
+    ops.position_embedding_open = cuda_position_embedding_open;
     ops.area_key_open = cuda_area_key_open;
     ops.weight_close = cuda_weight_close;
     ops.norm_close = cuda_norm_close;
     ops.embedding_close = cuda_embedding_close;
-    ops.places_close = cuda_places_close;
+    ops.position_embedding_close = cuda_position_embedding_close;
     ops.area_key_close = cuda_area_key_close;
     ops.stream_open = cuda_stream_open;
     ops.buffer_open = cuda_buffer_open;
@@ -69,7 +69,7 @@ static const struct device_ops *operations()
     ops.linear = cuda_linear;
     ops.linear_add = cuda_linear_add;
     ops.layer_norm = cuda_layer_norm;
-    ops.close_sublayer = cuda_close_sublayer;
+    ops.linear_add_norm = cuda_linear_add_norm;
     ops.attend = cuda_attend;
     ops.attend_step = cuda_attend_step;
     ops.store_memory = cuda_store_memory;

@@ -118,9 +118,9 @@ void cuda_layer_norm(struct stream *stream, const struct norm *norm, const struc
     close_launch(stream->cuda, task, rows->most_rows);
 }
 
-void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
-                         const struct norm *norm, const struct rows *rows, const struct buffer *x,
-                         struct buffer *hidden)
+void cuda_linear_add_norm(struct stream *stream, const struct weight *weight,
+                          const struct norm *norm, const struct rows *rows, const struct buffer *x,
+                          struct buffer *hidden)
 {
     struct row_product product = {operand_of(stream, weight, rows, x),
                                   rows->table.n_rows,
@@ -139,7 +139,8 @@ void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
 }
 
 void cuda_embed(struct stream *stream, const struct embedding *embedding,
-                const struct places *places, const struct rows *rows, struct buffer *out)
+                const struct position_embedding *places, const struct rows *rows,
+                struct buffer *out)
 {
     embed_task task = {embedding->table,   embedding->type,
                        embedding->scale,   places ? places->numbers : NULL,

@@ -11,11 +11,12 @@ void cuda_linear_add(struct stream *stream, const struct weight *weight, const s
                      const struct buffer *x, struct buffer *y);
 void cuda_layer_norm(struct stream *stream, const struct norm *norm, const struct rows *rows,
                      const struct buffer *x, struct buffer *y);
-void cuda_close_sublayer(struct stream *stream, const struct weight *weight,
-                         const struct norm *norm, const struct rows *rows, const struct buffer *x,
-                         struct buffer *hidden);
+void cuda_linear_add_norm(struct stream *stream, const struct weight *weight,
+                          const struct norm *norm, const struct rows *rows, const struct buffer *x,
+                          struct buffer *hidden);
 void cuda_embed(struct stream *stream, const struct embedding *embedding,
-                const struct places *places, const struct rows *rows, struct buffer *out);
+                const struct position_embedding *places, const struct rows *rows,
+                struct buffer *out);
 
 /* The logits, part by part of the vocabulary, and of each part the candidates. */
 void cuda_search_output(struct stream *stream, const struct weight *output, struct rows *rows,

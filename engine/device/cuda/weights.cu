@@ -258,7 +258,7 @@ int cuda_embedding_open(struct device *device, const struct tensor *table, float
     return 0;
 }
 
-void cuda_places_close(struct places *places)
+void cuda_position_embedding_close(struct position_embedding *places)
 {
     if (!places)
         return;
@@ -266,10 +266,10 @@ void cuda_places_close(struct places *places)
     mem_free(places);
 }
 
-int cuda_places_open(struct device *device, const struct positions *positions, size_t c,
-                     struct places **out)
+int cuda_position_embedding_open(struct device *device, const struct positions *positions, size_t c,
+                                 struct position_embedding **out)
 {
-    struct places *places = cuda_new<struct places>();
+    struct position_embedding *places = cuda_new<struct position_embedding>();
     if (!places)
         return ACRE_ENOMEM;
     cuda_use(cuda_device_of(device));
@@ -283,7 +283,7 @@ int cuda_places_open(struct device *device, const struct positions *positions, s
     }
     mem_free(numbers);
     if (status != 0) {
-        cuda_places_close(places);
+        cuda_position_embedding_close(places);
         return status;
     }
     *out = places;

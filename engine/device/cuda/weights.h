@@ -30,7 +30,7 @@ struct embedding {
     float scale;
 };
 
-struct places {
+struct position_embedding {
     struct gpu_memory memory;
     float *numbers; /* [P,C] */
 };
@@ -45,9 +45,9 @@ void cuda_norm_close(struct norm *norm);
 int cuda_embedding_open(struct device *device, const struct tensor *table, float scale,
                         struct embedding **embedding);
 void cuda_embedding_close(struct embedding *embedding);
-int cuda_places_open(struct device *device, const struct positions *positions, size_t c,
-                     struct places **places);
-void cuda_places_close(struct places *places);
+int cuda_position_embedding_open(struct device *device, const struct positions *positions, size_t c,
+                                 struct position_embedding **places);
+void cuda_position_embedding_close(struct position_embedding *places);
 
 /* Numbers of the host to a new array of the device; *out is NULL where there is no memory. */
 void cuda_upload(struct gpu_memory *memory, const void *from, size_t bytes, void **out);
