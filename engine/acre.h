@@ -189,16 +189,15 @@ struct acre_request {
     void *user;
 };
 
-/* Queues a text. *job is owned by the caller, until acre_job_close() after `done` was called. */
-int acre_submit(struct acre_engine *engine, const struct acre_request *request,
-                struct acre_job **job, struct acre_err *err);
+/* Queues a text for the engine of its model. *job is owned by the caller, until acre_job_close()
+ * after `done` was called. */
+int acre_submit(const struct acre_request *request, struct acre_job **job, struct acre_err *err);
 
 /* acre_submit() in parts, for callers that lend their threads for a short time only, or have
  * several texts that belong together. Opening copies the text; each call of acre_job_split() splits
  * about max_bytes more of it. Until it is queued, the job may be closed without `done`; one thread
  * at a time. */
-int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
-                  struct acre_job **job, struct acre_err *err);
+int acre_job_open(const struct acre_request *request, struct acre_job **job, struct acre_err *err);
 int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err);
 /* Once it is split: its source tokens, but those of sentences that the cache knows. */
 size_t acre_job_tokens(const struct acre_job *job);
@@ -224,8 +223,7 @@ bool acre_job_wait(struct acre_job *job, int timeout_ms);
 
 /* Submits `request` (its done and user are not used) and waits. On success the caller owns *job;
  * its result may still be an error of the translation. */
-int acre_translate(struct acre_engine *engine, const struct acre_request *request,
-                   struct acre_job **job, struct acre_err *err);
+int acre_translate(const struct acre_request *request, struct acre_job **job, struct acre_err *err);
 
 /* Computes it on this thread for a sentence of a job whose `done` was called, with the areas that
  * weigh at least `least`. *attention is owned by the caller. Of a device that is lost meanwhile it

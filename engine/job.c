@@ -230,10 +230,8 @@ static void adapt_decoding(struct acre_decoding *decoding, const struct search_p
         decoding->min_length = 0;
 }
 
-int acre_job_open(struct acre_engine *engine, const struct acre_request *request,
-                  struct acre_job **out, struct acre_err *err)
+int acre_job_open(const struct acre_request *request, struct acre_job **out, struct acre_err *err)
 {
-    (void)engine; /* the model's */
     uint64_t deadline_ns = deadline_of(request);
     int status = check_decoding(request->model, &request->decoding, err);
     if (status == 0)
@@ -335,11 +333,10 @@ int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err
     return status;
 }
 
-int acre_submit(struct acre_engine *engine, const struct acre_request *request,
-                struct acre_job **job, struct acre_err *err)
+int acre_submit(const struct acre_request *request, struct acre_job **job, struct acre_err *err)
 {
     bool is_split;
-    int status = acre_job_open(engine, request, job, err);
+    int status = acre_job_open(request, job, err);
     if (status != 0) {
         *job = NULL;
         return status;
@@ -407,12 +404,11 @@ bool acre_job_wait(struct acre_job *job, int timeout_ms)
     return waiter_wait(&job->waiter, timeout_ms);
 }
 
-int acre_translate(struct acre_engine *engine, const struct acre_request *request,
-                   struct acre_job **job, struct acre_err *err)
+int acre_translate(const struct acre_request *request, struct acre_job **job, struct acre_err *err)
 {
     struct acre_request waiting = *request;
     waiting.done = NULL;
-    int status = acre_submit(engine, &waiting, job, err);
+    int status = acre_submit(&waiting, job, err);
     if (status == 0)
         acre_job_wait(*job, -1);
     return status;

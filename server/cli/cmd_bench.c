@@ -156,7 +156,7 @@ static int submit_all(struct pass *pass, const struct decode *decode, bool is_to
             .user = sentence,
         };
 
-        rc = acre_submit(decode->engine, &request, &sentence->job, err);
+        rc = acre_submit(&request, &sentence->job, err);
         if (rc != 0)
             return name_line(sentence, err);
     }

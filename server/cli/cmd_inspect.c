@@ -244,7 +244,7 @@ static int show_attention(const struct inspect_args *args, const struct decode *
     struct show show = {.model = acre_model_info(decode->model)};
     int rc;
 
-    if (acre_translate(decode->engine, &request, &job, &err) != 0)
+    if (acre_translate(&request, &job, &err) != 0)
         return args_failed("--attention: %s", err.text);
     show.job = job;
     rc = write_attention(args, &show, &err);

@@ -264,7 +264,7 @@ static int submit(struct ring *ring, struct slot *slot, const struct decode *dec
     if (slot->is_done)
         return 0;
     do
-        rc = acre_submit(decode->engine, &request, &slot->job, err);
+        rc = acre_submit(&request, &slot->job, err);
     while (rc == ACRE_EBUSY && wait_for_progress(ring));
     return rc;
 }

@@ -79,7 +79,7 @@ static int open_job(struct item *item, struct acre_err *err)
     request.timeout_ms = left_ms(item->translate);
     if (item->is_prose && unicode_is_blank(request.text, request.text_bytes))
         return 0;
-    return acre_job_open(item->translate->translator->engine, &request, &item->job, err);
+    return acre_job_open(&request, &item->job, err);
 }
 
 static bool has_more(const struct translate *translate)

@@ -71,7 +71,7 @@ struct place {
         request.decoding.num_hypotheses = request.decoding.beam_size;
         request.decoding.max_length = MOST_TOKENS - i % 3;
         request.is_aligned = i == 1;
-        if (acre_submit(engine, &request, &job, &err) != 0)
+        if (acre_submit(&request, &job, &err) != 0)
             fail_msg("%s", err.text);
         return job;
     }

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
         struct acre_request request = {.model = model, .text = argv[2]};
         request.text_bytes = strlen(request.text);
         request.decoding = acre_model_info(model)->decoding;
-        status = acre_translate(engine, &request, &job, &err);
+        status = acre_translate(&request, &job, &err);
     }
     if (status == 0 && acre_job_result(job)->status != 0)
         err = acre_job_result(job)->err, status = err.code;

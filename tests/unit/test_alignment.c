@@ -19,8 +19,8 @@
 
 enum { N_LINES = 20, MAX_TOKENS = 24 };
 
-static struct acre_job *translate(struct acre_engine *engine, struct acre_model *model,
-                                  const char *text, bool is_tokens, int beam)
+static struct acre_job *translate(struct acre_model *model, const char *text, bool is_tokens,
+                                  int beam)
 {
     struct acre_job *job;
     struct acre_err err;
@@ -28,7 +28,7 @@ static struct acre_job *translate(struct acre_engine *engine, struct acre_model 
     request.is_aligned = true;
     request.decoding.beam_size = request.decoding.num_hypotheses = beam;
     request.decoding.max_length = 30;
-    if (acre_translate(engine, &request, &job, &err) != 0)
+    if (acre_translate(&request, &job, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(acre_job_result(job)->status, 0);
     return job;
@@ -58,9 +58,9 @@ static size_t token_at(const char *line, size_t first)
     return n;
 }
 
-static void check_line(struct acre_engine *engine, struct acre_model *model, const char *line)
+static void check_line(struct acre_model *model, const char *line)
 {
-    struct acre_job *job = translate(engine, model, line, true, (int)random_pick(1, 4));
+    struct acre_job *job = translate(model, line, true, (int)random_pick(1, 4));
     const struct acre_hypothesis *best = &acre_job_result(job)->hypotheses[0];
     struct acre_attention *attention;
     assert_int_equal(acre_attention_open(job, 0, 0, &attention, NULL), 0);
@@ -103,7 +103,7 @@ static void tokens_are_aligned_with_what_they_look_at(void **state)
         vocabulary_init(&vocabulary, models[m]);
         for (size_t i = 0; i < N_LINES; i++) {
             char *line = vocabulary_line(&vocabulary, random_pick(1, MAX_TOKENS));
-            check_line(engine, model, line);
+            check_line(model, line);
             free(line);
         }
         vocabulary_fini(&vocabulary);
@@ -148,8 +148,7 @@ static void tell_nothing(void *user)
 }
 
 /* Taken one by one, sentences have the scores and alignments that the whole has. */
-static void check_one_by_one(struct acre_engine *engine, const struct acre_request *request,
-                             const struct acre_job *whole)
+static void check_one_by_one(const struct acre_request *request, const struct acre_job *whole)
 {
     const struct acre_result *result = acre_job_result(whole);
     const struct acre_hypothesis *best = &result->hypotheses[0];
@@ -158,7 +157,7 @@ static void check_one_by_one(struct acre_engine *engine, const struct acre_reque
     struct acre_sentence sentence;
     struct acre_job *job;
     by_sentence.next = tell_nothing;
-    assert_int_equal(acre_submit(engine, &by_sentence, &job, NULL), 0);
+    assert_int_equal(acre_submit(&by_sentence, &job, NULL), 0);
     acre_job_wait(job, -1);
     for (size_t s = 0; s < result->n_sentences; s++) {
         struct acre_range in_whole = best->sentences[s];
@@ -188,7 +187,7 @@ static void ranges_are_parts_of_the_texts(void **state)
     for (size_t m = 0; m < N_MODELS; m++) {
         struct acre_engine *engine = open_engine(1, 4);
         struct acre_model *model = open_model(engine, model_directories[m]);
-        struct acre_job *job = translate(engine, model, text, false, 3);
+        struct acre_job *job = translate(model, text, false, 3);
         const struct acre_result *result = acre_job_result(job);
         assert_int_equal(result->n_sentences, 3);
         for (size_t s = 0; s < 3; s++) {
@@ -202,7 +201,7 @@ static void ranges_are_parts_of_the_texts(void **state)
         request.is_aligned = true;
         request.decoding.beam_size = request.decoding.num_hypotheses = 3;
         request.decoding.max_length = 30;
-        check_one_by_one(engine, &request, job);
+        check_one_by_one(&request, job);
         acre_job_close(job);
         acre_engine_close(engine);
     }
@@ -216,7 +215,7 @@ static void sentences_are_set_apart(void **state)
     static const char text[] = "今天很冷。我在家。\n我在家。";
     struct acre_engine *engine = open_engine(1, 4);
     struct acre_model *model = open_model(engine, "tests/golden/models/tiny-char");
-    struct acre_job *job = translate(engine, model, text, false, 3);
+    struct acre_job *job = translate(model, text, false, 3);
     const struct acre_result *result = acre_job_result(job);
     assert_int_equal(result->n_sentences, 3);
     for (size_t i = 0; i < result->n_hypotheses; i++) {
@@ -233,7 +232,7 @@ static void sentences_are_set_apart(void **state)
     request.is_aligned = true;
     request.decoding.beam_size = request.decoding.num_hypotheses = 3;
     request.decoding.max_length = 30;
-    check_one_by_one(engine, &request, job);
+    check_one_by_one(&request, job);
     acre_job_close(job);
     acre_engine_close(engine);
 }
@@ -245,7 +244,7 @@ static void source_tokens_are_found(void **state)
     static const char text[] = "The cat  is old.";
     struct acre_engine *engine = open_engine(1, 4);
     struct acre_model *model = open_model(engine, "tests/golden/models/tiny-token");
-    struct acre_job *job = translate(engine, model, text, false, 1);
+    struct acre_job *job = translate(model, text, false, 1);
     const struct acre_hypothesis *best = &acre_job_result(job)->hypotheses[0];
     size_t n_bytes = 0;
     for (size_t i = 0; i < best->n_tokens; i++) {
@@ -257,7 +256,7 @@ static void source_tokens_are_found(void **state)
     assert_true(n_bytes > 0);
     acre_job_close(job);
     struct acre_request request = request_of(model, text, false);
-    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    assert_int_equal(acre_translate(&request, &job, NULL), 0);
     assert_null(acre_job_result(job)->hypotheses[0].alignments); /* not asked for */
     assert_non_null(acre_job_result(job)->hypotheses[0].sentences);
     acre_job_close(job);
@@ -283,7 +282,7 @@ static void tokens_behind_the_text_are_not_told(void **state)
                     "{\"tokenizer_class\": \"NllbTokenizer\", \"src_lang\": \"eng_Latn\", "
                     "\"tgt_lang\": \"deu_Latn\", \"legacy_behaviour\": true}");
     struct acre_engine *engine = open_engine(1, 4);
-    struct acre_job *job = translate(engine, open_model(engine, directory), text, false, 4);
+    struct acre_job *job = translate(open_model(engine, directory), text, false, 4);
     const struct acre_result *result = acre_job_result(job);
     for (size_t i = 0; i < result->n_hypotheses; i++) {
         const struct acre_hypothesis *h = &result->hypotheses[i];
@@ -305,7 +304,7 @@ static void empty_source_has_no_range(void **state)
     request.translation = "Das Haus.";
     request.translation_bytes = strlen(request.translation);
     request.is_aligned = true;
-    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    assert_int_equal(acre_translate(&request, &job, NULL), 0);
     const struct acre_hypothesis *h = &acre_job_result(job)->hypotheses[0];
     assert_true(h->n_tokens > 0);
     for (size_t t = 0; t < h->n_tokens; t++)
@@ -323,13 +322,13 @@ static void tokens_are_taken_as_tokens(void **state)
     struct vocabulary vocabulary;
     vocabulary_init(&vocabulary, model_directories[0]);
     char *line = vocabulary_line(&vocabulary, 12);
-    struct acre_job *job = translate(engine, model, line, true, 2);
+    struct acre_job *job = translate(model, line, true, 2);
     struct acre_request request = request_of(model, line, true);
     request.is_aligned = true;
     request.decoding.beam_size = request.decoding.num_hypotheses = 2;
     request.decoding.max_length = 30;
     assert_int_equal(acre_job_result(job)->n_sentences, 1);
-    check_one_by_one(engine, &request, job);
+    check_one_by_one(&request, job);
     acre_job_close(job);
     free(line);
     vocabulary_fini(&vocabulary);

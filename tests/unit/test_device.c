@@ -68,8 +68,7 @@ static struct acre_request counted(struct acre_model *model, const char *text, i
 /* ---- Lost ------------------------------------------------------------------------------------ */
 
 /* All texts at once; how many came back with ACRE_EDEVICE, all others being translated. */
-static size_t submit_all(struct acre_engine *engine, struct acre_model *model,
-                         const struct texts *texts, size_t *n_accepted)
+static size_t submit_all(struct acre_model *model, const struct texts *texts, size_t *n_accepted)
 {
     struct acre_job *jobs[N_TEXTS];
     struct acre_err err;
@@ -77,7 +76,7 @@ static size_t submit_all(struct acre_engine *engine, struct acre_model *model,
     size_t n = 0, n_lost = 0;
     for (size_t i = 0; i < N_TEXTS; i++) {
         struct acre_request request = counted(model, texts->of[i], &calls[n]);
-        int status = acre_submit(engine, &request, &jobs[n], &err);
+        int status = acre_submit(&request, &jobs[n], &err);
         n += status == 0;
         assert_true(status == 0 || status == ACRE_EDEVICE);
     }
@@ -106,7 +105,7 @@ static void assert_lost(struct acre_engine *engine, struct acre_model *model, lo
     assert_int_equal(acre_engine_health(engine, &err), ACRE_EDEVICE);
     assert_int_equal(err.code, ACRE_EDEVICE);
     assert_string_equal(err.text, text);
-    assert_int_equal(acre_submit(engine, &request, &job, &err), ACRE_EDEVICE);
+    assert_int_equal(acre_submit(&request, &job, &err), ACRE_EDEVICE);
     assert_string_equal(err.text, text);
     assert_int_equal(acre_status_http(ACRE_EDEVICE), 503);
     assert_string_equal(acre_status_name(ACRE_EDEVICE), "device_lost");
@@ -126,7 +125,7 @@ static void lost_device_ends_everybody(void **state)
             struct texts texts = random_texts();
             size_t n_accepted;
             assert_int_equal(acre_engine_health(engine, NULL), 0);
-            size_t n_lost = submit_all(engine, model, &texts, &n_accepted);
+            size_t n_lost = submit_all(model, &texts, &n_accepted);
             assert_true(n_lost > 0 || n_accepted < N_TEXTS);
             assert_lost(engine, model, lost_after[i]);
             acre_model_statistics(model, &statistics);
@@ -164,7 +163,7 @@ static void fallback_takes_all(void **state)
         assert_int_equal(open_with_fallback(lost_after, 4, &engine, NULL), 0);
         struct acre_model *model = open_model(engine, model_directories[0]);
         struct acre_request request = counted(model, text, NULL);
-        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_translate(&request, &job, NULL), 0);
         assert_int_equal(acre_job_result(job)->status, 0);
         acre_job_close(job);
         acre_engine_close(engine);
@@ -184,7 +183,7 @@ static void fallback_ends_before_its_models(void **state)
         struct acre_model *model = open_model(engine, model_directories[0]);
         for (size_t i = 0; i < N_TEXTS; i++) {
             struct acre_request request = counted(model, texts.of[i], &calls[i]);
-            assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+            assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
         }
         size_t n_waited = random_pick(1, N_TEXTS / 2);
         wait_done(n_waited);
@@ -241,7 +240,7 @@ static void late_device_changes_nothing(void **state)
         int calls[N_TEXTS] = {0};
         for (size_t i = 0; i < N_TEXTS; i++) {
             struct acre_request request = counted(model, texts.of[i], &calls[i]);
-            assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+            assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
             if (i % 5 == 4)
                 acre_job_cancel(jobs[i - random_pick(0, 3)]);
         }
@@ -249,7 +248,7 @@ static void late_device_changes_nothing(void **state)
         for (size_t i = 0; i < N_TEXTS; i++) {
             struct acre_request request = counted(plain_model, texts.of[i], NULL);
             struct acre_job *job;
-            assert_int_equal(acre_translate(plain, &request, &job, NULL), 0);
+            assert_int_equal(acre_translate(&request, &job, NULL), 0);
             if (acre_job_result(jobs[i])->status != ACRE_ECANCELLED)
                 assert_same(jobs[i], job);
             acre_job_close(job);
@@ -269,7 +268,7 @@ static void use_until_lost(struct acre_engine *engine, struct acre_model *model,
 {
     size_t n_devices, n_lost = 0, n_accepted;
     for (int i = 0; i < 1000 && n_lost == 0; i++) {
-        assert_int_equal(submit_all(engine, model, texts, &n_accepted), 0);
+        assert_int_equal(submit_all(model, texts, &n_accepted), 0);
         assert_int_equal(n_accepted, N_TEXTS);
         acre_engine_devices(engine, &n_devices, &n_lost);
     }
@@ -292,12 +291,12 @@ static void others_go_on(void **state)
         size_t n_devices, n_lost;
         for (size_t t = 0; t < N_TEXTS; t++) {
             struct acre_request request = counted(model, texts.of[t], &calls[t]);
-            assert_int_equal(acre_submit(engine, &request, &jobs[t], NULL), 0);
+            assert_int_equal(acre_submit(&request, &jobs[t], NULL), 0);
         }
         wait_done(N_TEXTS);
         for (size_t t = 0; t < N_TEXTS; t++) {
             struct acre_request request = counted(plain_model, texts.of[t], NULL);
-            assert_int_equal(acre_translate(plain, &request, &job, NULL), 0);
+            assert_int_equal(acre_translate(&request, &job, NULL), 0);
             assert_same(jobs[t], job);
             acre_job_close(job);
             acre_job_close(jobs[t]);
@@ -309,7 +308,7 @@ static void others_go_on(void **state)
         assert_int_equal(acre_engine_health(engine, NULL), 0);
         struct acre_model *later = open_model(engine, model_directories[1]);
         struct acre_request request = counted(later, "the cat is old.", NULL);
-        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_translate(&request, &job, NULL), 0);
         assert_int_equal(acre_job_result(job)->status, 0);
         acre_job_close(job);
         acre_engine_close(engine);

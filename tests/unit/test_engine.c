@@ -92,7 +92,7 @@ static void translate_alone(struct acre_engine *engine, const struct line *lines
     for (size_t i = 0; i < N_LINES; i++) {
         struct acre_request request = request_of(models[lines[i].model], lines[i].text, true);
         request.decoding = lines[i].decoding;
-        if (acre_translate(engine, &request, &jobs[i], &err) != 0)
+        if (acre_translate(&request, &jobs[i], &err) != 0)
             fail_msg("%s: %s", lines[i].text, err.text);
     }
 }
@@ -114,7 +114,7 @@ static void translate_together(struct acre_engine *engine, const struct line *li
         request.timeout_ms = random_pick(0, 1) ? 1000000 : 0;
         request.done = count_done;
         request.user = &calls[i];
-        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
     }
     wait_done(N_LINES);
     for (size_t i = 0; i < N_LINES; i++)
@@ -165,7 +165,6 @@ static void company_changes_nothing(void **state)
 /* One of several threads that translate and cancel at the same time. */
 struct user {
     pthread_t thread;
-    struct acre_engine *engine;
     struct acre_model *model;
     const struct acre_job *expected;
     const struct line *line;
@@ -183,9 +182,9 @@ static void *use(void *argument)
         int calls = 0;
         request.done = count_done;
         request.user = &calls;
-        user->same &= acre_submit(user->engine, &request, &unwanted, NULL) == 0;
+        user->same &= acre_submit(&request, &unwanted, NULL) == 0;
         acre_job_cancel(unwanted);
-        user->same &= acre_translate(user->engine, &request, &job, NULL) == 0;
+        user->same &= acre_translate(&request, &job, NULL) == 0;
         user->same &= strcmp(acre_job_result(job)->hypotheses[0].text,
                              acre_job_result(user->expected)->hypotheses[0].text) == 0;
         acre_job_close(job);
@@ -206,11 +205,11 @@ static void threads_share_an_engine(void **state)
     struct line *lines = random_lines();
     struct acre_engine *engine = open_engine(2, 3);
     for (size_t i = 0; i < N_USERS; i++) {
-        users[i] = (struct user){.engine = engine, .line = &lines[i]};
+        users[i] = (struct user){.line = &lines[i]};
         users[i].model = open_model(engine, model_directories[lines[i].model]);
         struct acre_request request = request_of(users[i].model, lines[i].text, true);
         request.decoding = lines[i].decoding;
-        assert_int_equal(acre_translate(engine, &request, &expected[i], NULL), 0);
+        assert_int_equal(acre_translate(&request, &expected[i], NULL), 0);
         users[i].expected = expected[i];
     }
     for (size_t i = 0; i < N_USERS; i++)
@@ -236,7 +235,7 @@ static void hypotheses_are_ranked(void **state)
         struct acre_request request =
             request_of(open_model(engine, model_directories[m]), "a b a b", true);
         request.decoding = (struct acre_decoding){8, 8, 2, 12, 0.6f};
-        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_translate(&request, &job, NULL), 0);
         const struct acre_result *result = acre_job_result(job);
         assert_int_equal(result->n_hypotheses, 8);
         assert_int_equal(result->n_sentences, 1);
@@ -255,13 +254,12 @@ static void hypotheses_are_ranked(void **state)
     acre_engine_close(engine);
 }
 
-static struct acre_job *translate_up_to(struct acre_engine *engine, struct acre_model *model,
-                                        int max_length)
+static struct acre_job *translate_up_to(struct acre_model *model, int max_length)
 {
     struct acre_job *job;
     struct acre_request request = request_of(model, "The cat is old. Yes.", false);
     request.decoding = (struct acre_decoding){1, 1, 0, max_length, 1};
-    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    assert_int_equal(acre_translate(&request, &job, NULL), 0);
     return job;
 }
 
@@ -274,14 +272,14 @@ static void what_max_length_cut_says_so(void **state)
     for (size_t m = 0; m < N_MODELS; m++) {
         struct acre_model *model = open_model(engine, model_directories[m]);
         int most = acre_model_info(model)->decoding.max_length;
-        struct acre_job *job = translate_up_to(engine, model, most);
+        struct acre_job *job = translate_up_to(model, most);
         size_t n = acre_job_result(job)->hypotheses[0].parts[0].n_tokens;
         acre_job_close(job);
         if (n < 2 || n >= (size_t)most)
             continue;
         n_whole++;
         for (int limit = (int)n - 1; limit <= (int)n + 1 && limit <= most; limit++) {
-            job = translate_up_to(engine, model, limit);
+            job = translate_up_to(model, limit);
             const struct acre_hypothesis *h = &acre_job_result(job)->hypotheses[0];
             assert_int_equal(h->parts[0].is_truncated, limit <= (int)n);
             assert_int_equal(h->is_truncated, h->parts[0].is_truncated || h->parts[1].is_truncated);
@@ -306,7 +304,7 @@ static void whitespace_is_kept(void **state)
         struct acre_request request = request_of(model, texts[i], false);
         request.done = count_done;
         request.user = &calls;
-        assert_int_equal(acre_submit(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_submit(&request, &job, NULL), 0);
         assert_int_equal(calls, 1);
         wait_done(1);
         const struct acre_result *result = acre_job_result(job);
@@ -331,9 +329,9 @@ static void text_of_sentences_adds_up(void **state)
     struct acre_request parts[2] = {request_of(model, "Hello there.", false),
                                     request_of(model, "How are you?", false)};
     char text[4096];
-    assert_int_equal(acre_translate(engine, &request, &both, NULL), 0);
+    assert_int_equal(acre_translate(&request, &both, NULL), 0);
     for (size_t i = 0; i < 2; i++)
-        assert_int_equal(acre_translate(engine, &parts[i], &one[i], NULL), 0);
+        assert_int_equal(acre_translate(&parts[i], &one[i], NULL), 0);
     const struct acre_hypothesis *a = acre_job_result(one[0])->hypotheses;
     const struct acre_hypothesis *b = acre_job_result(one[1])->hypotheses;
     const struct acre_hypothesis *whole = acre_job_result(both)->hypotheses;
@@ -378,7 +376,7 @@ static void attention_is_told(void **state)
         struct acre_job *job;
         request.decoding.max_length = 12;
         request.decoding.min_length = 0;
-        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_translate(&request, &job, NULL), 0);
         const struct acre_hypothesis *best = &acre_job_result(job)->hypotheses[0];
         assert_int_equal(acre_attention_open(job, 0, 0, &attention, NULL), 0);
         assert_int_equal(attention->n_source, 10);
@@ -410,7 +408,7 @@ static void statistics_count_sentences(void **state)
         struct acre_request request = request_of(model, "The cat is old. We go home.", false);
         struct acre_job *job;
         request.decoding.max_length = 10;
-        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_translate(&request, &job, NULL), 0);
         const struct acre_result *result = acre_job_result(job);
         want.done_sentences += result->n_sentences;
         want.done_source_tokens += result->n_source_tokens;
@@ -445,7 +443,7 @@ static void statistics_count_everybody_once(void **state)
         request.done = count_done;
         request.user = &calls[i];
         request.timeout_ms = i % 3 == 1 ? 1 : 0;
-        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
         if (i % 3 == 2)
             acre_job_cancel(jobs[i]);
     }
@@ -473,7 +471,6 @@ enum { N_ROUNDS = 30 };
 /* Translates with a model that stays, as long as it is told to. */
 struct resident {
     pthread_t thread;
-    struct acre_engine *engine;
     struct acre_model *model;
     atomic_bool is_over;
     size_t n_translated;
@@ -486,7 +483,7 @@ static void *translate_on(void *user)
         struct acre_request request =
             request_of(resident->model, "Hello world. How are you?", false);
         struct acre_job *job;
-        assert_int_equal(acre_translate(resident->engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_translate(&request, &job, NULL), 0);
         assert_int_equal(acre_job_result(job)->status, 0);
         acre_job_close(job);
         resident->n_translated++;
@@ -498,15 +495,14 @@ static void models_come_and_go(void **state)
 {
     (void)state;
     struct acre_engine *engine = open_engine(3, 4);
-    struct resident resident = {.engine = engine,
-                                .model = open_model(engine, model_directories[2])};
+    struct resident resident = {.model = open_model(engine, model_directories[2])};
     char *first = NULL;
     pthread_create(&resident.thread, NULL, translate_on, &resident);
     for (size_t i = 0; i < N_ROUNDS; i++) {
         struct acre_model *guest = open_model(engine, model_directories[0]);
         struct acre_request request = request_of(guest, "One sentence. And two. And three.", false);
         struct acre_job *job;
-        assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_translate(&request, &job, NULL), 0);
         assert_int_equal(acre_job_result(job)->status, 0);
         if (!first)
             first = strdup(acre_job_result(job)->hypotheses[0].text);
@@ -525,7 +521,7 @@ static void models_come_and_go(void **state)
 
 /* Without `done`: a wait can end early, and one that ends says that the result is there. */
 /* It takes long, so that nobody sees it done even where this thread does not run for a while. */
-static void unfinished_job_is_not_waited_for(struct acre_engine *engine, struct acre_model *model)
+static void unfinished_job_is_not_waited_for(struct acre_model *model)
 {
     static const char line[] = "The cat is old.\n";
     enum { LINES = 5000, BYTES = sizeof(line) - 1 };
@@ -534,7 +530,7 @@ static void unfinished_job_is_not_waited_for(struct acre_engine *engine, struct 
         memcpy(text + i * BYTES, line, BYTES);
     struct acre_request request = request_of(model, text, false);
     struct acre_job *job;
-    assert_int_equal(acre_submit(engine, &request, &job, NULL), 0);
+    assert_int_equal(acre_submit(&request, &job, NULL), 0);
     assert_false(acre_job_wait(job, 0));
     acre_job_cancel(job);
     assert_true(acre_job_wait(job, -1));
@@ -550,9 +546,9 @@ static void jobs_are_waited_for(void **state)
     struct acre_model *model = open_model(engine, model_directories[0]);
     struct acre_request request = request_of(model, "The cat is old.", false);
     struct acre_job *jobs[N], *empty, *expected;
-    assert_int_equal(acre_translate(engine, &request, &expected, NULL), 0);
+    assert_int_equal(acre_translate(&request, &expected, NULL), 0);
     for (size_t i = 0; i < N; i++)
-        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
     for (size_t i = N; i-- > 0;) {
         while (!acre_job_wait(jobs[i], 1))
             ;
@@ -562,9 +558,9 @@ static void jobs_are_waited_for(void **state)
         acre_job_close(jobs[i]);
     }
     acre_job_close(expected);
-    unfinished_job_is_not_waited_for(engine, model);
+    unfinished_job_is_not_waited_for(model);
     request.text_bytes = 0;
-    assert_int_equal(acre_submit(engine, &request, &empty, NULL), 0);
+    assert_int_equal(acre_submit(&request, &empty, NULL), 0);
     assert_true(acre_job_wait(empty, 0));
     acre_job_close(empty);
     acre_engine_close(engine);

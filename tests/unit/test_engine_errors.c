@@ -18,16 +18,15 @@
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static void assert_refused(struct acre_engine *engine, const struct acre_request *request, int code,
-                           const char *text)
+static void assert_refused(const struct acre_request *request, int code, const char *text)
 {
     struct acre_job *job = NULL;
     struct acre_err err = {.code = 0};
-    assert_int_equal(acre_translate(engine, request, &job, &err), code);
+    assert_int_equal(acre_translate(request, &job, &err), code);
     assert_int_equal(err.code, code);
     assert_string_equal(err.text, text);
     assert_null(job);
-    assert_int_equal(acre_translate(engine, request, &job, NULL), code);
+    assert_int_equal(acre_translate(request, &job, NULL), code);
 }
 
 static void options_out_of_range(void **state)
@@ -52,7 +51,7 @@ static void options_out_of_range(void **state)
     struct acre_request request = request_of(open_model(engine, model_directories[0]), "a", true);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         request.decoding = cases[i].decoding;
-        assert_refused(engine, &request, ACRE_EOPTION, cases[i].text);
+        assert_refused(&request, ACRE_EOPTION, cases[i].text);
     }
     acre_engine_close(engine);
 }
@@ -63,7 +62,7 @@ static void timeout_out_of_range(void **state)
     struct acre_engine *engine = open_engine(1, 4);
     struct acre_request request = request_of(open_model(engine, model_directories[0]), "a", true);
     request.timeout_ms = -1;
-    assert_refused(engine, &request, ACRE_EOPTION,
+    assert_refused(&request, ACRE_EOPTION,
                    "timeout_ms: expected an integer from 0 to 2147483647, found -1");
     acre_engine_close(engine);
 }
@@ -75,17 +74,16 @@ static void texts_that_are_not_valid(void **state)
     struct acre_model *model = open_model(engine, model_directories[0]);
     struct acre_model *bytes = open_model(engine, model_directories[1]);
     struct acre_request bad = request_of(model, "caf\xE9 now", false);
-    assert_refused(engine, &bad, ACRE_EINPUT, "byte 3: expected UTF-8, found 0xE9");
+    assert_refused(&bad, ACRE_EINPUT, "byte 3: expected UTF-8, found 0xE9");
     bad.is_tokens = true;
-    assert_refused(engine, &bad, ACRE_EINPUT, "byte 3: expected UTF-8, found 0xE9");
+    assert_refused(&bad, ACRE_EINPUT, "byte 3: expected UTF-8, found 0xE9");
     struct acre_request word = request_of(bytes, "a bc", true);
-    assert_refused(engine, &word, ACRE_EINPUT,
-                   "expected a token of one character or <0xHH>, found \"bc\"");
+    assert_refused(&word, ACRE_EINPUT, "expected a token of one character or <0xHH>, found \"bc\"");
     char line[257] = "";
     for (size_t i = 0; i < 128; i++)
         memcpy(line + 2 * i, "a ", 3);
     struct acre_request tokens = request_of(model, line, true);
-    assert_refused(engine, &tokens, ACRE_EINPUT, "expected at most 127 tokens, found 128");
+    assert_refused(&tokens, ACRE_EINPUT, "expected at most 127 tokens, found 128");
     acre_engine_close(engine);
 }
 
@@ -99,7 +97,7 @@ static void longest_line_is_accepted(void **state)
     struct acre_request request = request_of(open_model(engine, model_directories[0]), line, true);
     request.decoding = (struct acre_decoding){8, 8, 127, 127, 1};
     struct acre_job *job;
-    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    assert_int_equal(acre_translate(&request, &job, NULL), 0);
     assert_int_equal(acre_job_result(job)->status, 0);
     assert_int_equal(acre_job_result(job)->n_source_tokens, 127);
     assert_int_equal(acre_job_result(job)->hypotheses[7].n_tokens, 127);
@@ -116,7 +114,7 @@ static int beam_size_of(const char *directory, int max_beam_size)
     struct acre_job *job;
     assert_int_equal(acre_engine_open(&options, &engine, NULL), 0);
     struct acre_request request = request_of(open_model(engine, directory), "a", false);
-    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0);
+    assert_int_equal(acre_translate(&request, &job, NULL), 0);
     acre_job_close(job);
     acre_engine_close(engine);
     return request.decoding.beam_size;
@@ -204,7 +202,7 @@ static void cancelled_job_is_done_once(void **state)
         struct acre_job *job;
         int calls = 0;
         struct acre_request request = long_request(model, text, &calls);
-        assert_int_equal(acre_submit(engine, &request, &job, NULL), 0);
+        assert_int_equal(acre_submit(&request, &job, NULL), 0);
         usleep((useconds_t)round * 500);
         acre_job_cancel(job);
         acre_job_cancel(job);
@@ -234,7 +232,7 @@ static void waiting_job_is_cancelled(void **state)
     char *text = many_sentences(200);
     for (size_t i = 0; i < 2; i++) {
         struct acre_request request = long_request(model, text, &calls[i]);
-        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
     }
     acre_job_cancel(jobs[1]);
     acre_job_cancel(jobs[0]);
@@ -262,7 +260,7 @@ static void deadline_ends_its_job_only(void **state)
         for (size_t i = 0; i < 2; i++) {
             struct acre_request request = long_request(model, text, &calls[i]);
             request.timeout_ms = i == late ? 5 : 1000000;
-            assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+            assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
         }
         wait_called(&calls[late]);
         wait_called(&calls[1 - late]);
@@ -293,7 +291,7 @@ static void closing_ends_every_job(void **state)
     char *text = many_sentences(10);
     for (size_t i = 0; i < N_JOBS; i++) {
         struct acre_request request = long_request(model, text, &calls[i]);
-        assert_int_equal(acre_submit(engine, &request, &jobs[i], NULL), 0);
+        assert_int_equal(acre_submit(&request, &jobs[i], NULL), 0);
     }
     acre_engine_close(engine);
     for (size_t i = 0; i < N_JOBS; i++) {
@@ -320,8 +318,8 @@ static void full_queue_is_busy(void **state)
     assert_int_equal(acre_engine_open(&options, &engine, NULL), 0);
     struct acre_model *model = open_model(engine, model_directories[0]);
     struct acre_request request = long_request(model, text, &calls);
-    assert_int_equal(acre_submit(engine, &request, &job, NULL), 0); /* too large, but alone */
-    assert_int_equal(acre_submit(engine, &request, &refused, &err), ACRE_EBUSY);
+    assert_int_equal(acre_submit(&request, &job, NULL), 0); /* too large, but alone */
+    assert_int_equal(acre_submit(&request, &refused, &err), ACRE_EBUSY);
     assert_null(refused);
     size_t waiting, more;
     assert_int_equal(sscanf(err.text, "%zu tokens are waiting and %zu", &waiting, &more), 2);
@@ -337,7 +335,7 @@ static void full_queue_is_busy(void **state)
     acre_job_close(job);
     request.text_bytes = 10;
     request.decoding.min_length = 0;
-    assert_int_equal(acre_translate(engine, &request, &job, NULL), 0); /* there is room again */
+    assert_int_equal(acre_translate(&request, &job, NULL), 0); /* there is room again */
     assert_int_equal(acre_job_result(job)->status, 0);
     acre_job_close(job);
     free(text);
@@ -417,7 +415,7 @@ static void translating_survives_no_memory(void **state)
                 struct acre_job *job = NULL;
                 struct acre_err err = {.code = 0};
                 mem_fail_after(n);
-                int status = acre_translate(engine, &request, &job, &err);
+                int status = acre_translate(&request, &job, &err);
                 mem_fail_after(-1);
                 const struct acre_result *result = status ? NULL : acre_job_result(job);
                 bool good = result && result->status == 0;

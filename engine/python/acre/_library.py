@@ -117,7 +117,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "acre_engine_threads": (c_int, [c_void_p]),
     "acre_model_open": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), _ERR]),
     "acre_model_info": (POINTER(ModelInfo), [c_void_p]),
-    "acre_submit": (c_int, [c_void_p, POINTER(Request), POINTER(c_void_p), _ERR]),
+    "acre_submit": (c_int, [POINTER(Request), POINTER(c_void_p), _ERR]),
     "acre_job_wait": (c_bool, [c_void_p, c_int]),
     "acre_job_cancel": (None, [c_void_p]),
     "acre_job_result": (POINTER(Result), [c_void_p]),

@@ -120,7 +120,7 @@ class _Job:
             is_aligned=self._asked.alignments)
         err = _library.Err()
         with self._engine.entered():
-            status = lib.acre_submit(self._engine.engine, request, self.handle, err)
+            status = lib.acre_submit(request, self.handle, err)
         if status == _library.EBUSY:
             return False
         check(status, err)
