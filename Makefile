@@ -86,7 +86,7 @@ $(LOOP_TESTS): ENGINE_LDLIBS += $(SERVER_LDLIBS)
 $(LOOP_TESTS): $(patsubst %,$B/%.o,$(wildcard server/store/*.c server/common/*.c) \
     server/serve/turns.c)
 $B/tests/unit/test_translator: $B/server/serve/translator.c.o
-$B/tests/unit/test_growth $B/tests/unit/test_html $B/tests/unit/test_grow: $(patsubst %,$B/%.o, \
+$(addprefix $B/tests/unit/test_,linear_time html grow): $(patsubst %,$B/%.o, \
     $(wildcard server/content/*.c) $(addprefix server/common/,error.c grow.c hash.c unicode.c))
 
 include tests/cuda/rules.mk tests/alone/rules.mk

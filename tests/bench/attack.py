@@ -61,7 +61,7 @@ SHAPES = {
     "chunk heads": (CHUNKED + b"5;", 65536 * b"x", 0),
     "slow bodies": (JSON_HEAD + b"Content-Length: 100000\r\n\r\n", b"x", 1),
     "pipelining": (b"", 1000 * HEALTH, 0),
-    # documents that take the longest of what may be sent, see tests/unit/test_growth.c
+    # documents that take the longest of what may be sent, see tests/unit/test_linear_time.c
     "document: words": (b"", document("word ", kind="text"), 0),
     "document: inline tags": (b"", document("some <b>word</b> "), 0),
     "document: nested tags": (b"", document("<b>word "), 0),
