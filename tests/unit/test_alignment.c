@@ -14,8 +14,8 @@
 
 #include "../support/engines.h"
 #include "../support/random.h"
+#include "../support/temp.h"
 #include "../support/vocabulary.h"
-#include "temp.h"
 
 enum { N_LINES = 20, MAX_TOKENS = 24 };
 

@@ -3,12 +3,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
+#include "../support/temp.h"
 #include "base/mem.h"
 #include "model/config.h"
 #include "nn/network.h" /* network_kinds */
-#include "temp.h"
 
 static struct config config;
 static struct acre_err err;

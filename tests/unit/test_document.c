@@ -5,11 +5,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "../support/split.h"
+#include "../support/temp.h"
 #include "base/mem.h"
-#include "temp.h"
 #include "text/document.h"
 
 static struct tokenizer *bytes;

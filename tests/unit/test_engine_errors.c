@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "../support/engines.h"
+#include "../support/temp.h"
 #include "base/mem.h" /* mem_fail_after */
-#include "temp.h"
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 

@@ -3,14 +3,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 #include <sys/stat.h>
 
+#include "../support/temp.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/room.h"
-#include "temp.h"
 
 static json_t *root;
 static struct json_object object;

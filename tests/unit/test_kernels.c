@@ -12,28 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/random.h"
 #include "kernels/kernels.h"
 
 static const struct kernels *tested;
 extern const struct kernels kernels_wide, kernels_pairs, kernels_tiles;
-
-static float uniform(float low, float high)
-{
-    return low + (high - low) * (float)rand() / (float)RAND_MAX;
-}
-
-static size_t pick(size_t low, size_t high)
-{
-    return low + (size_t)rand() % (high - low + 1);
-}
-
-static float *random_floats(size_t n, float spread)
-{
-    float *x = calloc(n, sizeof(*x));
-    for (size_t i = 0; i < n; i++)
-        x[i] = uniform(-spread, spread);
-    return x;
-}
 
 static void assert_close(size_t n, const float *a, const float *b, float tolerance)
 {
@@ -65,24 +48,24 @@ static struct packed pack(enum compute_type type, size_t n, size_t k, struct cas
                            .n = n,
                            .k = k,
                            .panels = c->panels,
-                           .bias = rand() % 2 ? c->bias : NULL,
+                           .bias = random_bits() % 2 ? c->bias : NULL,
                            .scales = c->scales,
                            .sums = c->sums};
 }
 
 static struct case_ random_case(void)
 {
-    enum compute_type type = (enum compute_type)(rand() % 3);
-    size_t m = pick(1, 40), n = pick(1, 300), k = pick(1, 300);
+    enum compute_type type = (enum compute_type)(random_bits() % 3);
+    size_t m = random_pick(1, 40), n = random_pick(1, 300), k = random_pick(1, 300);
     struct case_ c = {.x = random_floats(m * k, 1), .w = random_floats(n * k, 1)};
-    c.bias = random_floats(kernel_padded(n), rand() % 4 ? 1 : 500); /* activations far out */
+    c.bias = random_floats(kernel_padded(n), random_bits() % 4 ? 1 : 500); /* activations far out */
     c.residual = random_floats(m * n, 1);
-    if (rand() % 8 == 0)
+    if (random_bits() % 8 == 0)
         memset(c.x, 0, k * sizeof(float));
     c.product = (struct product){.m = m,
                                  .w = pack(type, n, k, &c),
-                                 .activation = (enum activation)(rand() % 4),
-                                 .residual = rand() % 2 ? c.residual : NULL,
+                                 .activation = (enum activation)(random_bits() % 4),
+                                 .residual = random_bits() % 2 ? c.residual : NULL,
                                  .residual_stride = n,
                                  .y_stride = n};
     return c;
@@ -152,7 +135,7 @@ static void linear_rows_are_independent(void **state)
     (void)state;
     for (int round = 0; round < 200; round++) {
         struct case_ c = random_case();
-        size_t m = c.product.m, n = c.product.w.n, row = pick(0, m - 1);
+        size_t m = c.product.m, n = c.product.w.n, row = random_pick(0, m - 1);
         float *all = multiply(tested, &c, 0, m), *one = multiply(tested, &c, row, 1);
         assert_memory_equal(one, all + row * n, n * sizeof(float));
         free(all), free(one);
@@ -168,9 +151,9 @@ static void int8_products_are_exact(void **state)
         struct case_ c = random_case();
         size_t m = c.product.m, n = c.product.w.n, k = c.product.w.k;
         for (size_t i = 0; i < m * k; i++)
-            c.x[i] = i % k == 0 ? 127.0f : (float)((int)pick(0, 254) - 127);
+            c.x[i] = i % k == 0 ? 127.0f : (float)((int)random_pick(0, 254) - 127);
         for (size_t i = 0; i < n * k; i++)
-            c.w[i] = i % k == 0 ? -127.0f : (float)((int)pick(0, 254) - 127);
+            c.w[i] = i % k == 0 ? -127.0f : (float)((int)random_pick(0, 254) - 127);
         free(c.panels), free(c.scales), free(c.sums);
         c.product.w = pack(COMPUTE_INT8, n, k, &c);
         c.product.w.bias = NULL, c.product.residual = NULL, c.product.activation = ACTIVATION_NONE;
@@ -215,7 +198,7 @@ static void layer_norm_equals_oracle(void **state)
 {
     (void)state;
     for (int round = 0; round < 100; round++) {
-        size_t m = pick(1, 5), c = pick(1, 300);
+        size_t m = random_pick(1, 5), c = random_pick(1, 300);
         float *x = random_floats(m * c, 3);
         float *gain = random_floats(c, 1), *bias = random_floats(c, 1);
         float *got = calloc(m * c, sizeof(float)), *want = calloc(m * c, sizeof(float));
@@ -231,7 +214,7 @@ static void lstm_cell_equals_oracle(void **state)
     (void)state;
     static const float spreads[] = {1, 10, 200};
     for (int round = 0; round < 200; round++) {
-        size_t c = pick(1, 100);
+        size_t c = random_pick(1, 100);
         float *gates = random_floats(4 * c, spreads[round % 3]), *before = random_floats(c, 3);
         float *got = calloc(2 * c, sizeof(float)), *want = calloc(2 * c, sizeof(float));
         tested->lstm_cell(c, gates, before, got, got + c);
@@ -248,10 +231,10 @@ static void coverage_equals_oracle(void **state)
     (void)state;
     static const float spreads[] = {1e-3f, 1, 10, 1000};
     for (int round = 0; round < 2000; round++) {
-        size_t l = round % 3 ? pick(1, 40) : pick(1, 300), lp = kernel_padded(l);
-        struct area_rule rule = {.width = (int)pick(1, MAX_AREA_WIDTH),
-                                 .value = (enum area_value)(rand() % 2)};
-        float *s = random_floats(lp, spreads[rand() % 4]);
+        size_t l = round % 3 ? random_pick(1, 40) : random_pick(1, 300), lp = kernel_padded(l);
+        struct area_rule rule = {.width = (int)random_pick(1, MAX_AREA_WIDTH),
+                                 .value = (enum area_value)(random_bits() % 2)};
+        float *s = random_floats(lp, spreads[random_bits() % 4]);
         float *got = malloc(lp * sizeof(float)), *want = malloc(lp * sizeof(float));
         float *scratch = malloc(area_scratch(l) * sizeof(float));
         memcpy(got, s, lp * sizeof(float));
@@ -269,18 +252,19 @@ static void plane_coverage_equals_oracle(void **state)
     (void)state;
     static const float spreads[] = {1e-3f, 1, 10, 1000};
     for (int round = 0; round < 1000; round++) {
-        size_t l = round % 3 ? pick(1, 40) : pick(1, 300), lp = kernel_padded(l), seen = pick(1, l);
-        struct area_rule rule = {.width = (int)pick(1, MAX_AREA_WIDTH),
-                                 .value = (enum area_value)(rand() % 2)};
+        size_t l = round % 3 ? random_pick(1, 40) : random_pick(1, 300), lp = kernel_padded(l),
+               seen = random_pick(1, l);
+        struct area_rule rule = {.width = (int)random_pick(1, MAX_AREA_WIDTH),
+                                 .value = (enum area_value)(random_bits() % 2)};
         size_t n = (size_t)rule.width * lp;
-        float *got = random_floats(n + KERNEL_PAD, spreads[rand() % 4]);
+        float *got = random_floats(n + KERNEL_PAD, spreads[random_bits() % 4]);
         float *want = malloc(n * sizeof(float)), *scratch = malloc(2 * n * sizeof(float));
         memcpy(want, got, n * sizeof(float));
-        got[n + pick(0, KERNEL_PAD - 1)] = NAN;
+        got[n + random_pick(0, KERNEL_PAD - 1)] = NAN;
         if (rule.width > 1)
             got[lp] = NAN;
         if (seen < l)
-            got[pick(seen, l - 1)] = INFINITY;
+            got[random_pick(seen, l - 1)] = INFINITY;
         tested->plane_coverage(l, seen, &rule, got, scratch);
         kernels_scalar.plane_coverage(l, seen, &rule, want, scratch);
         assert_close(lp, got, want, 1e-5f);
@@ -293,12 +277,12 @@ static void deviations_equal_oracle(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
-        size_t n = pick(1, 200);
-        int count = (int)pick(1, 20);
+        size_t n = random_pick(1, 200);
+        int count = (int)random_pick(1, 20);
         float *x = random_floats(4 * n, 3), *got = calloc(n, 4), *want = calloc(n, 4);
         for (size_t i = 0; i < n; i++)
             x[n + i] = x[i] * x[i] / (float)count; /* alike items */
-        bool is_first = rand() % 2;
+        bool is_first = random_bits() % 2;
         struct area_ends sums = {x, is_first ? NULL : x + 2 * n};
         struct area_ends squares = {x + n, is_first ? NULL : x + 3 * n};
         tested->area_deviations(n, count, &sums, &squares, got);
@@ -312,7 +296,7 @@ static void hidden_equals_oracle(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
-        size_t m = pick(1, 20), d = pick(1, 100);
+        size_t m = random_pick(1, 20), d = random_pick(1, 100);
         float *windows = random_floats(m * d, 3), *constants = random_floats(d, 1);
         float *got = random_floats(m * d, 1), *want = malloc(m * d * sizeof(*want));
         memcpy(want, got, m * d * sizeof(*want));
@@ -342,14 +326,15 @@ static void cache_rows_equal_oracle(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
-        enum compute_type type = rand() % 2 ? COMPUTE_F32 : COMPUTE_BF16;
-        size_t l = pick(1, 60), n = kernel_cache_padded(type, pick(1, 100)), n_rows = 100;
+        enum compute_type type = random_bits() % 2 ? COMPUTE_F32 : COMPUTE_BF16;
+        size_t l = random_pick(1, 60), n = kernel_cache_padded(type, random_pick(1, 100)),
+               n_rows = 100;
         size_t stride = 3 * kernel_cache_floats(type, n);
         float *cache = random_cache(type, n_rows, n, stride), *query = random_floats(n, 1);
         float *coverage = random_floats(l, 1), *got = calloc(l + n, 4), *want = calloc(l + n, 4);
         int32_t *rows = calloc(l, sizeof(*rows));
         for (size_t m = 0; m < l; m++)
-            rows[m] = (int32_t)pick(0, n_rows - 1);
+            rows[m] = (int32_t)random_pick(0, n_rows - 1);
         tested->scores_rows(type, l, n, query, cache, rows, stride, got);
         kernels_scalar.scores_rows(type, l, n, query, cache, rows, stride, want);
         assert_close(l, got, want, 2e-5f);
@@ -375,16 +360,17 @@ static void scan_equals_oracle(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
-        size_t v = pick(1, 700);
+        size_t v = random_pick(1, 700);
         float *logits = random_floats(v, 5);
         uint32_t *allowed = calloc(v / 32 + 1, sizeof(*allowed));
         for (size_t i = 0; i < v; i++)
-            allowed[i / 32] |= (uint32_t)(rand() % 2) << (i % 32);
+            allowed[i / 32] |= (uint32_t)(random_bits() % 2) << (i % 32);
         for (size_t i = 0; i < v / 4; i++)
-            logits[pick(0, v - 1)] = logits[pick(0, v - 1)]; /* ties */
+            logits[random_pick(0, v - 1)] = logits[random_pick(0, v - 1)]; /* ties */
         struct candidate best[2][8];
-        struct logit_scan got = {.best = best[0], .k = (int)pick(1, 8), .maximum = -INFINITY};
-        got.allowed = rand() % 2 ? allowed : NULL;
+        struct logit_scan got = {
+            .best = best[0], .k = (int)random_pick(1, 8), .maximum = -INFINITY};
+        got.allowed = random_bits() % 2 ? allowed : NULL;
         struct logit_scan want = got;
         want.best = best[1];
         scan_all(tested, v, logits, &got);

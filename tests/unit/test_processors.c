@@ -3,15 +3,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/temp.h"
 #include "base/cpu.h" /* cpu_count() */
 #include "base/processors.h"
-#include "temp.h"
 
 /* ---- Affinity -------------------------------------------------------------------------------- */
 

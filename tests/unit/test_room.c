@@ -6,9 +6,10 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "../support/temp.h"
 #include "base/room.h"
-#include "temp.h"
 
 struct file {
     const char *path, *text;

@@ -5,12 +5,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include <sys/stat.h>
 
+#include "../support/temp.h"
 #include "base/mem.h"
 #include "model/safetensors.h"
-#include "temp.h"
 
 /* A file in memory: header length, header, and `n` bytes of data, which count up from 0. */
 struct file {
@@ -22,7 +26,7 @@ static void build(struct file *file, const char *header, size_t data_bytes)
 {
     size_t header_bytes = strlen(header);
     file->n = 8 + header_bytes + data_bytes;
-    temp_check(file->n <= sizeof(file->bytes), "file size");
+    assert_true(file->n <= sizeof(file->bytes));
     for (size_t i = 0; i < 8; i++)
         file->bytes[i] = (unsigned char)(header_bytes >> (8 * i));
     memcpy(file->bytes + 8, header, header_bytes);

@@ -6,14 +6,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 #include <time.h>
 #include <unicode/unorm2.h>
 #include <unicode/ustring.h>
 
+#include "../support/random.h"
 #include "../support/split.h"
+#include "../support/temp.h"
 #include "base/mem.h"
-#include "temp.h"
 #include "text/splitter.h"
 #include "text/utf8.h"
 
@@ -301,14 +304,9 @@ static void test_bad_text(void **state)
 
 /* ---- Properties ------------------------------------------------------------------------------ */
 
-static uint64_t seed = 1;
-
-static uint32_t draw(uint32_t n) /* xorshift64* */
+static uint32_t draw(uint32_t n)
 {
-    seed ^= seed >> 12;
-    seed ^= seed << 25;
-    seed ^= seed >> 27;
-    return (uint32_t)((seed * 0x2545F4914F6CDD1DULL) >> 33) % n;
+    return (uint32_t)random_pick(0, n - 1);
 }
 
 static size_t put(char *out, uint32_t c)

@@ -3,11 +3,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include <sys/stat.h>
 
+#include "../support/temp.h"
 #include "../../server/store/store.h"
-#include "temp.h"
 
 static char directory[sizeof(TEMP_TEMPLATE)], path[64];
 

@@ -5,12 +5,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "../support/random.h"
+#include "../support/temp.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "temp.h"
 #include "text/tokenizer.h"
 
 #define GOLDEN "tests/golden/tokenizer"

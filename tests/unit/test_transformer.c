@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include <math.h>
@@ -14,7 +15,7 @@
 
 #include "../support/random.h"
 #include "../support/rig.h"
-#include "temp.h"
+#include "../support/temp.h"
 
 enum { N_SENTENCES = 6, MAX_LENGTH = 40 };
 
@@ -283,7 +284,7 @@ static void copy_changed(const char *model, const char *name, const char *from, 
     char path[128];
     snprintf(path, sizeof(path), "tests/golden/models/%s/%s", model, name);
     FILE *file = fopen(path, "rb");
-    temp_check(file != NULL, path);
+    assert_non_null(file);
     size_t bytes = fread(data, 1, sizeof(data) - strlen(to), file);
     fclose(file);
     char *place = memmem(data, bytes, from, strlen(from));
