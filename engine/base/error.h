@@ -2,7 +2,7 @@
  *
  * err_set() returns the code it was given, so that a failure reads `return err_set(err, ...)`.
  * Callers that know more context put it in front while unwinding: err_prefix(err, "%s: ", path).
- * Every function accepts err == NULL.
+ * Every function accepts err == NULL. Any thread may call them, for an err of its own.
  */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H

@@ -2,7 +2,7 @@
  *
  * Configuration, vocabularies and tokenizer models are read whole, weights in parts. A path is a
  * directory and a name, so that messages can say the name alone ("config.json: ...") and whoever
- * knows the directory puts it in front.
+ * knows the directory puts it in front. Functions without state.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

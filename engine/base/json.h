@@ -4,7 +4,7 @@
  * form "config.json: area.top_k: expected an integer from 0 to 0, found 3". A missing field is
  * "found nothing", a wrong type or a value out of range shows the value. Duplicate keys are
  * errors. json_get_...() wants the field; json_opt_...() leaves *value alone if the field is
- * missing or null.
+ * missing or null. Functions without state.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H

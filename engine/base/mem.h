@@ -2,7 +2,8 @@
  *
  * Tests set mem_fail_after to make the n-th allocation fail and to count allocations; outside
  * tests it stays negative and costs one relaxed load. Memory that a library allocates for itself
- * (jansson, ICU, SentencePiece) does not pass here.
+ * (jansson, ICU, SentencePiece) does not pass here. Any thread may free what another one took; each
+ * counts what it does itself.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H

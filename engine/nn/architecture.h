@@ -73,6 +73,11 @@ struct architecture {
     struct buffer *(*decode)(const struct network *network, const struct pass *pass);
 };
 
+extern const struct architecture marian_architecture; /* MarianMT's Transformer: post-norm */
+extern const struct architecture m2m_architecture;    /* M2M100's and NLLB-200's: pre-norm */
+extern const struct architecture mbart_architecture;  /* mBART-50's: pre-norm */
+extern const struct architecture lstm_architecture;   /* LSTMs with attention, see lstm.c */
+
 /* That of a configuration which was read with network_kinds. */
 static inline const struct architecture *architecture_of(const struct config *config)
 {

@@ -1,6 +1,6 @@
 /* As transformers computes it: layer norms before sublayers and after the last layer, positions
  * that count from behind the pad token's id, wavelengths up to 10000 times the first. */
-#include "nn/m2m.h"
+#include "nn/architecture.h"
 
 #include "model/config_keys.h"
 #include "nn/transformer.h"

@@ -1,4 +1,4 @@
-#include "nn/marian.h"
+#include "nn/architecture.h"
 
 #include "model/config_keys.h"
 #include "nn/transformer.h"

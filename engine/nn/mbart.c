@@ -1,6 +1,6 @@
 /* As transformers computes it: layer norms before sublayers, after the last layer and of the
  * embeddings; learned positions. */
-#include "nn/mbart.h"
+#include "nn/architecture.h"
 
 #include <string.h>
 

@@ -4,11 +4,6 @@
  * Opening fails without memory, or where weights do not fit; of passes only the poll can fail. */
 #include "nn/network.h"
 
-#include "nn/lstm.h"
-#include "nn/m2m.h"
-#include "nn/marian.h"
-#include "nn/mbart.h"
-
 enum { ADMIT_ROWS = 1024 /* bounds how long newcomers keep the running sentences waiting */ };
 
 const struct config_kind *const network_kinds[] = {

@@ -1,4 +1,5 @@
-/* counts.h - adds up what a model does, for acre_statistics. Called by what changes a plan. */
+/* counts.h - adds up what a model does, for acre_statistics. Called by what changes a plan,
+ * and locked as that is. */
 #ifndef SCHED_COUNTS_H
 #define SCHED_COUNTS_H
 

@@ -1,4 +1,5 @@
-/* compute.h - what products are computed in, and what follows them. */
+/* compute.h - what products are computed in, and what follows them. All devices have the same names
+ * and limits; functions without state. */
 #ifndef TENSOR_COMPUTE_H
 #define TENSOR_COMPUTE_H
 

@@ -1,4 +1,4 @@
-"""The LSTM sequence-to-sequence model of engine/nn/lstm.h, with names as in ../README.md.
+"""The LSTM sequence-to-sequence model of engine/nn/lstm.c, with names as in ../README.md.
 
 Two stacks of LSTM layers; at each step the decoder's last layer attends to the encoder's outputs,
 and what every head makes of that, a_h, is fed to the first layer at the next step. So the decoder

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The LSTM model by its definition (engine/nn/lstm.h), on PyTorch's own LSTM cells, in a form that
+"""The LSTM model by its definition (engine/nn/lstm.c), on PyTorch's own LSTM cells, in a form that
 transformers' `generate` takes; and the small random models of tests/golden/models/.
 
     lstm.py [MODEL]...    writes them; make_golden.py then computes their answers

@@ -1,4 +1,5 @@
-/* lstm.h - the CPU backend's LSTM layers, over whole sentences and in a step. */
+/* lstm.h - the CPU backend's LSTM layers, over whole sentences and in a step. Used by the
+ * thread of the stream; what a hypothesis carries to the next step is in the store. */
 #ifndef DEVICE_CPU_LSTM_H
 #define DEVICE_CPU_LSTM_H
 

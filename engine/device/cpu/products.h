@@ -1,4 +1,5 @@
-/* products.h - the CPU backend's products of rows with packed weights, and of attention. */
+/* products.h - the CPU backend's products of rows with packed weights, and of attention.
+ * Used by the thread of the stream; what a row gives does not depend on the rows beside it. */
 #ifndef DEVICE_CPU_PRODUCTS_H
 #define DEVICE_CPU_PRODUCTS_H
 

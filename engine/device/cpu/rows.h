@@ -1,4 +1,5 @@
-/* rows.h - who the rows of a pass are, on the CPU. Filled by store.c, read by the operations. */
+/* rows.h - who the rows of a pass are, on the CPU. Filled by store.c, read by the operations; used
+ * by one thread. */
 #ifndef DEVICE_CPU_ROWS_H
 #define DEVICE_CPU_ROWS_H
 

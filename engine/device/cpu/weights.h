@@ -1,4 +1,5 @@
-/* weights.h - the CPU backend's weights: packed when they are loaded, then immutable. */
+/* weights.h - the CPU backend's weights: packed when they are loaded, then immutable, so
+ * that all streams share them. */
 #ifndef DEVICE_CPU_WEIGHTS_H
 #define DEVICE_CPU_WEIGHTS_H
 
