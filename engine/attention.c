@@ -10,7 +10,7 @@
 #include "align.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "engine.h"
+#include "job.h"
 
 /* The areas of one place (layer, head, target token) stand together; places come in order. */
 struct record {

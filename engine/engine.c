@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "fallback.h"
+#include "job.h" /* job_sentence_finished() */
 
 enum {
     DEFAULT_BATCH_SIZE = 32,

@@ -72,15 +72,4 @@ int engine_check_range(const char *name, int value, int max, struct acre_err *er
 int engine_compute_type(const struct device *device, const char *name, enum compute_type *type,
                         struct acre_err *err);
 
-/* Of a finished job; NULL if it has no such sentence or was not translated. */
-const struct sentence *job_sentence(const struct acre_job *job, size_t number);
-const struct acre_model *job_model(const struct acre_job *job);
-
-/* Of such a sentence: its best translation, both as parts of their texts. */
-struct aligned_sentence;
-void job_aligned(const struct acre_job *job, size_t number, struct aligned_sentence *aligned);
-
-/* The scheduler's callback: the sentence's job counts it and ends with its last one. */
-void job_sentence_finished(struct sentence *sentence);
-
 #endif

@@ -1,4 +1,4 @@
-/* job.h - what a job is made of, and its result. Private to job.c and result.c. */
+/* job.h - what a job is made of, and its result. Private to the files of this folder. */
 #ifndef ENGINE_JOB_H
 #define ENGINE_JOB_H
 
@@ -53,5 +53,15 @@ struct acre_part result_part(const struct sentence *sentence,
 /* The i-th translation of sentence `number`, which is the part `in_target` of `target`. */
 struct aligned_sentence result_aligned(const struct acre_job *job, size_t number, size_t i,
                                        const char *target, struct acre_range in_target);
+
+/* Of a finished job; NULL if it has no such sentence or was not translated. */
+const struct sentence *job_sentence(const struct acre_job *job, size_t number);
+const struct acre_model *job_model(const struct acre_job *job);
+
+/* Of such a sentence: its best translation, both as parts of their texts. */
+void job_aligned(const struct acre_job *job, size_t number, struct aligned_sentence *aligned);
+
+/* The scheduler's callback: the sentence's job counts it and ends with its last one. */
+void job_sentence_finished(struct sentence *sentence);
 
 #endif

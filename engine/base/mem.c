@@ -45,17 +45,6 @@ void *mem_calloc(size_t n, size_t bytes)
     return refused() ? NULL : took(calloc(n ? n : 1, bytes ? bytes : 1));
 }
 
-void *mem_realloc(void *old, size_t bytes)
-{
-    if (refused())
-        return NULL;
-    size_t old_bytes = malloc_usable_size(old);
-    void *moved = realloc(old, bytes ? bytes : 1);
-    if (moved)
-        held -= old_bytes;
-    return took(moved);
-}
-
 char *mem_copy_text(const char *text, size_t bytes)
 {
     char *copy = mem_alloc(bytes + 1);
@@ -127,6 +116,17 @@ void mem_discard(void *part, size_t bytes)
         madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
+static void *resize(void *old, size_t bytes)
+{
+    if (refused())
+        return NULL;
+    size_t old_bytes = malloc_usable_size(old);
+    void *moved = realloc(old, bytes ? bytes : 1);
+    if (moved)
+        held -= old_bytes;
+    return took(moved);
+}
+
 int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)
 {
     if (wanted <= *capacity)
@@ -138,7 +138,7 @@ int mem_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes)
         return ACRE_ENOMEM;
     void *old;
     memcpy(&old, items, sizeof(old)); /* items is a pointer to a pointer of any type */
-    void *moved = mem_realloc(old, grown * item_bytes);
+    void *moved = resize(old, grown * item_bytes);
     if (!moved)
         return ACRE_ENOMEM;
     memcpy(items, &moved, sizeof(moved));

@@ -12,7 +12,6 @@
 
 void *mem_alloc(size_t bytes); /* uninitialised; NULL if there is none */
 void *mem_calloc(size_t n, size_t bytes);
-void *mem_realloc(void *old, size_t bytes);
 char *mem_copy_text(const char *text, size_t bytes); /* adds a NUL */
 void mem_free(void *memory);
 

@@ -30,6 +30,7 @@ int batch_open(const struct network *network, const struct search_model *model,
                const struct batch_limits *limits, struct batch **batch, struct acre_err *err);
 void batch_close(struct batch *batch); /* NULL is allowed */
 
+/* Tests: how many sentences are in it. */
 size_t batch_running(const struct batch *batch);
 
 /* Source rows (end tokens included) that one batch_admit() can take; at least one sentence of the

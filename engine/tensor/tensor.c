@@ -17,13 +17,6 @@ size_t dtype_bytes(enum dtype dtype)
     return dtype == DTYPE_F32 ? 4 : 2;
 }
 
-const char *dtype_name(enum dtype dtype)
-{
-    static const char *const names[] = {
-        [DTYPE_F32] = "F32", [DTYPE_F16] = "F16", [DTYPE_BF16] = "BF16"};
-    return names[dtype];
-}
-
 static float float_of_bits(uint32_t bits)
 {
     float value;

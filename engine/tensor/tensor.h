@@ -21,7 +21,6 @@ struct tensor {
 
 size_t tensor_count(const struct tensor *tensor); /* elements; 1 for a scalar */
 size_t dtype_bytes(enum dtype dtype);
-const char *dtype_name(enum dtype dtype); /* "F32", ... as safetensors spells it */
 
 /* Rows first ... first + n - 1 of a matrix. */
 struct tensor tensor_rows(const struct tensor *matrix, size_t first, size_t n);
