@@ -30,11 +30,11 @@ static void list_names(const struct language_names *names, char *text, size_t ro
 
 /* *language is NULL if nothing is asked for, and the model has no default or needs none. */
 static int find_language(const struct language_names *names, const char *field, const char *name,
-                         const struct acre_language *standard,
+                         const struct acre_language *default_language,
                          const struct acre_language **language, struct acre_err *err)
 {
     char some[128];
-    *language = name ? language_names_find(names, name) : standard;
+    *language = name ? language_names_find(names, name) : default_language;
     bool is_missing = !*language && (name || names->n > 1);
     if (!is_missing)
         return 0;

@@ -217,9 +217,8 @@ static uint64_t deadline_of(const struct acre_request *request)
     return scheduler_now_ns() + (uint64_t)request->timeout_ms * 1000000;
 }
 
-/* Of a translation that is scored: one that is max_length long counts as cut there by the search,
- * in which the end token adds 0; one that is longer does not. Of one that is shorter than
- * min_length, which the search would not have ended there, that does not count either. */
+/* A given translation of exactly max_length tokens scores as one the search cut there (its end
+ * token adds 0); a longer or shorter one scores as if the limits were not there. */
 static void adapt_decoding(struct acre_decoding *decoding, const struct search_prefix *prefix,
                            const struct acre_model *model)
 {

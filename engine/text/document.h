@@ -44,9 +44,8 @@ int document_init_whole(struct document *document, const char *text, size_t text
 enum spacing { SPACED_WORDS, SPACED_SENTENCES, SPACED_NOTHING };
 
 /* Whether a space belongs before the translation of a sentence: nothing stands between it and the
- * one before, as Chinese has it, and the translation is in a script with more spaces. *before is
- * how the translations before it end, and then how they end with it; of the first one it says
- * nothing. */
+ * one before, as Chinese has it, and the translation is in a script with more spaces. *before says
+ * how the translation before this one ends, and is updated; ignored for the first. */
 bool document_is_apart(const struct document *document, size_t sentence, const char *translation,
                        enum spacing *before);
 

@@ -209,8 +209,8 @@ static int read_list(struct reading *reading, const char *list, int id, struct a
     return 0;
 }
 
-static int read_standard(struct reading *reading, const struct json_object *config,
-                         struct acre_err *err)
+static int read_default(struct reading *reading, const struct json_object *config,
+                        struct acre_err *err)
 {
     const json_t *codes = config->value ? json_find(config, "language_codes") : NULL;
     const char *name = codes ? json_string_value(codes) : "m2m100";
@@ -280,7 +280,7 @@ static int read_one(struct reading *reading, const struct json_object *config, s
         return status;
     reading->source = "tokenizer.json";
     status = read_pieces(reading, err);
-    return status || reading->tokens->n > 0 ? status : read_standard(reading, config, err);
+    return status || reading->tokens->n > 0 ? status : read_default(reading, config, err);
 }
 
 int language_tokens_read(struct language_tokens *tokens, enum language_family family,
