@@ -89,6 +89,12 @@ size_t emulate::memory_held()
     return ::memory_held(ALL_DEVICES);
 }
 
+void emulate::fill(int device, size_t left_bytes)
+{
+    guard g(lock);
+    machine.memory_bytes = ::memory_held(device) + left_bytes;
+}
+
 /* ---- Work ------------------------------------------------------------------------------------ */
 
 static void add(emulated_stream *stream, operation each)

@@ -145,8 +145,9 @@ struct machine {
     unsigned used = 0;                     /* bits: devices that memory was asked of, or given */
 };
 extern struct machine machine;
-size_t memory_held(); /* of all devices, by cudaMalloc */
-void revive();        /* forgets a fault, for the next test */
+size_t memory_held();                     /* of all devices, by cudaMalloc */
+void fill(int device, size_t left_bytes); /* leaves it so much of its memory */
+void revive();                            /* forgets a fault, for the next test */
 } // namespace emulate
 
 #endif

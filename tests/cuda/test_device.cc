@@ -156,7 +156,7 @@ static void test_free_memory_is_told(void **)
     struct acre_err err = {};
     emulate::revive();
     assert_int_equal(device_cuda_open(0, &device, NULL), 0);
-    emulate::machine.memory_bytes = emulate::memory_held() + (3 << 20);
+    emulate::fill(0, 3 << 20);
     assert_int_equal(open_weight(device, 1024, 1024, &err), ACRE_ENOMEM);
     assert_string_equal(err.text, "a weight: expected memory for the packed weights, found 3 MiB "
                                   "free on cuda:0 emulated GPU (sm_90)");
@@ -170,9 +170,9 @@ static void test_memory_for_weights_comes_back(void **)
     struct device *device = NULL;
     emulate::revive();
     assert_int_equal(device_cuda_open(0, &device, NULL), 0);
-    emulate::machine.memory_bytes = emulate::memory_held() + (1 << 20);
+    emulate::fill(0, 1 << 20);
     assert_int_equal(open_weight(device, 8, 8, NULL), ACRE_ENOMEM);
-    emulate::machine.memory_bytes = emulate::memory_held() + (32 << 20);
+    emulate::fill(0, 32 << 20);
     assert_int_equal(open_weight(device, 8, 8, NULL), 0);
     device_close(device);
     emulate::revive();

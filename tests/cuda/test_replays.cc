@@ -158,7 +158,7 @@ static void test_no_memory_for_graphs(void **)
     emulate::revive();
     std::vector<std::string> plain = translate(place(MODEL, "f32", "plain"));
     place place(MODEL, "f32", "");
-    emulate::machine.memory_bytes = emulate::memory_held();
+    emulate::fill(0, 0);
     assert_true(translate(place) == plain);
     assert_int_equal(emulate::machine.n_recorded, 0);
     assert_int_equal(acre_engine_health(place.engine, NULL), 0);
@@ -170,8 +170,10 @@ static int health_when_full(struct acre_err *err)
 {
     emulate::revive();
     place place(MODEL, "f32", "plain");
-    emulate::machine.memory_bytes = emulate::memory_held();
-    translate(place);
+    emulate::fill(0, 0);
+    struct acre_job *job = place.submit(0); /* one: a lost device accepts no more */
+    acre_job_wait(job, -1);
+    acre_job_close(job);
     int status = acre_engine_health(place.engine, err);
     emulate::revive();
     return status;
@@ -196,7 +198,7 @@ static void test_memory_is_left(void **)
     struct acre_model *model;
     emulate::revive();
     place place(MODEL, "f32", "");
-    emulate::machine.memory_bytes = emulate::memory_held() + (100 << 20);
+    emulate::fill(0, 100 << 20);
     assert_int_equal(acre_model_open(place.engine, "tests/golden/models/tiny-token", &model, NULL),
                      ACRE_ENOMEM);
     translate(place);
