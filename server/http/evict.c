@@ -164,8 +164,8 @@ bool http_make_memory(struct http *http, const struct connection *asking, size_t
     while ((is_greedy = has_half_of_memory(http, asking)) ||
            http->bodies_bytes + bytes > http->options.max_bodies_bytes) {
         leaving = find_leaving(http, is_greedy ? counts_of_the_same : counts_and_is_not, asking);
-        if (!leaving)
-            return false;
+        if (!leaving) /* what one request takes is bounded: alone it may have it */
+            return http->bodies_bytes == asking->request->counted_bytes;
         evict(leaving);
     }
     return true;

@@ -194,6 +194,8 @@ static void send_reply(struct connection *c, const struct http_reply *reply)
         (c->request && strcmp(c->request->method, "HEAD") == 0))
         c->reply.body_bytes = 0;
     connection_tell(c, &c->reply, identity);
+    if (c->request)
+        request_drop_head(c->request);
     if (!has_head) {
         connection_close(c); /* also without memory: closing is all that can be done */
         return;
@@ -241,7 +243,7 @@ static void count_awaited(const struct connection *c, int n)
         c->address->n_awaited += (size_t)n;
 }
 
-/* An address that has half of them leaves the others to others. */
+/* An address that has half of all that may wait leaves the rest to others. */
 static bool may_await(const struct connection *c)
 {
     const size_t most = http_max_waiting(c->http);

@@ -84,7 +84,8 @@ static int grow(struct http_request *request, size_t wanted)
 {
     struct connection *c = request->connection;
     const size_t twice = wanted < 256 ? 512 : 2 * wanted;
-    const size_t capacity = twice < MAX_HEAD_BYTES ? twice : MAX_HEAD_BYTES;
+    const size_t most = wanted > FREE_HEAD_BYTES ? MAX_HEAD_BYTES : FREE_HEAD_BYTES;
+    const size_t capacity = twice < most ? twice : most;
     const size_t more = counted(capacity) - counted(request->text_capacity);
     char *grown;
 
@@ -110,6 +111,15 @@ static int append(struct http_request *request, const char *at, size_t n)
     memcpy(request->text + request->text_bytes, at, n);
     request->text_bytes = wanted;
     return 0;
+}
+
+void request_drop_head(struct http_request *request)
+{
+    connection_count(request->connection, 0 - counted(request->text_capacity));
+    free(request->text);
+    request->text = request->path = NULL;
+    request->query = "";
+    request->text_bytes = request->text_capacity = request->n_headers = 0;
 }
 
 static int end_text(struct http_request *request)

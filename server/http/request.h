@@ -64,6 +64,10 @@ int request_end_value(struct http_request *request);
 /* Checks the complete head and sets method, path and query. -1: refused. */
 int request_end_head(struct http_request *request, const llhttp_t *parser);
 
+/* Its reply is about to go out, for which a client may take its time: target and headers are gone,
+ * and count no more. */
+void request_drop_head(struct http_request *request);
+
 /* Refuses a head of more than MAX_HEAD_BYTES; -1. */
 int request_refuse_size(struct http_request *request);
 

@@ -109,6 +109,7 @@ void http_stream_end(struct http_request *request, bool is_whole, int status, co
     connection_end_waiting(c);
     body_drop(c);
     connection_tell(c, &whole, &request->identity);
+    request_drop_head(request);
     if (!is_whole || c->has_left) {
         connection_close(c);
         return;
