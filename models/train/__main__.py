@@ -16,6 +16,7 @@ COMPARISONS = RUNS / "compare"
 COMPARED = Path(__file__).parent / "compared"
 README = Path(__file__).parents[1] / "README.md"
 
+
 def positive(kind):
     """A type of options, whose numbers are of this kind."""
     def number(text):
@@ -226,16 +227,18 @@ def say_what_is_ignored(options, trainer):
 
 def train(options, run):
     """Whether the run is finished, rather than interrupted."""
+    from .lock import alone
     from .trainer import Trainer, extend
 
     require_prepared(run)
-    if options.extend:
-        recipe = read_recipe(run / "prepared" / "recipe.json")
-        hours = recipe.hours if options.hours is None else options.hours
-        extend(run, recipe, None if options.cooldown else hours, options.cooldown)
-    trainer = Trainer(run, options.hours)
-    say_what_is_ignored(options, trainer)
-    return trainer.run(options.cooldown)
+    with alone(run):  # before anything is read that another process may be changing
+        if options.extend:
+            recipe = read_recipe(run / "prepared" / "recipe.json")
+            hours = recipe.hours if options.hours is None else options.hours
+            extend(run, recipe, None if options.cooldown else hours, options.cooldown)
+        trainer = Trainer(run, options.hours)
+        say_what_is_ignored(options, trainer)
+        return trainer.run(options.cooldown)
 
 
 def evaluate(options, run):

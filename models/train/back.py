@@ -31,7 +31,8 @@ def plain_text(paths):
 def check_writer(made, model):
     """Refuses to go on with what another model wrote; older text does not say which that was."""
     known, own = made.with_suffix(".model"), fingerprint(Path(model))
-    if made.exists() and known.exists() and known.read_text(encoding="utf-8").strip() != own:
+    written = made.exists() and made.stat().st_size > 0
+    if written and known.exists() and known.read_text(encoding="utf-8").strip() != own:
         raise ValueError(f"{made}: expected text by {model}, found that of another model, as "
                          f"{known.name} says; to begin anew, remove it")
     known.write_text(own + "\n", encoding="utf-8")

@@ -26,6 +26,7 @@ from . import checkpoint, corpus
 from .build import new_model
 from .device import choose_device
 from .export import export
+from .lock import alone
 from .recipe import read_recipe, recipe_of
 from .rules import check_keys, check_number
 from .search import translate_ids
@@ -69,6 +70,8 @@ def read_plan(name):
     check_keys(plan, ("every", *STAGES), path)
     for stage, values in plan.items():
         length, where = STAGES.get(stage), f"{path}: {stage}"
+        if not isinstance(values, dict):
+            raise ValueError(f"{where}: expected an object, found {values!r}")
         if length and length not in values:
             raise ValueError(f"{where}: expected {length}, found no such key")
         check_number(values, "seconds", (int, float), 0.01, 1e6, where)
@@ -143,7 +146,8 @@ class Campaign:
             return
         if not (run / "prepared").exists():
             self.prepare(stage, run / "prepared")
-        finished = Trainer(run).run()
+        with alone(run):
+            finished = Trainer(run).run()
         if stage in EXPORTED_STAGES and (run / "best.pt").exists():
             export(run, run / "model")
         if not finished:

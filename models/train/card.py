@@ -66,9 +66,9 @@ BYTE_LIMITS = """\
 The model is small, reads and writes UTF-8 bytes and was trained on little text for a short time, at
 most {longest} bytes a side. It is meant for everyday sentences. Longer sentences, news and names it
 has not met come out wrong often: words are left out, invented, repeated or misspelt, and the end of
-a sentence may say its beginning again. The token model of the same languages is better and faster.
-It translates one sentence at a time, mixes formal and informal address, and repeats the biases of
-its sources. Do not rely on it where a mistake matters."""
+a sentence may say its beginning again. The token model of the same languages is better. It
+translates one sentence at a time, mixes formal and informal address, and repeats the biases of its
+sources. Do not rely on it where a mistake matters."""
 
 
 def licence_of(origin, licences):

@@ -24,7 +24,7 @@ import torch
 
 from . import checkpoint
 from .export import export, write_json
-from .lock import locked
+from .lock import alone, locked
 from .prepare import prepare
 from .recipe import MODELS, RECIPES, read_recipe
 from .rules import ATTENTIONS
@@ -227,9 +227,10 @@ def train_cell(cell, run, options):
     print(f"compare: {cell}", flush=True)
     model = GRID_MODELS[cell.model]
     link_data(cell, prepare_data(model.level, options), run / "prepared")
-    if not train(run, model.steps):
-        return False
-    finish(run)
+    with alone(run):
+        if not train(run, model.steps):
+            return False
+        finish(run)
     return True
 
 

@@ -14,7 +14,6 @@ from .acre_command import fingerprint, translations
 from .recipe import MODELS
 
 
-
 def english_sentences(recipe, folder, longest):
     """{corpus name: its clean English sentences}, each once, whatever languages they come with.
 

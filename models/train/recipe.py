@@ -21,7 +21,8 @@ PARTS = {"lower_cased": 0.04, "unpunctuated": 0.04, "shouted": 0.01, "emphatic":
 
 LEVELS = ("token", "char")
 NUMBER = (int, float)
-# Of every key that is a number, in a recipe, its groups and its phases: its type, least and most.
+# Of the numbers in a recipe, its groups and its phases: type, least and most. Those of `vocabulary`
+# depend on the level, those of `heads` on the preset.
 BOUNDS = {
     "share": (NUMBER, 0, 1e6),
     "max_length": (int, 2, 1 << 16),

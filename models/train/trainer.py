@@ -23,7 +23,6 @@ from . import area, checkpoint
 from .batches import Pairs, Position, Stream
 from .build import begin, new_model
 from .device import choose_device, keep_freed_memory
-from .lock import alone
 from .loss import cross_entropy
 from .optimiser import Optimiser
 from .recipe import read_recipe
@@ -76,8 +75,7 @@ def extend(folder, recipe, hours, cooldown=None):
         print(f"train: the cool-down is not undone: after {hours:g} hours it was time for it; "
               "--hours X gives the run more", flush=True)
         return
-    with alone(folder):
-        checkpoint.save_atomically(state | {"extended": asked}, last)
+    checkpoint.save_atomically(state | {"extended": asked}, last)
 
 
 def kept_evaluation(path, development):
@@ -283,8 +281,7 @@ class Trainer:
             self.check_time()
         handlers = {number: signal.signal(number, self.stop) for number in STOPPING}
         try:
-            with alone(self.folder):
-                return self.train_to_the_end(cooldown_steps)
+            return self.train_to_the_end(cooldown_steps)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)

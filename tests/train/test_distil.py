@@ -123,6 +123,7 @@ def test_an_interrupted_teacher_goes_on(tmp_path, acre):
     path, sentences = tmp_path / "kept.tsv", [f"Sentence {n}." for n in range(9)]
     said = [f"So: {sentence}" for sentence in sentences]
     model = tmp_path / "teacher"
+
     def ask(asked):
         made = translations(path, asked, acre, model, who="test")
         return [made[sentence] for sentence in asked]

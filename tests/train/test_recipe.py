@@ -34,7 +34,7 @@ from small import RECIPE  # noqa: E402
     ({"variants": {"shouted": 2}}, "recipe.json: variants.shouted: expected a number from 0 to 1"),
     ({"samples": "A dog."}, "recipe.json: samples: expected list, found 'A dog.'"),
     ({"exclude": [3]}, "recipe.json: exclude: expected a list of texts"),
-    ({"teacher": 3}, "recipe.json: teacher: expected str | None, found 3"),
+    ({"teacher": 3}, r"recipe.json: teacher: expected str \| None, found 3"),
     ({"heads": 4}, "recipe.json: heads: expected only with an LSTM preset"),
     ({"preset": "lstm-256", "area": {"decoder_cross": {"memory_height": 2}}},
      "recipe.json: area.decoder_cross.memory_height: expected 1, as this memory cannot be a grid"),
