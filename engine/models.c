@@ -138,8 +138,14 @@ static int serve(struct acre_engine *engine, struct acre_model *model, struct ac
         .max_sentences = (size_t)engine->options.batch_size,
         .max_beam_size = (size_t)model->max_beam_size,
     };
-    return scheduler_add_model(engine->scheduler, model->networks, &search, &limits, &model->served,
-                               err);
+    int status = scheduler_add_model(engine->scheduler, model->networks, &search, &limits,
+                                     &model->served, err);
+    if (status != 0 || engine->fallback)
+        return status;
+    status = scheduler_health(engine->scheduler, err); /* the last may be lost over its batches */
+    if (status != 0)
+        scheduler_remove_model(engine->scheduler, model->served);
+    return status;
 }
 
 /* Of the attention that a parameter of keys belongs to. */
