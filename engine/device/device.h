@@ -326,8 +326,9 @@ int device_bind_weight(struct device *device, enum compute_type type,
                        struct weight **weight, struct acre_err *err);
 
 /* What the opening of `name` has failed with, explained: the device was lost, or there is no memory
- * for `what`. */
-int device_explain(int status, const char *name, const char *what, struct acre_err *err);
+ * for `what`, which may be "" where it is the former. */
+int device_explain(const struct device *device, int status, const char *name, const char *what,
+                   struct acre_err *err);
 
 /* The backends; device_open() chooses. */
 int device_cpu_open(enum cpu_level level, struct device **device, struct acre_err *err);

@@ -69,10 +69,12 @@ int device_open(const char *name, struct device **device, struct acre_err *err)
                                      : device_cuda_open(cuda_ordinal(name), device, err);
 }
 
-int device_explain(int status, const char *name, const char *what, struct acre_err *err)
+int device_explain(const struct device *device, int status, const char *name, const char *what,
+                   struct acre_err *err)
 {
     if (status == ACRE_EDEVICE)
-        return err_set(err, status, "%s: the device was lost while the weights went there", name);
+        return err_set(err, status, "%s: %s was lost while the weights went there", name,
+                       device->name);
     return err_set(err, status, "%s: no memory for %s", name, what);
 }
 
@@ -87,7 +89,7 @@ int device_bind_weight(struct device *device, enum compute_type type,
                        COMPUTE_MAX_INT8_K, k);
     int status = device->ops->weight_open(device, type, parts, n_parts, weight);
     if (status == ACRE_EDEVICE)
-        return device_explain(status, name, "", err);
+        return device_explain(device, status, name, "", err);
     if (status != 0)
         return err_set(err, ACRE_ENOMEM,
                        "%s: expected memory for the packed weights, found %zu MiB free on %s", name,

@@ -1,4 +1,4 @@
-/* positions.h - what the places in a sentence add to embeddings, the same on all devices. Pure. */
+/* positions.h - what positions in a sentence add to embeddings, the same on all devices. Pure. */
 #ifndef DEVICE_POSITIONS_H
 #define DEVICE_POSITIONS_H
 

@@ -24,7 +24,7 @@ static int open_table(struct device *device, const struct config *config,
     if (status != 0)
         return status;
     status = device->ops->embedding_open(device, table, scale, embedding);
-    return status == 0 ? 0 : device_explain(status, name, "an embedding", err);
+    return status == 0 ? 0 : device_explain(device, status, name, "an embedding", err);
 }
 
 static int bind_output(struct embeddings *embeddings, struct device *device,
@@ -66,7 +66,7 @@ static int open_positions(struct device *device, const struct positions *positio
 {
     int status = device->ops->position_embedding_open(device, positions, c, embedding);
     if (status == ACRE_EDEVICE)
-        return device_explain(status, "config.json: max_position_embeddings", "", err);
+        return device_explain(device, status, "config.json: max_position_embeddings", "", err);
     if (status == 0)
         return 0;
     return err_set(err, ACRE_ENOMEM,

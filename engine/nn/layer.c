@@ -109,7 +109,9 @@ int layer_bind_norm(const struct layer_source *source, const char *name, struct 
     if (status == ACRE_EUNSUPPORTED)
         return err_set(err, status, "%s: layer norms of %zu numbers are too wide for the device",
                        source->prefix, source->c);
-    return status == 0 ? 0 : device_explain(status, source->prefix, "a layer norm", err);
+    return status == 0
+               ? 0
+               : device_explain(source->device, status, source->prefix, "a layer norm", err);
 }
 
 /* Joins the projections of `attention` named by the letters of `which`, e.g. "qkv". */
@@ -178,7 +180,7 @@ int layer_bind_area_key(const struct layer_source *source, const char *name,
         return status;
     status = source->device->ops->area_key_open(source->device, &parts, attention, key);
     if (status != 0)
-        return device_explain(status, source->prefix, "the keys of areas", err);
+        return device_explain(source->device, status, source->prefix, "the keys of areas", err);
     attention->key = *key;
     return 0;
 }

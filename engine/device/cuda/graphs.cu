@@ -194,7 +194,8 @@ static bool make_room(struct graphs *graphs, const struct store *store, size_t n
     return true;
 }
 
-/* With its memory on the device: what there is none for is no graph, and loses nothing. */
+/* Brings it over to the device, too: without memory for that there is no graph, but the device is
+ * not lost. */
 static cudaError_t keep(struct graphs *graphs, cudaStream_t stream, const struct store *store,
                         struct graph *graph, cudaGraph_t recorded)
 {

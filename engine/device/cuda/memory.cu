@@ -78,8 +78,10 @@ static struct gpu_block *take_kept(size_t bytes)
     if (block)
         *link = block->next;
     pthread_mutex_unlock(&keeping);
-    if (block)
+    if (block) {
+        cudaGetDevice(&block->device); /* that may write there from now on */
         memset(block->at, 0, bytes);
+    }
     return block;
 }
 

@@ -139,11 +139,11 @@ void cuda_linear_add_norm(struct stream *stream, const struct weight *weight,
 }
 
 void cuda_embed(struct stream *stream, const struct embedding *embedding,
-                const struct position_embedding *places, const struct rows *rows,
+                const struct position_embedding *positional, const struct rows *rows,
                 struct buffer *out)
 {
     embed_task task = {embedding->table,   embedding->type,
-                       embedding->scale,   places ? places->numbers : NULL,
+                       embedding->scale,   positional ? positional->numbers : NULL,
                        rows->table.ids,    rows->table.places,
                        rows->table.n_rows, buffer_put(stream, out, embedding->c, NUMBER_F32)};
     embed_launch(stream->cuda, task, rows->most_rows);

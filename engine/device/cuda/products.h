@@ -15,7 +15,7 @@ void cuda_linear_add_norm(struct stream *stream, const struct weight *weight,
                           const struct norm *norm, const struct rows *rows, const struct buffer *x,
                           struct buffer *hidden);
 void cuda_embed(struct stream *stream, const struct embedding *embedding,
-                const struct position_embedding *places, const struct rows *rows,
+                const struct position_embedding *positional, const struct rows *rows,
                 struct buffer *out);
 
 /* The logits, part by part of the vocabulary, and of each part the candidates. */

@@ -87,6 +87,8 @@ static int take_host(struct store *store)
 
 int cuda_store_open(struct device *device, const struct store_shape *shape, struct store **out)
 {
+    if (gpu_is_abandoned(cuda_device_of(device)->ordinal))
+        return ACRE_EDEVICE; /* to ask it for anything could take for ever */
     struct store *store = cuda_new<struct store>();
     if (!store)
         return ACRE_ENOMEM;

@@ -44,11 +44,12 @@ static bool fits(const struct cuda_device *device, const struct stream_limits *l
  * finds none, the device is lost. A stream is opened last of all that a model works with. */
 static const size_t LEFT_BYTES = 128 << 20;
 
-static cudaError_t leave_memory()
+/* Pictures, which come and go, may take half of it. */
+static cudaError_t leave_memory(const struct stream_limits *limits)
 {
-    size_t free_bytes = 0, all_bytes = 0;
+    size_t free_bytes = 0, all_bytes = 0, least = limits->is_shown ? LEFT_BYTES / 2 : LEFT_BYTES;
     cudaError_t error = cudaMemGetInfo(&free_bytes, &all_bytes);
-    return error != cudaSuccess || free_bytes >= LEFT_BYTES ? error : cudaErrorMemoryAllocation;
+    return error != cudaSuccess || free_bytes >= least ? error : cudaErrorMemoryAllocation;
 }
 
 int cuda_stream_open(struct device *device, const struct stream_limits *limits, struct stream **out)
@@ -66,7 +67,8 @@ int cuda_stream_open(struct device *device, const struct stream_limits *limits, 
         stream->graphs = graphs_open();
     if (stream->memory.error == cudaSuccess)
         gpu_note(&stream->memory, cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking));
-    gpu_note(&stream->memory, leave_memory());
+    if (stream->memory.error == cudaSuccess)
+        gpu_note(&stream->memory, leave_memory(limits));
     int status = has_graphs && !stream->graphs ? ACRE_ENOMEM : cuda_status(stream->memory.error);
     if (status != 0) {
         cuda_stream_close(stream);

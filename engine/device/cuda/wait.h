@@ -1,8 +1,9 @@
 /* wait.h - waiting for a GPU, which may never come to an end.
  *
  * Every wait for work of a GPU is here, but for what CUDA waits for on its own when memory is given
- * back. One that takes too long gives the GPU up (gpu_abandon()): the thread goes on, and poll(),
- * or what is opened, tells that the device is lost.
+ * back, or copied by a call that is given no stream. One that takes too long gives the GPU up
+ * (gpu_abandon()): the thread goes on, and poll(), or what is opened, tells that the device is
+ * lost.
  */
 #ifndef DEVICE_CUDA_WAIT_H
 #define DEVICE_CUDA_WAIT_H

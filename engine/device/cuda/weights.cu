@@ -258,19 +258,19 @@ int cuda_embedding_open(struct device *device, const struct tensor *table, float
     return 0;
 }
 
-void cuda_position_embedding_close(struct position_embedding *places)
+void cuda_position_embedding_close(struct position_embedding *positional)
 {
-    if (!places)
+    if (!positional)
         return;
-    gpu_release(&places->memory);
-    mem_free(places);
+    gpu_release(&positional->memory);
+    mem_free(positional);
 }
 
 int cuda_position_embedding_open(struct device *device, const struct positions *positions, size_t c,
                                  struct position_embedding **out)
 {
-    struct position_embedding *places = cuda_new<struct position_embedding>();
-    if (!places)
+    struct position_embedding *positional = cuda_new<struct position_embedding>();
+    if (!positional)
         return ACRE_ENOMEM;
     cuda_use(cuda_device_of(device));
     size_t n = positions->n * c;
@@ -278,14 +278,14 @@ int cuda_position_embedding_open(struct device *device, const struct positions *
     int status = numbers ? 0 : ACRE_ENOMEM;
     if (status == 0) {
         positions_fill(positions, c, numbers);
-        cuda_upload(&places->memory, numbers, n * sizeof(float), (void **)&places->numbers);
-        status = cuda_status(places->memory.error);
+        cuda_upload(&positional->memory, numbers, n * sizeof(float), (void **)&positional->numbers);
+        status = cuda_status(positional->memory.error);
     }
     mem_free(numbers);
     if (status != 0) {
-        cuda_position_embedding_close(places);
+        cuda_position_embedding_close(positional);
         return status;
     }
-    *out = places;
+    *out = positional;
     return 0;
 }

@@ -46,10 +46,11 @@ int cuda_embedding_open(struct device *device, const struct tensor *table, float
                         struct embedding **embedding);
 void cuda_embedding_close(struct embedding *embedding);
 int cuda_position_embedding_open(struct device *device, const struct positions *positions, size_t c,
-                                 struct position_embedding **places);
-void cuda_position_embedding_close(struct position_embedding *places);
+                                 struct position_embedding **positional);
+void cuda_position_embedding_close(struct position_embedding *positional);
 
-/* Numbers of the host to a new array of the device; *out is NULL where there is no memory. */
+/* Numbers of the host to a new array of the device; *out is NULL where there is no memory, or the
+ * GPU is lost, as memory->error says. */
 void cuda_upload(struct gpu_memory *memory, const void *from, size_t bytes, void **out);
 
 #endif
