@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -76,4 +77,6 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
+    # As an exit, so that what is half written is taken away.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main()
