@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/error.h"
 #include "common/grow.h"
@@ -59,10 +60,12 @@ struct dictionary *dictionary_open(size_t max_bytes)
 {
     struct dictionary *d = calloc(1, sizeof(*d));
 
+    if (d && getrandom(d->seed, sizeof(d->seed), 0) != sizeof(d->seed)) {
+        free(d); /* nobody may know which terms are slow to find */
+        return NULL;
+    }
     if (!d)
         return NULL;
-    d->seed[0] = hash_seed();
-    d->seed[1] = hash_seed();
     d->n_references = 1;
     d->max_bytes = max_bytes;
     return d;

@@ -401,7 +401,7 @@ static int test_table(const struct kernels *kernels)
         cmocka_unit_test(scan_equals_oracle),
     };
     tested = kernels;
-    srand(1);
+    random_seed(1);
     return cmocka_run_group_tests_name(kernels->name, tests, NULL, NULL);
 }
 

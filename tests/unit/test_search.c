@@ -27,7 +27,7 @@ struct model {
     struct acre_decoding decoding;
     struct constraint *constraint;
     struct search_prefix prefix;
-    int32_t tokens[MAX_TOKENS]; /* those that are known; the reference knows of the first only */
+    int32_t tokens[MAX_TOKENS]; /* of the prefix; the reference looks at the first only */
 };
 
 static void model_logits(const struct model *model, const int32_t *tokens, int n, float *logits)
