@@ -51,7 +51,7 @@ struct acre_options {
     const char *device;          /* one of ACRE_DEVICES; default "auto" */
     const char *compute_type;    /* one of ACRE_COMPUTE_TYPES; default "auto": what a model's
                                   * config.json says it was evaluated in, else f32; on a GPU f16,
-                                  * unless that or the model's numbers are f32 */
+                                  * unless that is f32 and a matrix is stored in 32 bits */
     const char *device_fallback; /* "cpu": what a lost device leaves goes on there, with the same
                                   * models; default "none": it ends with ACRE_EDEVICE */
     int n_threads;               /* worker threads; default: the CPUs this process may use */
@@ -79,9 +79,10 @@ void acre_engine_devices(struct acre_engine *engine, size_t *n_devices, size_t *
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
 /* How many may wait. */
 size_t acre_engine_max_queued_tokens(const struct acre_engine *engine);
-/* 0, or ACRE_EDEVICE once all its devices are lost: what ran and what waited has ended with that,
- * and nothing more is accepted. `err` says what happened. It does not recover. What one of several
- * devices leaves goes to the others, once; a sentence that loses two ends with ACRE_EDEVICE. */
+/* 0, or ACRE_EDEVICE once all its devices are lost: what waits and what runs ends with that as soon
+ * as a worker comes round, and nothing more is accepted. `err` says what happened. It does not
+ * recover. What one of several devices leaves goes to the others, once; a sentence that loses two
+ * ends with ACRE_EDEVICE. */
 int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
 
 enum { ACRE_MAX_LENGTH_PENALTY = 10, ACRE_MAX_LENGTH = 100000 };
@@ -226,8 +227,8 @@ bool acre_job_wait(struct acre_job *job, int timeout_ms);
 int acre_translate(const struct acre_request *request, struct acre_job **job, struct acre_err *err);
 
 /* Computes it on this thread for a sentence of a job whose `done` was called, with the areas that
- * weigh at least `least`. *attention is owned by the caller. Of a device that is lost meanwhile it
- * is ACRE_EDEVICE, whether or not the engine knows by then. */
+ * weigh at least `least`. *attention is owned by the caller. ACRE_EDEVICE if the device is lost
+ * meanwhile; the engine counts it as lost from then on. */
 int acre_attention_open(const struct acre_job *job, size_t sentence, float least,
                         struct acre_attention **attention, struct acre_err *err);
 void acre_attention_close(struct acre_attention *attention); /* NULL is allowed */

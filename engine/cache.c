@@ -26,7 +26,7 @@ struct entry {
     struct acre_decoding decoding;
     bool is_aligned;
     size_t first_item;         /* alignments differ by it */
-    int32_t last, first_token; /* of the source; of the translation, if it is known */
+    int32_t last, first_token; /* of the source; of the translation's prefix, -1: it has none */
     size_t n_source, n_hypotheses, n_tokens;
     int32_t *source, *tokens; /* in this block */
     struct kept_hypothesis hypotheses[];

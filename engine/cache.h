@@ -20,7 +20,7 @@ struct cache;
 struct cache *cache_open(size_t max_bytes);
 void cache_close(struct cache *cache); /* NULL is allowed */
 
-/* Fills what comes out of the sentence, if it has that of this model: whether it has. `model` is a
+/* Whether the cache has what this model made of the sentence; then it is filled in. `model` is a
  * number that no other model has, nor had. */
 bool cache_get(struct cache *cache, uint64_t model, struct sentence *sentence);
 

@@ -2,9 +2,10 @@
  * engine that has the same models. Private to the files of this folder.
  *
  * A sentence that ends with ACRE_EDEVICE enters the other engine's queue, once; later texts go
- * there at once. Only one of the two schedulers knows a sentence at a time: one whose device is
- * lost touches none that it has handed back. Where there are several devices, all must be lost:
- * until then what one of them leaves goes to the others (plan.h).
+ * there at once. Only one of the two schedulers has a sentence at a time, but either may be told
+ * that it is cancelled: one whose device is lost touches none that it has handed back. Where there
+ * are several devices, all must be lost: until then what one of them leaves goes to the others
+ * (plan.h).
  */
 #ifndef ENGINE_FALLBACK_H
 #define ENGINE_FALLBACK_H

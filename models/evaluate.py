@@ -157,7 +157,8 @@ def table_of(rows, sizes):
 
 
 def put_in_summary(options, section, note, table):
-    """Likewise in models/README.md, after each model: hours of measuring survive an interruption.
+    """Puts a table into models/README.md, after each model: hours of measuring survive an
+    interruption.
 
     Lines of models that are not measured yet stay; so do those of models that were not asked for,
     unless all were.

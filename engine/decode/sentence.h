@@ -56,7 +56,7 @@ struct sentence {
     uint64_t estimate_ns; /* in how many ns it would be translated, when queued; 0: none was made */
     uint64_t first_step;  /* by the count of its batch, when it was admitted */
     struct sentence *next; /* of those that leave together */
-    atomic_bool cancelled; /* by two schedulers, where a device is lost just then, see fallback.h */
+    atomic_bool cancelled; /* the fallback's scheduler may set it while this one still runs it */
     bool is_moved;         /* its device was lost, and another one of the engine has it */
     bool is_retried;       /* all were lost, and this is the engine that goes on */
     /* out */

@@ -210,7 +210,8 @@ static struct plan_model *model_of(struct queue *queue)
     return (struct plan_model *)((char *)queue - offsetof(struct plan_model, queue));
 }
 
-/* Where all devices are lost, sentences have ended, and may be somebody else's by now. */
+/* Where all devices are lost, nothing waits, what runs ends when its worker is ready, and what has
+ * ended may be somebody else's by now. */
 static void cancel(struct plan *plan, const struct plan_event *event, uint64_t now_ns)
 {
     if (plan->lost != 0)

@@ -2,9 +2,9 @@
  * again with those that have finished. With nothing to do it sleeps until the plan wakes it.
  *
  * What can go wrong: a text is refused, which its caller is told; memory for a sentence's results
- * is missing, which its status says; a device is lost. Then the worker tells the plan, and stops.
- * Is it the last device, everybody ends with ACRE_EDEVICE, and later texts are refused with what it
- * said. */
+ * is missing, which its status says; a device is lost. Then the plan is told, by the worker or by
+ * whoever saw it, and the device's workers stop. Is it the last device, everybody ends with
+ * ACRE_EDEVICE, and later texts are refused with what it said. */
 #include "sched/scheduler.h"
 
 #include <pthread.h>

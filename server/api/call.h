@@ -63,7 +63,7 @@ struct call {
     void (*after_pool)(void *call); /* and then the loop */
     bool has_slot;                  /* in server->heavy_callers */
     bool is_ended;                  /* while it works: it is nobody's any more */
-    char *body;                     /* owned: the reply; NULL: `error` says why there is none */
+    char *body;                     /* owned: the reply; NULL: pending.error says why */
     size_t body_bytes;
 };
 

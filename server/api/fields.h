@@ -54,7 +54,7 @@ json_t *fields_find(const struct fields *fields, const char *name);
 int fields_text(const struct fields *fields, const char *name, const char **value,
                 struct srv_error *error);
 int fields_required(const struct fields *fields, const char *name, const char **value,
-                    struct srv_error *error); /* refuses a text that is not there, too */
+                    struct srv_error *error); /* but: NULL, and refused, if it is not there */
 int fields_int(const struct fields *fields, const char *name, int64_t min, int64_t max, int *value,
                struct srv_error *error);
 int fields_real(const struct fields *fields, const char *name, double min, double max,

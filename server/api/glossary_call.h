@@ -5,8 +5,8 @@
  * the loop and replied to when the store has it. A glossary that was changed meanwhile by another
  * call is changed from there. A request finds the glossaries of its own key alone.
  */
-#ifndef SERVER_API_GLOSSARIES_H
-#define SERVER_API_GLOSSARIES_H
+#ifndef SERVER_API_GLOSSARY_CALL_H
+#define SERVER_API_GLOSSARY_CALL_H
 
 #include "api/access.h"
 #include "api/glossary_draft.h"

@@ -148,8 +148,8 @@ static int append(const char *path, const char *line, size_t bytes)
 /* Pool thread. */
 static int keep_suggestion(struct call *call, struct srv_error *error)
 {
-    const char *path =
-        call->pending.server->settings->suggestions; /* of a running server it stays */
+    /* Of a running server it stays. */
+    const char *path = call->pending.server->settings->suggestions;
     const char *values[4] = {NULL};
     size_t bytes;
     char *line;

@@ -222,7 +222,8 @@ static void print_connections(FILE *out, const struct http *http)
     for (size_t i = 0; i < HTTP_STATES; i++)
         fprintf(out, "%s{state=\"%s\"} %zu\n", name, http_state_names[i], n[i]);
     print_counter(out, "acre_http_connections_evicted_total",
-                  "Connections closed for want of places or memory.", http_evicted(http));
+                  "Connections closed to let others in, or for want of memory.",
+                  http_evicted(http));
     print_gauge(out, "acre_http_requests_active", "Requests that are not replied to yet.",
                 (double)http_active(http));
     print_gauge(out, "acre_http_body_bytes", "Bodies and long heads of those, in memory.",

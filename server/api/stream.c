@@ -121,8 +121,8 @@ static void begin(struct call *call, http_room_fn *room)
     if (call->stream.has_begun)
         return;
     call->stream.has_begun = true;
-    call->pending.is_charged =
-        true; /* however it ends: a deadline would be a way to read for nothing */
+    /* However it ends: a deadline would be a way to read for nothing. */
+    call->pending.is_charged = true;
     call->stream.is_event_stream = accept && strcasestr(accept, "text/event-stream");
     http_stream_begin(call->pending.http,
                       call->stream.is_event_stream ? "text/event-stream" : "application/x-ndjson",

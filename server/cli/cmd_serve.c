@@ -1,11 +1,11 @@
 /* acre serve: reads the configuration, loads the models, runs the loop until it is told to stop.
  *
- * Happy path: settings -> sockets -> engine -> models -> loop; drain.c ends it, reload.c renews it,
- * when signals.c hears that.
+ * Happy path: settings -> sockets -> engine -> models -> loop; on signals, which signals.c hears,
+ * drain.c ends it and reload.c renews it.
  * Failure modes: anything wrong before the loop ends the command with one message. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "api/files.h"
@@ -312,8 +312,8 @@ static void stop_http(struct server *server)
     http_close(server->http);
 }
 
-/* What has been opened, in reverse, after a start that failed, too. First what works is stopped;
- * signals are heard until the engine is closed; then the memory is freed. */
+/* Closes what has been opened, in reverse; also after a start that failed half way. First what
+ * works is stopped; signals are heard until the engine is closed; then the memory is freed. */
 static void close_server(struct serve *serve)
 {
     struct server *server = &serve->server;

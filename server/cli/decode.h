@@ -32,13 +32,13 @@ struct decode_args {
         .default_text = "auto", .value = called, .help = text, .valid = check, .expected = accepts \
     }
 /* What the command takes where an option is not given. */
-#define DECODE_STANDARD_beam_size "the model's"
-#define DECODE_STANDARD_num_hypotheses "1"
-#define DECODE_STANDARD_max_length "the model's"
-#define DECODE_STANDARD_min_length "the model's"
+#define DECODE_DEFAULT_beam_size "the model's"
+#define DECODE_DEFAULT_num_hypotheses "1"
+#define DECODE_DEFAULT_max_length "the model's"
+#define DECODE_DEFAULT_min_length "the model's"
 #define DECODE_INT(name, low, high, text)                                                          \
     ARGS_NUMBER(#name, struct decode_args, wish.name, low, high, NULL, "N",                        \
-                text " (default: " DECODE_STANDARD_##name ")"),
+                text " (default: " DECODE_DEFAULT_##name ")"),
 #define DECODE_REAL(name, low, high, text)                                                         \
     {.key = #name,                                                                                 \
      .type = OPTION_REAL,                                                                          \

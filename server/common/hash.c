@@ -3,7 +3,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Where there is nothing random, the place of the stack is so a little. */
+/* Where the system has no random numbers, the address of the stack has to do: it differs from
+ * process to process. */
 uint64_t hash_seed(void)
 {
     uint64_t seed;

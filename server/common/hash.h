@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Random, another one at each call. */
+/* Random, if the system has random numbers. */
 uint64_t hash_seed(void);
 
 /* Another one for each n. */

@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/* Of a tag, without region and script. */
+/* How many bytes of a tag are its language, before script and region. */
 size_t language_bytes(const char *tag);
 
-/* Whatever the regions and scripts. */
+/* Whether two tags are of one language; scripts and regions do not count. */
 bool language_is_same(const char *tag, const char *other);
 
 #ifdef __cplusplus

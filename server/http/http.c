@@ -163,7 +163,7 @@ static void tell_of_evicted(struct http *http)
 {
     if (http->n_evicted == 0 || !log_is_due(&http->told_evicted_ms, uv_now(http->loop)))
         return;
-    log_warning("closed %zu idle or slow connections: every place or all memory was taken",
+    log_warning("closed %zu idle or slow connections: too many were open, or memory was short",
                 http->n_evicted);
     http->n_evicted = 0;
 }
@@ -302,7 +302,7 @@ int http_configure(struct http *http, const struct http_options *options, struct
     return 0;
 }
 
-/* Places do not count here: a connection the kernel has accepted is not to be lost. */
+/* However many are open: a connection the kernel has accepted is not to be lost. */
 void http_drain(struct http *http)
 {
     if (http->is_draining)

@@ -160,8 +160,8 @@ enum http_give_up { HTTP_DEADLINE, HTTP_LEFT, HTTP_SHUTDOWN };
 typedef void http_give_up_fn(void *user, enum http_give_up why);
 
 /* Says, inside the handler, that the reply comes later. `give_up` is called at most once, from the
- * loop, and means that the reply is due now: nobody waits for the result any more. False: so many
- * await, of all or of this address, that nobody else could; reply now. */
+ * loop, and means that the reply is due now: nobody waits for the result any more. False: as many
+ * await as may, of all or of this address; reply now. */
 bool http_await(struct http_request *request, uint64_t timeout_ms, http_give_up_fn *give_up,
                 void *user);
 

@@ -425,7 +425,7 @@ static int64_t owner_of(const struct glossary *before, const struct glossary *af
     return before ? before->owner : after->owner;
 }
 
-/* Nobody has more changes than are left free, so that there is always one for another owner. */
+/* Nobody may have more changes than are left free: one owner alone has half of them. */
 static int check_busy(const struct glossaries *glossaries, int64_t owner, struct srv_error *error)
 {
     size_t n_own = 0;

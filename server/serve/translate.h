@@ -62,7 +62,7 @@ int translator_open(uv_loop_t *loop, struct acre_engine *engine, struct translat
 bool translator_uses(const struct translator *translator, const struct acre_model *model);
 
 /* Runs the loop until no thread is submitting, so that the engine can be closed. Every translate
- * must be closed. NULL is allowed, also below. */
+ * must be closed. NULL is allowed, as in the two below. */
 void translator_settle(struct translator *translator);
 
 /* After the engine was closed. Run the loop to its end, then translator_free(). */
