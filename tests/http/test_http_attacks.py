@@ -584,6 +584,22 @@ def test_long_heads_count_as_bodies_do(serve):
     assert eventually(lambda: metric(server, "acre_http_body_bytes") == 0)
 
 
+def test_a_long_head_counts_until_its_reply(serve):
+    """One request alone may have a body and a head of full size."""
+    server = serve(max_body_bytes=1_000_000, max_bodies_bytes=1_000_000, max_text_chars=1_000_000)
+    body = b'{"q":"<code>%s</code>","format":"html","source":"en","target":"de"}' % (b"a" * 999_900)
+    head = b"A: %s\r\n" % (b"a" * 7000) * 8 + b"Content-Length: %d\r\n\r\n" % len(body)
+    slow = open_slow_reader(server, b"POST /translate HTTP/1.1\r\nHost: a\r\n"
+                                    b"Content-Type: application/json\r\n")
+    slow.settimeout(10 * PATIENCE)
+    try:
+        slow.sendall(head + body)
+        assert slow.recv(15) == b"HTTP/1.1 200 OK"
+        assert metric(server, "acre_http_body_bytes") == 0
+    finally:
+        slow.close()
+
+
 def test_one_address_leaves_memory_to_others(serve):
     server = serve(threads=1, batch_size=1, max_bodies_bytes=2_000_000, max_text_chars=1_000_000,
                    max_texts=1000, max_queued_tokens=10**9, drain_timeout_s=0)
