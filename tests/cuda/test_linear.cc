@@ -65,17 +65,6 @@ static std::vector<char> padded_as(enum number_type type, const std::vector<floa
     return padded(x, rows, k, max_rows, depth);
 }
 
-/* Rows of x: what is behind their numbers was left by wider rows. */
-static std::vector<char> x_as(enum number_type type, const std::vector<float> &x, int rows, int k)
-{
-    std::vector<char> bytes = padded_as(type, x, rows, k, rows);
-    size_t number = type == NUMBER_F32 ? 4 : 2, depth = bytes.size() / (size_t)rows;
-    size_t first = (size_t)linear_columns(k) * number;
-    for (size_t row = 0; row < (size_t)rows; row++)
-        std::fill(&bytes[0] + row * depth + first, &bytes[0] + (row + 1) * depth, (char)0xff);
-    return bytes;
-}
-
 /* W's int8 rows and scales, as kernels_pack_column() rounds them. */
 static std::vector<int8_t> quantised(const std::vector<float> &w, int n, int k,
                                      std::vector<float> *scales)
@@ -112,7 +101,7 @@ static std::vector<float> run(const problem &p, int first, int m, int tile, size
     device_array<float> d_w_scales(w_scales);
     device_array<char> d_w(w);
     device_array<char> d_x(p.type == NUMBER_INT8 ? std::vector<char>((size_t)(m * depth))
-                                                 : x_as(p.type, x, m, p.k));
+                                                 : padded_as(p.type, x, m, p.k, m));
     if (p.type == NUMBER_INT8) {
         device_array<float> floats(x);
         quantise_launch(test_stream(), NUMBER_F32,
@@ -121,10 +110,12 @@ static std::vector<float> run(const problem &p, int first, int m, int tile, size
     }
     device_array<f16> rounded((size_t)m * (size_t)np);
     f16 *also = p.has_narrow ? rounded.at : nullptr;
-    linear_task task = {
-        d_x.at, d_w.at, d_bias,   d_x_scales, d_w_scales,  p.has_residual ? d_residual.at : nullptr,
-        y.at,   also,   n_rows,   np,         depth,       p.k,
-        depth,  np,     p.y_type, NUMBER_F16, p.activation};
+    linear_task task = {d_x.at,      d_w.at,     d_bias,
+                        d_x_scales,  d_w_scales, p.has_residual ? d_residual.at : nullptr,
+                        y.at,        also,       n_rows,
+                        np,          depth,      depth,
+                        np,          p.y_type,   NUMBER_F16,
+                        p.activation};
     linear_launch(test_stream(), p.type, task, max_rows + 150, tile, shared_bytes);
     test_wait();
     std::vector<char> bytes = y.get();

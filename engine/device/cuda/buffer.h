@@ -3,7 +3,7 @@
  * An operation that writes a buffer notes in which forms it did; one that reads asks for a form,
  * and where that is missing the rows are converted first. The notes are the host's: they follow
  * from the operations alone. Rows begin at multiples of ROW_NUMBERS, with zeros behind what is
- * written, or numbers of wider rows that were there before, which products do not read (linear.h).
+ * written, or numbers of wider rows that were there before, which meet zeros in weights.
  */
 #ifndef DEVICE_CUDA_BUFFER_H
 #define DEVICE_CUDA_BUFFER_H

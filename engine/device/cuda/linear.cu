@@ -143,14 +143,6 @@ GPU_CODE void multiply_step(char *x_tile, int x_row, char *w_tile, int w_row, in
     }
 }
 
-/* How many of `n` steps, from `first` on, have numbers of x. Those behind would add zeros, or what
- * wider rows have left there; but quantised rows have zeros. */
-template <class T> GPU_CODE int steps_with_numbers(const linear_task &task, int first, int n)
-{
-    int left = (task.x_width * (int)sizeof(T) + STEP_BYTES - 1) / STEP_BYTES - first;
-    return sizeof(T) == sizeof(int8_t) || n < left ? n : left;
-}
-
 /* What a warp has summed goes through shared memory, [ROWS][SUM_STRIDE], so that a thread gets four
  * columns of a row instead of two here and two there. The stride puts the pairs that are written
  * together into different banks. */
@@ -203,8 +195,7 @@ __global__ static void __launch_bounds__(SLICE_THREADS, 1) multiply_slices(linea
     char *stages = shared.stages[0] + warp * (shared.stages[1] - shared.stages[0]);
     size_t row_bytes = (size_t)task.k * sizeof(T), slice_bytes = row_bytes / SLICES;
     size_t x_bytes = (size_t)task.x_stride * sizeof(T);
-    int slice_steps = (int)(slice_bytes / STEP_BYTES);
-    int n_steps = steps_with_numbers<T>(task, warp * slice_steps, slice_steps);
+    int n_steps = (int)(slice_bytes / STEP_BYTES);
     const char *x = (const char *)task.x + (size_t)first_row * x_bytes + warp * slice_bytes;
     const char *w = (const char *)task.w + (size_t)first_column * row_bytes + warp * slice_bytes;
     sum sums[ROWS / 16][SLICE_COLUMNS / 8][4] = {};
@@ -303,8 +294,7 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
     shared.place(gpu_shared());
     size_t row_bytes = (size_t)task.k * sizeof(T);
     size_t x_bytes = (size_t)task.x_stride * sizeof(T);
-    int slice_steps = (int)(row_bytes / STEP_BYTES) / SLICES, left = slice_steps;
-    int n_steps = steps_with_numbers<T>(task, 0, SLICES * slice_steps);
+    int n_steps = (int)(row_bytes / STEP_BYTES), slice_steps = n_steps / SLICES, left = slice_steps;
     int warp_row = warp / 2 * WARP_TILE, warp_column = warp % 2 * WARP_TILE;
     const char *x = (const char *)task.x + (size_t)first_row * x_bytes;
     const char *w = (const char *)task.w + (size_t)first_column * row_bytes;
@@ -312,17 +302,15 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
 
 #pragma unroll
     for (int s = 0; s < TILE_STAGES - 1; s++)
-        if (s < n_steps)
-            fetch<TILE_COLUMNS, THREADS>(shared.stages + s * memory::STAGE_BYTES + memory::X_BYTES,
-                                         w + s * STEP_BYTES, row_bytes, TILE_COLUMNS, thread);
+        fetch<TILE_COLUMNS, THREADS>(shared.stages + s * memory::STAGE_BYTES + memory::X_BYTES,
+                                     w + s * STEP_BYTES, row_bytes, TILE_COLUMNS, thread);
     int n_rows = rows_left(task, first_row);
     if (n_rows <= 0)
         return;
 #pragma unroll
     for (int s = 0; s < TILE_STAGES - 1; s++) {
-        if (s < n_steps)
-            fetch<ROWS, THREADS>(shared.stages + s * memory::STAGE_BYTES, x + s * STEP_BYTES,
-                                 x_bytes, n_rows, thread);
+        fetch<ROWS, THREADS>(shared.stages + s * memory::STAGE_BYTES, x + s * STEP_BYTES, x_bytes,
+                             n_rows, thread);
         copy_commit();
     }
     for (int step = 0; step < n_steps; step++) {
@@ -339,7 +327,7 @@ __global__ static void __launch_bounds__(tile_shared<ROWS>::THREADS, 1)
         char *stage = shared.stages + step % TILE_STAGES * memory::STAGE_BYTES;
         multiply_step<T, WARP_TILE, WARP_TILE>(stage, warp_row, stage + memory::X_BYTES,
                                                warp_column, lane, sums);
-        if (--left == 0 || step + 1 == n_steps) {
+        if (--left == 0) {
             end_slice(step < slice_steps, &sums[0][0][0], &totals[0][0][0]);
             left = slice_steps;
         }
@@ -407,7 +395,7 @@ __global__ static void __launch_bounds__(F32_THREADS, 1) multiply_f32(linear_tas
     const float *x = (const float *)task.x + (size_t)first_row * (size_t)task.x_stride;
     const float *w = (const float *)task.w + (size_t)first_column * (size_t)task.k;
     four<float> sums[R] = {};
-    for (int first = 0; first < task.x_width; first += F32_STEP) {
+    for (int first = 0; first < task.k; first += F32_STEP) {
         fetch_transposed<ROWS>(shared.x, memory::X_STRIDE, x + first, task.x_stride, n_rows,
                                thread);
         fetch_transposed<F32_COLUMNS>(shared.w, memory::W_STRIDE, w + first, task.k, F32_COLUMNS,

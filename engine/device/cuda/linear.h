@@ -5,11 +5,9 @@
  * slices are added in order, whatever the tile. Sums of int8 are exact. f32 is one chain of
  * multiply-adds along K.
  *
- * Rows of x and of W are padded with zeros: a row's bytes are a multiple of LINEAR_ROW_BYTES. In x
- * they are needed up to a multiple of LINEAR_COLUMNS, as products write them: what is behind is not
- * read, for it may be of wider rows that were there before. Columns of W are padded to a multiple
- * of LINEAR_COLUMNS, and so many columns of y are written, four at a time: its rows, the
- * residual's, bias and scales begin at multiples of 16 bytes.
+ * Rows of x and of W are padded with zeros: a row's bytes are a multiple of LINEAR_ROW_BYTES.
+ * Columns of W are padded to a multiple of LINEAR_COLUMNS, and so many columns of y are written,
+ * four at a time: its rows, the residual's, bias and scales begin at multiples of 16 bytes.
  */
 #ifndef DEVICE_CUDA_LINEAR_H
 #define DEVICE_CUDA_LINEAR_H
@@ -22,7 +20,7 @@ extern "C" {
 enum { LINEAR_ROW_BYTES = 512, LINEAR_COLUMNS = 64 };
 
 struct linear_task {
-    const void *x;         /* [M,x_stride] of the type */
+    const void *x;         /* [M,x_stride] of the type, Kp of each row are read */
     const void *w;         /* [Np,Kp] */
     const float *bias;     /* [Np] */
     const float *x_scales; /* [M], int8 */
@@ -31,7 +29,7 @@ struct linear_task {
     void *y;               /* [M,y_stride] of y_type */
     void *narrow;          /* the same rounded to narrow_type; NULL: not wanted */
     const int32_t *n_rows; /* M, on the device */
-    int n, k, x_width;     /* Np, Kp, and K: what follows these in x is not read */
+    int n, k;              /* Np, Kp */
     int x_stride, y_stride;
     enum number_type y_type, narrow_type; /* not int8 */
     enum activation activation;

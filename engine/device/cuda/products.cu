@@ -46,7 +46,6 @@ static linear_task task_of(const struct weight *weight, const struct operand &op
     task.n_rows = n_rows;
     task.n = weight->np;
     task.k = weight->kp;
-    task.x_width = weight->k;
     task.y_type = NUMBER_F32;
     task.activation = ACTIVATION_NONE;
     return task;

@@ -55,7 +55,7 @@ static double measure(cudaStream_t stream, const struct problem &p, size_t share
     task.bias = p.bias;
     task.y = p.y;
     task.n_rows = p.n_rows;
-    task.n = p.shape.n, task.k = task.x_width = p.shape.k;
+    task.n = p.shape.n, task.k = p.shape.k;
     task.x_stride = p.shape.k, task.y_stride = p.shape.n;
     task.y_type = NUMBER_F16;
     task.activation = ACTIVATION_NONE;
