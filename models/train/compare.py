@@ -177,8 +177,8 @@ def train(run, steps):
     trainer.cooldown = Cooldown(steps - cooldown, cooldown)  # begins when its first step comes
     if not trainer.run():
         return False
-    if trainer.kept["step"] != steps:  # compared are the last weights, chosen by no score
-        trainer.kept = None
+    if trainer.development.kept["step"] != steps:  # compared are the last weights, chosen by no score
+        trainer.development.kept = None
         trainer.evaluate()
     return True
 

@@ -2,7 +2,7 @@
 
     RUN/checkpoint.pt            the last state; training goes on from it
     RUN/before-cooldown.pt       the state at which the last cool-down began
-    RUN/best.pt                  averaged weights of the best evaluation so far
+    RUN/best.pt                  averaged weights of the best evaluation so far (development.py)
     RUN/log.jsonl                one JSON object per report and per evaluation
 
 A run ends after its time limit or its cool-down; SIGTERM and SIGINT save and end it early.
@@ -22,21 +22,12 @@ import torch
 from . import area, checkpoint
 from .batches import Pairs, Position, Stream
 from .build import begin, new_model
+from .development import Development
 from .device import choose_device, keep_freed_memory
 from .loss import cross_entropy
 from .optimiser import Optimiser
 from .recipe import read_recipe
 from .schedule import Cooldown, learning_rate
-from .search import translate
-from .sets import (
-    DEVELOPMENT_SENTENCES,
-    DEVELOPMENT_SETS,
-    LONGEST_TRANSLATION,
-    bleu,
-    fingerprint,
-    read_set,
-    whole_rows,
-)
 from .vocabulary import open_vocabulary
 
 REPORT_SECONDS = 60
@@ -76,22 +67,6 @@ def extend(folder, recipe, hours, cooldown=None):
               "--hours X gives the run more", flush=True)
         return
     checkpoint.save_atomically(state | {"extended": asked}, last)
-
-
-def kept_evaluation(path, development):
-    """The evaluation of best.pt, or None without one on these development sets. It may be of a
-    cool-down that was undone, of which the checkpoint knows nothing."""
-    if not path.exists():
-        return None
-    best = checkpoint.load(path)
-    if best.get("development", development) != development:
-        return None
-    return {key: best[key] for key in ("step", "tokens", "bleu")}
-
-
-def total(evaluation):
-    """What evaluations are compared by."""
-    return sum(evaluation["bleu"].values()) if evaluation else float("-inf")
 
 
 class MovingAverage:
@@ -140,9 +115,7 @@ class Trainer:
         self.recipe = read_recipe(self.folder / "prepared" / "recipe.json")
         self.hours = self.recipe.hours if hours is None else hours
         self.vocabulary = open_vocabulary(self.recipe.level, self.folder / "prepared")
-        self.development = fingerprint(*(
-            side for name in DEVELOPMENT_SETS
-            for side in read_set(self.folder / "prepared" / name, self.recipe)))
+        self.development = Development(self.folder, self.recipe, self.vocabulary)
         self.device, self.bf16 = choose_device()
         keep_freed_memory()
         torch.manual_seed(self.recipe.seed)
@@ -155,10 +128,6 @@ class Trainer:
         self.step = self.tokens = 0
         self.seconds = 0.0  # of work on steps, over every start of the run
         self.cooldown = None
-        # Two evaluations, which differ once a cool-down is undone. Patience counts from the best of
-        # the steps that the run still has; best.pt has the weights of the best there ever was.
-        self.best = self.kept = None
-        self.waited = 0  # evaluations since `best`
         self.extended = None  # what `extend` was asked for; of a run that has finished, nothing
         self.stopping = False
         position = self.resume(self.folder / "checkpoint.pt")
@@ -180,16 +149,7 @@ class Trainer:
         torch.set_rng_state(state["rng"])
         self.step, self.tokens = state["step"], state["tokens"]
         self.seconds = state["seconds"]
-        # Of a run that was prepared anew, scores on the sets before say nothing of those on its
-        # own. Older checkpoints do not say which sets they mean.
-        if state.get("development", self.development) == self.development:
-            self.best = state["best"]
-            self.waited = state.get("waited", 0)  # absent in checkpoints before early stops
-        else:
-            print("train: the development sets have changed; what was best before is forgotten",
-                  flush=True)
-            self.best, self.waited = None, 0
-        self.kept = kept_evaluation(self.folder / "best.pt", self.development)
+        self.development.resume(state)
         self.extended = state.get("extended")
         self.cooldown = Cooldown(**state["cooldown"]) if state["cooldown"] else None
         print(f"train: going on from step {self.step}", flush=True)
@@ -204,14 +164,11 @@ class Trainer:
             "step": self.step,
             "tokens": self.tokens,
             "seconds": self.seconds,
-            "best": self.best,
-            "waited": self.waited,
             "extended": self.extended,
             "cooldown": asdict(self.cooldown) if self.cooldown else None,
             "position": asdict(self.stream.position),
             "vocabulary": self.vocabulary.fingerprint,
-            "development": self.development,
-        }
+        } | self.development.state()
 
     def save(self, name="checkpoint.pt"):
         checkpoint.save_atomically(self.state(), self.folder / name)
@@ -328,7 +285,7 @@ class Trainer:
         return self.cooldown is not None and self.step >= self.cooldown.ends_at()
 
     def begin_cooldown(self, steps):
-        self.waited = 0  # a run that is extended has all its patience again
+        self.development.waited = 0  # a run that is extended has all its patience again
         self.save("before-cooldown.pt")
         self.cooldown = Cooldown(self.step, max(1, steps))
         print(f"train: cooling down from step {self.step} for {steps} steps", flush=True)
@@ -342,9 +299,10 @@ class Trainer:
 
     def cool_down_early(self):
         """Ends a run whose development scores rise no more, as if its time were over."""
-        if self.cooldown or not self.recipe.patience or self.waited < self.recipe.patience:
+        patience, waited = self.recipe.patience, self.development.waited
+        if self.cooldown or not patience or waited < patience:
             return
-        print(f"train: no better score in {self.waited} evaluations", flush=True)
+        print(f"train: no better score in {waited} evaluations", flush=True)
         self.begin_cooldown(self.usual_cooldown())
 
     def usual_cooldown(self):
@@ -393,31 +351,12 @@ class Trainer:
               f"{self.tokens / 1e6:.1f} M ids  rate {rate:.1e}  {self.time_left()}", flush=True)
 
     def evaluate(self):
-        """Scores the averaged weights on the development sets and keeps the best.
-
-        Of these and of the samples, only sentences that fill whole rows of a grid are translated.
-        """
+        """Scores the averaged weights on the development sets, which keep the best."""
         model = new_model(self.recipe, self.vocabulary).to(self.device).eval()
         model.load_state_dict(self.average.weights)
-        longest = LONGEST_TRANSLATION[self.recipe.level]
-        scores = {}
-        for name in DEVELOPMENT_SETS:
-            sides = whole_rows(read_set(self.folder / "prepared" / name, self.recipe),
-                               self.vocabulary, self.recipe)
-            sources, references = (side[:DEVELOPMENT_SENTENCES] for side in sides)
-            hypotheses = translate(model, self.vocabulary, sources, longest)
-            scores[Path(name).name] = round(bleu(hypotheses, references), 2)
-        (samples,) = whole_rows([self.recipe.samples], self.vocabulary, self.recipe)
-        samples = translate(model, self.vocabulary, samples, longest)
+        scores = self.development.scores(model)
+        samples = self.development.translations(model, self.development.samples)
         self.log({"bleu": scores, "samples": samples})
         print(f"{time.strftime('%H:%M')}  step {self.step}  BLEU {scores}  {samples}", flush=True)
-        found = {"step": self.step, "tokens": self.tokens, "bleu": scores}
-        self.waited += 1
-        if total(found) >= total(self.best):
-            self.waited, self.best = 0, found
-        if total(found) >= total(self.kept):
-            self.kept = found
-            best = {"average": self.average.weights, "seconds": self.seconds,
-                    "vocabulary": self.vocabulary.fingerprint,
-                    "development": self.development} | found
-            checkpoint.save_atomically(best, self.folder / "best.pt")
+        self.development.keep({"step": self.step, "tokens": self.tokens, "bleu": scores},
+                              {"average": self.average.weights, "seconds": self.seconds})

@@ -52,11 +52,11 @@ def small_and_quick(monkeypatch):
     than all of a test's steps."""
     import torch
 
-    from models.train import trainer
+    from models.train import development, trainer
 
     monkeypatch.setattr(trainer.area, "fuse", lambda: None)
-    monkeypatch.setattr(trainer, "DEVELOPMENT_SENTENCES", 4)
-    monkeypatch.setattr(trainer, "LONGEST_TRANSLATION", {"token": 20, "char": 40})
+    monkeypatch.setattr(development, "DEVELOPMENT_SENTENCES", 4)
+    monkeypatch.setattr(development, "LONGEST_TRANSLATION", {"token": 20, "char": 40})
     torch.set_num_threads(1)
 
 

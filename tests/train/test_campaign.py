@@ -16,7 +16,7 @@ safetensors = pytest.importorskip("safetensors")
 
 from models.train import campaign as campaigns  # noqa: E402
 from models.train import checkpoint, lent  # noqa: E402
-from models.train import trainer as training  # noqa: E402
+from models.train import development, trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.batches import Pairs, Position, batches_from  # noqa: E402
 from models.train.campaign import Campaign  # noqa: E402
@@ -50,7 +50,7 @@ MONO = [f"Taht si a {word} stset." for word in "doog dab dlo wen der gib llams y
 def small_and_quick(monkeypatch):
     """Compiling takes longer than a test; an untrained model never ends a sentence."""
     monkeypatch.setattr(training.area, "fuse", lambda: None)
-    monkeypatch.setattr(training, "DEVELOPMENT_SENTENCES", 2)
+    monkeypatch.setattr(development, "DEVELOPMENT_SENTENCES", 2)
     for module in (training, campaigns):
         monkeypatch.setattr(module, "LONGEST_TRANSLATION", {"token": 12, "char": 20})
     torch.set_num_threads(1)

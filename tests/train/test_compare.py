@@ -15,7 +15,7 @@ sacrebleu = pytest.importorskip("sacrebleu")
 pytest.importorskip("safetensors")
 
 from models.train import bootstrap, compare, comparison  # noqa: E402
-from models.train import trainer as training  # noqa: E402
+from models.train import development, trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.recipe import Phase, read_recipe  # noqa: E402
 
@@ -39,8 +39,8 @@ TABLE = "# Models\n\n## What area attention gives\n\nold\n\n## More\n"
 
 @pytest.fixture(autouse=True)
 def small_and_quick(monkeypatch, tmp_path_factory):
-    monkeypatch.setattr(training, "DEVELOPMENT_SENTENCES", 4)
-    monkeypatch.setattr(training, "LONGEST_TRANSLATION", {"token": 10, "char": 20})
+    monkeypatch.setattr(development, "DEVELOPMENT_SENTENCES", 4)
+    monkeypatch.setattr(development, "LONGEST_TRANSLATION", {"token": 10, "char": 20})
     monkeypatch.setattr(bootstrap, "RESAMPLES", 40)
     for name, model in compare.GRID_MODELS.items():
         preset = "tiny" if model.preset == "small" else model.preset
@@ -258,7 +258,7 @@ def test_the_last_weights_are_compared(run, tmp_path, monkeypatch):
     """An evaluation after each step, each worse than the one before."""
     monkeypatch.setattr(training.Every, "due", lambda _: True)
     falling = iter(range(100, 0, -1))
-    monkeypatch.setattr(training, "bleu", lambda *_: next(falling))
+    monkeypatch.setattr(development, "bleu", lambda *_: next(falling))
     assert run("char/regular/1", acre=None) == 0
     trained = json.loads((cell(tmp_path, "char/regular/1") / "trained.json").read_text())
     assert trained["step"] == STEPS

@@ -16,7 +16,7 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
 from models.train import checkpoint, evaluate, export  # noqa: E402
-from models.train import trainer as training  # noqa: E402
+from models.train import development, trainer as training  # noqa: E402
 from models.train.__main__ import main, say_what_is_ignored  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
 from models.train.lock import alone  # noqa: E402
@@ -122,8 +122,8 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(run, recipe, tmp_path):
 def test_a_run_prepared_anew_is_judged_anew(run, tmp_path, monkeypatch, known):
     """By its own development set; a checkpoint that does not say which it had is believed."""
     scores = iter((9.0, 8.0, 7.0, 3.0))
-    monkeypatch.setattr(training, "bleu", lambda *_: next(scores))
-    monkeypatch.setattr(training, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
+    monkeypatch.setattr(development, "bleu", lambda *_: next(scores))
+    monkeypatch.setattr(development, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
     shutil.copytree(run / "prepared", tmp_path / "prepared")
     trainer = Trainer(tmp_path)
     trainer.evaluate()
@@ -137,18 +137,18 @@ def test_a_run_prepared_anew_is_judged_anew(run, tmp_path, monkeypatch, known):
     path = tmp_path / "prepared/heldout/tatoeba.de"
     path.write_text(path.read_text().upper())
     trainer = Trainer(tmp_path)
-    assert trainer.waited == (0 if known else 1)
+    assert trainer.development.waited == (0 if known else 1)
     trainer.evaluate()
     trainer.evaluate()
-    assert trainer.waited == (1 if known else 3)
+    assert trainer.development.waited == (1 if known else 3)
     assert checkpoint.load(tmp_path / "best.pt")["bleu"]["tatoeba"] == (7.0 if known else 9.0)
 
 
 def test_a_run_that_gets_no_better_cools_down(run, monkeypatch):
     (run / "checkpoint.pt").unlink(missing_ok=True)
     scores = iter((3.0, 4.0, 2.0, 2.0, 2.0))
-    monkeypatch.setattr(training, "bleu", lambda *_: next(scores))
-    monkeypatch.setattr(training, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
+    monkeypatch.setattr(development, "bleu", lambda *_: next(scores))
+    monkeypatch.setattr(development, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
     trainer = Trainer(run)
     trainer.recipe = dataclasses.replace(trainer.recipe, patience=3, cooldown_part=0.2)
     train(trainer, 8)
@@ -156,14 +156,14 @@ def test_a_run_that_gets_no_better_cools_down(run, monkeypatch):
     for _ in range(5):
         trainer.evaluate()
         trainer.cool_down_early()
-        waited.append(trainer.waited)
+        waited.append(trainer.development.waited)
         trainer.save()
         assert (trainer.cooldown is None) == (len(waited) < 5)
         trainer.resume(run / "checkpoint.pt")
     assert waited == [0, 0, 1, 2, 0]  # once it cools down, it waits no more
     assert (trainer.cooldown.start, trainer.cooldown.steps) == (8, 2)
     trainer.resume(run / "before-cooldown.pt")
-    assert trainer.cooldown is None and trainer.waited == 0
+    assert trainer.cooldown is None and trainer.development.waited == 0
 
 
 def test_a_cool_down_is_undone_once(run, monkeypatch):
@@ -288,8 +288,8 @@ def test_what_an_undone_cool_down_reached_is_kept(run, monkeypatch):
     """Patience counts what came before the cool-down: plain steps score less than its end."""
     (run / "checkpoint.pt").unlink(missing_ok=True)
     scores = iter((3.0, 9.0, 4.0, 8.0, 10.0))
-    monkeypatch.setattr(training, "bleu", lambda *_: next(scores))
-    monkeypatch.setattr(training, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
+    monkeypatch.setattr(development, "bleu", lambda *_: next(scores))
+    monkeypatch.setattr(development, "DEVELOPMENT_SETS", ("heldout/tatoeba",))
     trainer = Trainer(run)
     trainer.evaluate()
     train(trainer, 1)
@@ -301,7 +301,7 @@ def test_what_an_undone_cool_down_reached_is_kept(run, monkeypatch):
     for _ in range(3):
         train(trainer, 1)
         trainer.evaluate()
-        assert trainer.waited == 0
+        assert trainer.development.waited == 0
         kept.append(checkpoint.load(run / "best.pt")["bleu"]["tatoeba"])
         trainer.begin_cooldown(1)
     assert kept == [9.0, 9.0, 10.0]
