@@ -247,15 +247,24 @@ static json_t *list_targets(const struct pairs *pairs, size_t source)
     return targets;
 }
 
+/* Takes `targets`. */
+static json_t *append_language(json_t *list, const char *code, json_t *targets)
+{
+    return json_list_append(list, json_pack("{s:s, s:s, s:o}", "code", code, "name",
+                                            languages_name(code), "targets", targets));
+}
+
+/* Clients choose targets among the codes, too. */
 static json_t *list_languages(const struct models *models)
 {
     const struct pairs *pairs = &models->pairs;
     json_t *list = json_array();
 
     for (size_t i = 0; i < pairs->n_sources; i++)
-        list = json_list_append(list, json_pack("{s:s, s:s, s:o}", "code", pairs->sources[i],
-                                                "name", languages_name(pairs->sources[i]),
-                                                "targets", list_targets(pairs, i)));
+        list = append_language(list, pairs->sources[i], list_targets(pairs, i));
+    for (size_t i = 0; i < pairs->n_targets; i++)
+        if (!pairs_have_source(pairs, pairs->targets[i]))
+            list = append_language(list, pairs->targets[i], json_array());
     return list;
 }
 

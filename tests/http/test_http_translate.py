@@ -197,7 +197,9 @@ def test_timeout_longer_than_the_servers_is_capped_not_refused(server):
 
 def test_languages(server):
     reply = server.get("/languages")
-    assert reply.json() == [{"code": "en", "name": "English", "targets": ["de", "fr"]}]
+    assert reply.json() == [{"code": "en", "name": "English", "targets": ["de", "fr"]},
+                            {"code": "de", "name": "German", "targets": []},
+                            {"code": "fr", "name": "French", "targets": []}]
 
 
 def test_models(server):
