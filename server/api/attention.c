@@ -78,8 +78,8 @@ static bool write_reply(const struct call *call, FILE *out, struct acre_err *err
     putc(']', out);
     if (call->is_detected)
         json_object_member(&body, "detectedLanguage",
-                           json_pack("{s:i, s:s}", "confidence", call->confidence, "language",
-                                     call->request.source));
+                           json_pack("{s:i, s:s}", "confidence", call->found->confidence,
+                                     "language", call->found->code));
     json_object_member(&body, "translatedText",
                        json_string(text ? text : call->request.texts[0].data));
     return json_object_end(&body);

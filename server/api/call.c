@@ -1,7 +1,7 @@
 /* Happy path: call_start() -> read_fields() -> on_fields(): its key, and a token of its rate ->
- * go_on(): the dialect's parse(), pending_admit() -> begin(): choice_make(), translate_start() ...
- * on_translated() -> write_reply() -> reply. A long body is read, and a long reply written, in the
- * pool.
+ * go_on(): the dialect's parse(), pending_admit() -> begin(): detect_look() in the pool, if it
+ * must, choice_make(), translate_start() ... on_translated() -> write_reply() -> reply. A long body
+ * is read, and a long reply written, in the pool.
  *
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
@@ -114,6 +114,9 @@ void call_end(struct call *call)
     blob_close(call->result);
     upload_close(call->upload);
     free(call->request.texts);
+    free(call->request.routes);
+    free(call->request.route_of);
+    free(call->found);
     free(call->ignored);
     free(call->body);
     dictionary_drop(call->dictionary);
@@ -319,17 +322,13 @@ static void on_translated(void *user)
 
 static int start(struct call *call, struct srv_error *error)
 {
-    struct acre_model *model;
-
-    if (choice_make(call, &model, error) != 0)
+    if (choice_make(call, error) != 0)
         return -1;
     if (!call->dialect->accept)
         http_set_deadline(call->pending.http, call->request.timeout_ms);
     call->request.tells_queued = call->dialect->accept != NULL;
-    if (!call->request.target)
-        call->request.target = acre_model_info(model)->target;
-    return translate_start(call->pending.server->translator, &call->request, model, on_translated,
-                           call, &call->translate, error);
+    return translate_start(call->pending.server->translator, &call->request, on_translated, call,
+                           &call->translate, error);
 }
 
 /* No other field takes as many. */
@@ -389,6 +388,30 @@ static void on_kept(void *user)
         end_with_error(call, &call->pending.error);
 }
 
+static void begin_translation(struct call *call)
+{
+    if (start(call, &call->pending.error) != 0)
+        end_with_error(call, &call->pending.error);
+    else if (call->request.is_streamed)
+        stream(call);
+    else if (call->dialect->accept)
+        on_queued(call);
+}
+
+/* Pool thread. */
+static void look(void *user)
+{
+    detect_look(user);
+}
+
+static void on_looked(void *user)
+{
+    struct call *call = user;
+
+    if (!pending_gives_up(&call->pending))
+        begin_translation(call);
+}
+
 /* It has been admitted, or rc says that it is not. */
 static void begin(void *user)
 {
@@ -402,14 +425,12 @@ static void begin(void *user)
         answer(call);
         return;
     }
-    if (call->pending.rc == 0)
-        call->pending.rc = start(call, &call->pending.error);
     if (call->pending.rc != 0)
         end_with_error(call, &call->pending.error);
-    else if (call->request.is_streamed)
-        stream(call);
-    else if (call->dialect->accept)
-        on_queued(call);
+    else if (detect_must_look(call))
+        work_in_pool(call, look, on_looked);
+    else
+        begin_translation(call);
 }
 
 /* What the fields hold is counted in place of the body: texts are, what nobody reads is not. */

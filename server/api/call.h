@@ -10,6 +10,7 @@
 #define SERVER_API_CALL_H
 
 #include "api/access.h"
+#include "api/detect.h"
 #include "api/fields.h"
 #include "api/pending.h"
 #include "api/stream.h"
@@ -37,10 +38,10 @@ struct call {
     struct file *file;     /* that owns the call, once its client has its reply */
 
     /* What a dialect's parse() leaves for its write(). */
-    bool is_array;    /* the texts came as one, so the reply has arrays */
-    bool is_detected; /* request.source was "auto"; it is what was found now, so certainly: */
-    int confidence;   /* 0 to 100 */
-    char source[24];
+    bool is_array;                 /* the texts came as one, so the reply has arrays */
+    const char *texts_field;       /* where they came */
+    bool is_detected;              /* request.source is "auto", and this is what was found: */
+    struct found *found;           /* owned, [request.n_texts] */
     struct srv_text *ignored;      /* owned: request.ignored */
     char target[16];               /* request.target may stand here */
     struct dictionary *dictionary; /* owned: what the request itself brings */

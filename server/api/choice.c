@@ -1,10 +1,13 @@
-/* Happy path: the model by name, or by languages and level -> decoding within its limits -> the
- * dictionaries of the glossaries for what it translates.
+/* Happy path: the model that is named, or what language each text is in -> for each of these: the
+ * model by languages and level -> decoding within its limits -> the dictionaries of the glossaries
+ * for what it translates.
  *
  * Failure modes, each with a code of its own: no such model, language, pair, level or glossary;
  * fields that contradict the model that is named. */
 #include "api/choice.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "api/call.h"
@@ -35,17 +38,13 @@ static int must_speak(const char *field, const char *name, const char *default_t
                        default_tag[0] ? default_tag : "a language", info->name, name);
 }
 
-/* "auto" is what a model for one language reads; of several it is found. */
-static int settle_auto(struct call *call, const struct acre_model *model, struct srv_error *error)
+/* A model that does not tell what it reads needs no source. */
+static int settle_auto(struct call *call, const struct acre_model *named, struct srv_error *error)
 {
-    const struct acre_model_info *info = acre_model_info(model);
-
     if (!call->request.source || strcasecmp(call->request.source, "auto") != 0)
         return 0;
-    if (info->n_sources > 1)
-        return detect_source(call, model, error);
-    if (info->source[0])
-        return detect_given(call, info->source, error);
+    if (!named || acre_model_info(named)->n_sources > 0)
+        return detect_source(call, named, error);
     call->request.source = NULL;
     return 0;
 }
@@ -70,41 +69,44 @@ static int must_be_pair(const struct acre_model *model, const char *source, cons
     return refuse_pair(source, target, error);
 }
 
-static int choose_by_name(struct call *call, struct acre_model **model, struct srv_error *error)
+static int find_named(const struct call *call, struct acre_model **model, struct srv_error *error)
 {
-    const struct srv_translate *request = &call->request;
-    const struct acre_model_info *info;
+    const char *name = call->request.model_name;
+    const struct models *models = &call->pending.server->models;
     char names[256];
 
-    *model = models_find_name(&call->pending.server->models, request->model_name);
-    if (!*model) {
-        models_list_names(&call->pending.server->models, names, sizeof(names));
-        return error_http(error, call->name ? 404 : 400, "unknown_model",
-                          "model: expected one of %s, found %.100s", names, request->model_name);
-    }
-    info = acre_model_info(*model);
-    if (settle_auto(call, *model, error) != 0 ||
-        must_speak("source", request->source, info->source, info->n_sources,
-                   request->source ? acre_model_source(*model, request->source) : NULL, info,
+    *model = name ? models_find_name(models, name) : NULL;
+    if (*model || !name)
+        return 0;
+    models_list_names(models, names, sizeof(names));
+    return error_http(error, call->name ? 404 : 400, "unknown_model",
+                      "model: expected one of %s, found %.100s", names, name);
+}
+
+static int check_named(const struct srv_translate *request, const struct srv_route *route,
+                       struct srv_error *error)
+{
+    const struct acre_model *model = route->model;
+    const struct acre_model_info *info = acre_model_info(model);
+
+    if (must_speak("source", route->source, info->source, info->n_sources,
+                   route->source ? acre_model_source(model, route->source) : NULL, info,
                    error) != 0 ||
         must_speak("target", request->target, info->target, info->n_targets,
-                   request->target ? acre_model_target(*model, request->target) : NULL, info,
+                   request->target ? acre_model_target(model, request->target) : NULL, info,
                    error) != 0 ||
-        must_be_pair(*model, request->source, request->target, error) != 0)
+        must_be_pair(model, route->source, request->target, error) != 0)
         return -1;
     return must_match("level", request->level, info->level, info, error);
 }
 
-static int choose_by_pair(struct call *call, struct acre_model **model, struct srv_error *error)
+static int choose_by_pair(const struct call *call, struct srv_route *route, struct srv_error *error)
 {
     const struct srv_translate *request = &call->request;
-    const char *source, *target = request->target;
-    enum models_match match;
+    const char *source = route->source, *target = request->target;
+    const enum models_match match = models_find_pair(&call->pending.server->models, source, target,
+                                                     request->level, &route->model);
 
-    if (strcasecmp(request->source, "auto") == 0 && detect_source(call, NULL, error) != 0)
-        return -1;
-    source = request->source;
-    match = models_find_pair(&call->pending.server->models, source, target, request->level, model);
     if (match == MODELS_NO_SOURCE || match == MODELS_NO_TARGET)
         return error_field(error, "language_not_supported",
                            match == MODELS_NO_SOURCE ? "source" : "target",
@@ -115,12 +117,6 @@ static int choose_by_pair(struct call *call, struct acre_model **model, struct s
                           "level %s is not available from %s (%.10s) to %s (%.10s)", request->level,
                           languages_name(source), source, languages_name(target), target);
     return match == MODELS_NO_PAIR ? refuse_pair(source, target, error) : 0;
-}
-
-static int choose_model(struct call *call, struct acre_model **model, struct srv_error *error)
-{
-    return call->request.model_name ? choose_by_name(call, model, error)
-                                    : choose_by_pair(call, model, error);
 }
 
 /* How long a translation may be is the model's to say. */
@@ -143,18 +139,18 @@ static int read_decoding(struct call *call, const struct acre_model *model, stru
 
 /* The request's own, then those of its glossaries for what the model translates. They know
  * languages by their tags, whatever the request, whose languages the model has, calls them. */
-static int find_dictionaries(struct call *call, const struct acre_model *model,
+static int find_dictionaries(const struct call *call, struct srv_route *route,
                              struct srv_error *error)
 {
+    const struct acre_model *model = route->model;
     const struct acre_model_info *info = acre_model_info(model);
-    struct srv_translate *request = &call->request;
     const char *source =
-        request->source ? acre_model_source(model, request->source)->tag : info->source;
+        route->source ? acre_model_source(model, route->source)->tag : info->source;
     const char *target =
-        request->target ? acre_model_target(model, request->target)->tag : info->target;
+        call->request.target ? acre_model_target(model, call->request.target)->tag : info->target;
 
     if (call->dictionary)
-        request->dictionaries[request->n_dictionaries++] = call->dictionary;
+        route->dictionaries[route->n_dictionaries++] = call->dictionary;
     for (size_t i = 0; i < call->n_glossary_ids; i++) {
         const char *id = call->glossary_ids[i];
         const struct glossary *glossary = glossaries_find(&call->pending.server->glossaries, id,
@@ -168,14 +164,62 @@ static int find_dictionaries(struct call *call, const struct acre_model *model,
             return error_http(error, 400, "dictionary_not_found",
                               "Glossary %.40s has no dictionary from %.20s to %.20s", id, source,
                               target);
-        request->dictionaries[request->n_dictionaries++] = part->dictionary;
+        route->dictionaries[route->n_dictionaries++] = part->dictionary;
     }
     return 0;
 }
 
-int choice_make(struct call *call, struct acre_model **model, struct srv_error *error)
+/* ---- Routes ---------------------------------------------------------------------------------- */
+
+static int add_route(struct call *call, struct acre_model *named, const char *source,
+                     struct srv_error *error)
 {
-    if (choose_model(call, model, error) != 0 || read_decoding(call, *model, error) != 0)
+    struct srv_translate *request = &call->request;
+    struct srv_route *route,
+        *more = realloc(request->routes, (request->n_routes + 1) * sizeof(*more));
+
+    if (!more)
+        return error_no_memory(error);
+    request->routes = more;
+    route = &more[request->n_routes++];
+    *route = (struct srv_route){.model = named, .source = source};
+    if ((named ? check_named(request, route, error) : choose_by_pair(call, route, error)) != 0 ||
+        read_decoding(call, route->model, error) != 0)
         return -1;
-    return find_dictionaries(call, *model, error);
+    return find_dictionaries(call, route, error);
+}
+
+/* One for each language that texts are in. */
+static int route_found(struct call *call, struct acre_model *named, struct srv_error *error)
+{
+    struct srv_translate *request = &call->request;
+
+    request->route_of = calloc(request->n_texts, sizeof(request->route_of[0]));
+    if (!request->route_of)
+        return error_no_memory(error);
+    for (size_t i = 0; i < request->n_texts; i++) {
+        const struct found *found = &call->found[i];
+        size_t r = found->is_kept ? SRV_NO_ROUTE : 0;
+
+        while (r < request->n_routes && strcmp(request->routes[r].source, found->code) != 0)
+            r++;
+        if (r == request->n_routes && add_route(call, named, found->code, error) != 0)
+            return -1;
+        request->route_of[i] = (uint16_t)r;
+    }
+    return 0;
+}
+
+int choice_make(struct call *call, struct srv_error *error)
+{
+    struct acre_model *named;
+    int status;
+
+    if (find_named(call, &named, error) != 0 || settle_auto(call, named, error) != 0)
+        return -1;
+    status = call->is_detected ? route_found(call, named, error)
+                               : add_route(call, named, call->request.source, error);
+    if (status == 0 && !call->request.target)
+        call->request.target = acre_model_info(named)->target;
+    return status;
 }

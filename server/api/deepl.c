@@ -303,7 +303,8 @@ static json_t *render_text(const struct call *call, size_t i, size_t n_chars)
     const struct srv_text *text = &call->request.texts[i];
     char source[DEEPL_CODE_BYTES];
     json_t *object = json_pack(
-        "{s:s, s:o}", "detected_source_language", deepl_code(call->request.source, source), "text",
+        "{s:s, s:o}", "detected_source_language",
+        deepl_code(call->is_detected ? call->found[i].code : call->request.source, source), "text",
         translation ? json_string(translation) : json_stringn(text->data, text->bytes));
     int rc = object ? 0 : -1;
 

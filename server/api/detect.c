@@ -1,3 +1,5 @@
+/* Happy path: detect_look() guesses at each of several texts; detect_source() looks at all as one,
+ * and settles what each is in. Failure modes: see refuse(). */
 #include "api/detect.h"
 
 #include <stdio.h>
@@ -5,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/call.h"
+#include "common/language.h"
 #include "common/unicode.h" /* texts are cut between characters */
 #include "serve/languages.h"
 
@@ -12,18 +16,30 @@
  * Before the first word of a page there is its head. */
 enum { ENOUGH_BYTES = 2048, ENOUGH_MARKUP_BYTES = 16384 };
 
+/* Fewer tell nothing beside other texts: CLD2 is sure that "Berlin" is Indonesian. */
+enum { TELLING_BYTES = 20 };
+
+static size_t most_bytes(const struct srv_translate *request)
+{
+    return request->format == SRV_TEXT ? ENOUGH_BYTES : ENOUGH_MARKUP_BYTES;
+}
+
+static size_t first_bytes(const struct srv_text *text, size_t most)
+{
+    return text->bytes < most ? text->bytes : unicode_valid_bytes(text->data, most);
+}
+
 /* The beginnings of the texts, a line each. */
 static char *join(const struct srv_translate *request, size_t *bytes)
 {
-    const size_t most = request->format == SRV_TEXT ? ENOUGH_BYTES : ENOUGH_MARKUP_BYTES;
+    const size_t most = most_bytes(request);
     char *joined = malloc(most);
     size_t used = 0;
 
     for (size_t i = 0; joined && i < request->n_texts && used + 1 < most; i++) {
         const struct srv_text *text = &request->texts[i];
-        size_t n = most - used - 1;
+        const size_t n = first_bytes(text, most - used - 1);
 
-        n = text->bytes < n ? text->bytes : unicode_valid_bytes(text->data, n);
         memcpy(joined + used, text->data, n);
         used += n;
         joined[used++] = '\n';
@@ -99,76 +115,197 @@ void detect_take_default(const struct call *call, const struct acre_model *model
     detection->items[0].confidence = 0;
 }
 
-int detect_texts(const struct call *call, const struct acre_model *model,
-                 struct detection *detection, struct srv_error *error)
+/* The texts as one, among codes[n]. */
+static int detect_joined(const struct call *call, const struct acre_model *model,
+                         const char *const *codes, size_t n, struct detection *detection,
+                         struct srv_error *error)
 {
-    const size_t n = n_candidates(call, model);
-    const char **codes = malloc((n + 1) * sizeof(*codes));
     size_t bytes;
     char *joined = join(&call->request, &bytes);
-    int status = 0;
 
-    for (size_t i = 0; codes && i < n; i++)
-        codes[i] = candidate(call, model, i);
-    if (codes && joined)
-        detect_languages(joined, bytes, call->request.format != SRV_TEXT, codes, n, detection);
-    else
-        status = error_from_engine(error, ACRE_ENOMEM, NULL);
-    if (status == 0 && detection->n == 0 && !detect_has_letters(joined, bytes))
+    if (!joined)
+        return error_no_memory(error);
+    detect_languages(joined, bytes, call->request.format != SRV_TEXT, codes, n, detection);
+    if (detection->n == 0 && !detect_has_letters(joined, bytes))
         detect_take_default(call, model, detection);
     free(joined);
+    return 0;
+}
+
+int detect_texts(const struct call *call, struct detection *detection, struct srv_error *error)
+{
+    const struct pairs *pairs = &call->pending.server->models.pairs;
+    const char **codes = malloc((pairs->n_sources + pairs->n_targets + 1) * sizeof(*codes));
+    size_t n = pairs->n_sources;
+    int status;
+
+    if (!codes)
+        return error_no_memory(error);
+    memcpy(codes, pairs->sources, n * sizeof(*codes));
+    for (size_t i = 0; i < pairs->n_targets; i++)
+        if (!pairs_have_source(pairs, pairs->targets[i]))
+            codes[n++] = pairs->targets[i];
+    status = detect_joined(call, NULL, codes, n, detection, error);
     free(codes);
     return status;
 }
 
-static int refuse(const struct models *models, const struct acre_model *model,
-                  const struct detection *detection, struct srv_error *error)
-{
-    char sources[128];
+/* ---- Each text ------------------------------------------------------------------------------- */
 
-    models_list_sources(models, model, sources, sizeof(sources));
-    if (detection->other[0])
-        return error_http(error, 400, "language_not_supported",
-                          "auto: expected a language that this %s translates from (%s), "
-                          "found %s (%s)",
-                          model ? "model" : "server", sources, languages_name(detection->other),
-                          detection->other);
-    return error_http(error, 400, "language_not_detected",
-                      "auto: the language cannot be told from this text; give the source language "
-                      "(%s)",
-                      sources);
+bool detect_must_look(const struct call *call)
+{
+    const char *source = call->request.source;
+
+    return call->request.n_texts > 1 && source && strcasecmp(source, "auto") == 0;
 }
 
-static void take(struct call *call, const char *source, int confidence)
+/* Any thread. */
+void detect_look(struct call *call)
 {
-    call->is_detected = true;
-    snprintf(call->source, sizeof(call->source), "%s", source);
-    call->request.source = call->source;
-    call->confidence = confidence;
+    const struct srv_translate *request = &call->request;
+
+    call->found = calloc(request->n_texts, sizeof(call->found[0]));
+    for (size_t i = 0; call->found && i < request->n_texts; i++)
+        if (request->texts[i].bytes >= TELLING_BYTES)
+            detect_guess(request->texts[i].data,
+                         first_bytes(&request->texts[i], most_bytes(request)),
+                         request->format != SRV_TEXT, &call->found[i].guess);
+}
+
+struct search {
+    const struct call *call;
+    const struct acre_model *model; /* that the call names, or NULL */
+    const char *given;              /* the one language that it reads, or NULL */
+    const char *target;             /* its tag, or ""; NULL: nobody asked for it yet */
+    const char **codes;             /* owned, [n_codes]: what a text may be in */
+    size_t n_codes;
+};
+
+static int begin_search(struct search *search, const struct call *call,
+                        const struct acre_model *model, struct srv_error *error)
+{
+    const struct acre_model_info *info = model ? acre_model_info(model) : NULL;
+    const struct acre_model *among;
+
+    *search = (struct search){.call = call, .model = model};
+    search->given = info && info->n_sources == 1 ? info->source : NULL;
+    among = search->given ? NULL : model;
+    search->n_codes = n_candidates(call, among);
+    search->codes = malloc((search->n_codes + 1) * sizeof(*search->codes));
+    if (!search->codes)
+        return error_no_memory(error);
+    for (size_t i = 0; i < search->n_codes; i++)
+        search->codes[i] = candidate(call, among, i);
+    return 0;
+}
+
+static const char *target_of(struct search *search)
+{
+    const struct models *models = &search->call->pending.server->models;
+    const char *tag = NULL;
+
+    if (search->model && !search->target)
+        tag = find_target(search->call, search->model, search->model);
+    for (size_t i = 0; !search->model && !search->target && !tag && i < models->n_items; i++)
+        tag = find_target(search->call, NULL, models->items[i]);
+    if (!search->target)
+        search->target = tag ? tag : "";
+    return search->target;
+}
+
+static bool is_translated(const struct search *search, const char *source)
+{
+    if (!search->model)
+        return pairs_have_tags(&search->call->pending.server->models.pairs, source, search->target);
+    return (!search->given || strcmp(search->given, source) == 0) &&
+           pairs_allow(acre_model_info(search->model), source, search->target);
+}
+
+/* As LibreTranslate has it, and clients that send all they have. But models may translate from one
+ * script or region to another. */
+static bool is_kept(struct search *search, const struct detection *detection)
+{
+    const char *certain = detection->certain.code;
+
+    return certain[0] && language_is_same(certain, target_of(search)) &&
+           !(detection->n > 0 && language_is_same(detection->items[0].code, certain) &&
+             is_translated(search, detection->items[0].code));
+}
+
+static void take(struct found *found, const char *code, int confidence)
+{
+    snprintf(found->code, sizeof(found->code), "%s", code);
+    found->confidence = confidence;
+}
+
+/* Leaves the code alone where it cannot be told. */
+static void settle(struct search *search, const struct detection *detection, struct found *found)
+{
+    found->is_kept = is_kept(search, detection);
+    if (found->is_kept) {
+        take(found, search->target, detection->certain.confidence);
+    } else if (search->given) {
+        take(found, search->given, 0);
+        for (size_t i = 0; i < detection->n; i++)
+            if (strcmp(detection->items[i].code, search->given) == 0)
+                found->confidence = detection->items[i].confidence;
+    } else if (detection->n > 0) {
+        take(found, detection->items[0].code, detection->items[0].confidence);
+    }
+}
+
+static int refuse(const struct search *search, const struct detection *detection, size_t text,
+                  struct srv_error *error)
+{
+    const struct call *call = search->call;
+    const char *certain = detection->certain.code;
+    char sources[128], which[48] = "";
+
+    models_list_sources(&call->pending.server->models, search->model, sources, sizeof(sources));
+    if (call->request.n_texts > 1)
+        snprintf(which, sizeof(which), "%s[%zu]: ", call->texts_field, text);
+    if (certain[0])
+        return error_http(error, 400, "language_not_supported",
+                          "auto: %sexpected a language that this %s translates from (%s), "
+                          "found %s (%s)",
+                          which, search->model ? "model" : "server", sources,
+                          languages_name(certain), certain);
+    return error_http(error, 400, "language_not_detected",
+                      "auto: %sthe language cannot be told from this text; give the source "
+                      "language (%s)",
+                      which, sources);
+}
+
+/* `whole` is what all look like as one. */
+static int settle_text(struct search *search, const struct detection *whole, struct found *found,
+                       struct srv_error *error)
+{
+    struct detection own = {.n = 0};
+
+    if (found->guess.is_reliable)
+        detect_judge(&found->guess, search->codes, search->n_codes, &own);
+    else
+        own = *whole;
+    settle(search, &own, found);
+    return found->code[0] ? 0 : refuse(search, &own, (size_t)(found - search->call->found), error);
 }
 
 int detect_source(struct call *call, const struct acre_model *model, struct srv_error *error)
 {
-    struct detection detection;
+    struct search search;
+    struct detection whole;
+    int status;
 
-    if (detect_texts(call, model, &detection, error) != 0)
+    if (!call->found)
+        call->found = calloc(call->request.n_texts, sizeof(call->found[0]));
+    if (!call->found)
+        return error_no_memory(error);
+    if (begin_search(&search, call, model, error) != 0)
         return -1;
-    if (detection.n == 0)
-        return refuse(&call->pending.server->models, model, &detection, error);
-    take(call, detection.items[0].code, detection.items[0].confidence);
-    return 0;
-}
-
-int detect_given(struct call *call, const char *source, struct srv_error *error)
-{
-    struct detection detection;
-    int confidence = 0;
-
-    if (detect_texts(call, NULL, &detection, error) != 0)
-        return -1;
-    for (size_t i = 0; i < detection.n; i++)
-        if (strcmp(detection.items[i].code, source) == 0)
-            confidence = detection.items[i].confidence;
-    take(call, source, confidence);
-    return 0;
+    status = detect_joined(call, model, search.codes, search.n_codes, &whole, error);
+    for (size_t i = 0; status == 0 && i < call->request.n_texts; i++)
+        status = settle_text(&search, &whole, &call->found[i], error);
+    call->is_detected = status == 0;
+    free(search.codes);
+    return status;
 }

@@ -1,26 +1,45 @@
-/* detect.h - the language of a call's texts, where the call does not say it. Loop thread. */
+/* detect.h - the language of a call's texts, where the call does not say it.
+ *
+ * Each text is in the language that it is without doubt. What is short or leaves doubt is in that
+ * of all texts together, which are looked at as one. Loop thread, but for detect_look().
+ */
 #ifndef SERVER_API_DETECT_H
 #define SERVER_API_DETECT_H
 
-#include "api/call.h"
+#include <stdbool.h>
+
+#include "common/error.h"
 #include "content/detect.h"
 
-/* Among the languages that `model` reads (NULL: that any does), as one text. A text without letters
- * is any language's: it is in that of detect_take_default(). -1: no memory. */
-int detect_texts(const struct call *call, const struct acre_model *model,
-                 struct detection *detection, struct srv_error *error);
+struct acre_model;
+struct call;
 
-/* What is said of texts of which nothing is known, with confidence 0: English, if it is one of
- * those languages and can be translated into the call's target, else the first that can. */
+/* What a text is in. */
+struct found {
+    char code[24];  /* a source's tag; or the target's, if: */
+    bool is_kept;   /* it is in the target's language already, and stays as it is */
+    int confidence; /* 0 to 100 */
+    struct detect_guess guess;
+};
+
+/* The texts of a call as one, among all languages of this server. One without letters is any
+ * language's: it is in that of detect_take_default(). -1: no memory. */
+int detect_texts(const struct call *call, struct detection *detection, struct srv_error *error);
+
+/* What is said of texts of which nothing is known, with confidence 0: English, if models read it
+ * and it can be translated into the call's target, else the first that can. */
 void detect_take_default(const struct call *call, const struct acre_model *model,
                          struct detection *detection);
 
-/* Replaces `auto` in request.source by what was found, or refuses: an assumed language would be
- * shown to users as a finding. */
-int detect_source(struct call *call, const struct acre_model *model, struct srv_error *error);
+/* Whether there are several texts to look at, each by itself, before detect_source(); and doing so:
+ * it takes long, and any thread may. */
+bool detect_must_look(const struct call *call);
+void detect_look(struct call *call);
 
-/* Replaces `auto` by `source`, the one language of the model that the call names, and finds how
- * sure that is: 0 where the texts look like another. */
-int detect_given(struct call *call, const char *source, struct srv_error *error);
+/* Finds call->found among the languages that `model`, which the call names, reads; NULL: that any
+ * does. Of a model that reads one language that is the source, with confidence 0 where a text looks
+ * like another. Refuses a text whose language is none of them, or cannot be told: an assumed one
+ * would be shown to users as a finding. */
+int detect_source(struct call *call, const struct acre_model *model, struct srv_error *error);
 
 #endif

@@ -39,9 +39,8 @@ static json_t *render_score(const struct call *call, size_t i)
 
 static json_t *render_detected(const struct call *call, size_t i)
 {
-    (void)i;
-    return json_pack("{s:i, s:s}", "confidence", call->confidence, "language",
-                     call->request.source);
+    return json_pack("{s:i, s:s}", "confidence", call->found[i].confidence, "language",
+                     call->found[i].code);
 }
 
 static bool is_truncated(const struct call *call, size_t i)

@@ -29,7 +29,7 @@ static json_t *detect(struct call *call, struct srv_error *error)
     struct detection detection;
     json_t *list;
 
-    if (texts_parse(call, "q", error) != 0 || detect_texts(call, NULL, &detection, error) != 0)
+    if (texts_parse(call, "q", error) != 0 || detect_texts(call, &detection, error) != 0)
         return NULL;
     if (detection.n == 0)
         detect_take_default(call, NULL, &detection);

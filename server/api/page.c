@@ -175,7 +175,7 @@ static void put_detected(FILE *out, const struct view *view)
     if (!view->call || !view->call->is_detected)
         return;
     fputs("Detected: ", out);
-    put(out, languages_name(view->call->request.source));
+    put(out, languages_name(view->call->found->code));
 }
 
 static const struct {

@@ -32,6 +32,7 @@ int texts_parse(struct call *call, const char *field, struct srv_error *error)
     struct srv_translate *request = &call->request;
     char name[32];
 
+    call->texts_field = field;
     call->is_array = json_is_array(found);
     if (!found || (call->is_array && json_array_size(found) == 0))
         return error_field(error, "missing_parameter", field, "expected a text, found none");

@@ -17,12 +17,6 @@ namespace
 /* A hint that names so many languages is none. */
 enum { MANY = 24 };
 
-struct guess {
-    const char *codes[DETECT_MOST];
-    int percents[DETECT_MOST];
-    bool is_reliable;
-};
-
 /* ISO 639-1 for what CLD2 calls by older or longer names. */
 const char *modern_code(CLD2::Language language)
 {
@@ -35,11 +29,12 @@ const char *modern_code(CLD2::Language language)
     return code;
 }
 
-guess ask(const char *text, int bytes, bool is_html, int flags, const char *hint)
+struct detect_guess ask(const char *text, size_t n, bool is_html, int flags, const char *hint)
 {
+    const int bytes = n > (1 << 30) ? 1 << 30 : static_cast<int>(n);
     CLD2::CLDHints hints = {hint, nullptr, CLD2::UNKNOWN_ENCODING, CLD2::UNKNOWN_LANGUAGE};
     CLD2::Language languages[3];
-    guess found;
+    struct detect_guess found;
     double scores[3];
     int text_bytes;
 
@@ -61,7 +56,7 @@ bool is_same(const char *code, const char *found)
 }
 
 /* What of a guess is among the codes. */
-void take(const guess &found, const char *const *codes, size_t n_codes, int divisor,
+void take(const struct detect_guess &found, const char *const *codes, size_t n_codes, int divisor,
           struct detection *detection)
 {
     for (int i = 0; i < DETECT_MOST; i++) {
@@ -79,28 +74,38 @@ void take(const guess &found, const char *const *codes, size_t n_codes, int divi
 
 } // namespace
 
+void detect_guess(const char *text, size_t bytes, bool is_html, struct detect_guess *guess)
+{
+    *guess = ask(text, bytes, is_html, 0, nullptr);
+}
+
+void detect_judge(const struct detect_guess *guess, const char *const *codes, size_t n_codes,
+                  struct detection *detection)
+{
+    *detection = {};
+    detection->certain = {"", 0};
+    if (guess->is_reliable)
+        detection->certain = {guess->codes[0], guess->percents[0]};
+    take(*guess, codes, n_codes, guess->is_reliable ? 1 : 2, detection);
+}
+
 void detect_languages(const char *text, size_t bytes, bool is_html, const char *const *codes,
                       size_t n_codes, struct detection *detection)
 {
-    const int n = bytes > (1 << 30) ? 1 << 30 : static_cast<int>(bytes);
-    const guess strict = ask(text, n, is_html, 0, nullptr);
+    const struct detect_guess strict = ask(text, bytes, is_html, 0, nullptr);
     char hint[128] = "";
 
-    *detection = {};
-    take(strict, codes, n_codes, strict.is_reliable ? 1 : 2, detection);
-    if (detection->n > 0)
+    detect_judge(&strict, codes, n_codes, detection);
+    if (detection->n > 0 || detection->certain.code[0])
         return;
-    if (strict.is_reliable && strict.codes[0][0]) {
-        snprintf(detection->other, sizeof(detection->other), "%s", strict.codes[0]);
-        return;
-    }
-    take(ask(text, n, is_html, CLD2::kCLDFlagBestEffort, nullptr), codes, n_codes, 2, detection);
+    take(ask(text, bytes, is_html, CLD2::kCLDFlagBestEffort, nullptr), codes, n_codes, 2,
+         detection);
     if (detection->n > 0 || n_codes > MANY)
         return;
     for (size_t i = 0; i < n_codes; i++)
         snprintf(hint + strlen(hint), sizeof(hint) - strlen(hint), "%s%s", i > 0 ? "," : "",
                  codes[i]);
-    take(ask(text, n, is_html, CLD2::kCLDFlagBestEffort, hint), codes, n_codes, 4, detection);
+    take(ask(text, bytes, is_html, CLD2::kCLDFlagBestEffort, hint), codes, n_codes, 4, detection);
 }
 
 bool detect_has_letters(const char *text, size_t bytes)

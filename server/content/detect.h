@@ -16,19 +16,33 @@ extern "C" {
 
 enum { DETECT_MOST = 3 };
 
+struct detected {
+    const char *code;
+    int confidence; /* 0 to 100: the share of the text that is in it; half of that of a guess from
+                     * little text, a quarter of it where a hint decided */
+};
+
 struct detection {
-    struct {
-        const char *code; /* one of those asked about; borrowed */
-        int confidence;   /* 0 to 100: the share of the text that is in it; half of that of a guess
-                           * from little text, a quarter of it where a hint decided */
-    } items[DETECT_MOST]; /* best first */
-    size_t n;             /* 0: none of them is likely */
-    char other[16];       /* then the language that it is without doubt, or "" */
+    struct detected items[DETECT_MOST]; /* of those asked about, borrowed; best first */
+    size_t n;                           /* 0: none of them is likely */
+    struct detected certain;            /* what it is without doubt, of all; or "". Static code */
+};
+
+/* What a text looks like, whichever languages matter. */
+struct detect_guess {
+    const char *codes[DETECT_MOST]; /* static, best first; "" is none */
+    int percents[DETECT_MOST];
+    bool is_reliable;
 };
 
 /* Among codes[n_codes], which compare without case. `text` is valid UTF-8. */
 void detect_languages(const char *text, size_t bytes, bool is_html, const char *const *codes,
                       size_t n_codes, struct detection *detection);
+
+/* The first of the questions alone, and what its answer says of codes[n_codes]. */
+void detect_guess(const char *text, size_t bytes, bool is_html, struct detect_guess *guess);
+void detect_judge(const struct detect_guess *guess, const char *const *codes, size_t n_codes,
+                  struct detection *detection);
 
 /* Whether it has a letter at all, of any script. */
 bool detect_has_letters(const char *text, size_t bytes);

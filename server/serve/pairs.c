@@ -97,3 +97,11 @@ bool pairs_have_target(const struct pairs *pairs, const char *tag)
 {
     return find(pairs->targets, pairs->n_targets, tag) < pairs->n_targets;
 }
+
+bool pairs_have_tags(const struct pairs *pairs, const char *source, const char *target)
+{
+    const size_t s = find(pairs->sources, pairs->n_sources, source);
+    const size_t t = find(pairs->targets, pairs->n_targets, target);
+
+    return s < pairs->n_sources && t < pairs->n_targets && pairs_have(pairs, s, t);
+}

@@ -30,6 +30,9 @@ static inline bool pairs_have(const struct pairs *pairs, size_t source, size_t t
 /* Models of many languages do not translate one to itself. By tags of the model. */
 bool pairs_allow(const struct acre_model_info *info, const char *source, const char *target);
 
+/* Whether a model translates from one to the other, by their tags. */
+bool pairs_have_tags(const struct pairs *pairs, const char *source, const char *target);
+
 /* The pair that is chosen where nobody says one: from English, or the first source, to the first
  * target there is. "" without models. */
 void pairs_default(const struct pairs *pairs, const char **source, const char **target);

@@ -4,8 +4,8 @@
  * while it may still be refused; one short text in the loop.
  *
  * Failure modes: a text is refused, or the queue has no room for all, which is said as soon as it
- * is known: no job stays, and the owner is told at once. The owner closes early: it leaves its turn
- * to others, or stops after the part at hand. */
+ * is known: no job stays that is not queued, and the owner is told at once. The owner closes early:
+ * it leaves its turn to others, or stops after the part at hand. */
 #include <stdlib.h>
 
 #include "common/unicode.h"
@@ -32,6 +32,7 @@ static int bound_terms(struct translate *translate, size_t bytes, struct acre_er
 static int read_prose(struct item *item, struct acre_err *err)
 {
     const struct translate *translate = item->translate;
+    const struct route *route = item->route;
     const enum srv_format format = translate->format;
     int status;
 
@@ -43,8 +44,8 @@ static int read_prose(struct item *item, struct acre_err *err)
     else
         status = prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
 
-    if (status == 0 && translate->n_dictionaries > 0)
-        status = terms_mark(&item->prose, translate->dictionaries, translate->n_dictionaries, err);
+    if (status == 0 && route->n_dictionaries > 0)
+        status = terms_mark(&item->prose, route->dictionaries, route->n_dictionaries, err);
     if (status == 0)
         status = bound_terms(item->translate, item->prose.terms_bytes, err);
     item->is_prose = item->prose.is_markup || item->prose.n_marks > 0;
@@ -61,7 +62,7 @@ static int left_ms(const struct translate *translate)
 
 static int open_job(struct item *item, struct acre_err *err)
 {
-    struct acre_request request = item->translate->request;
+    struct acre_request request = item->route->request;
     int status = item->translate->is_raw ? 0 : read_prose(item, err);
 
     item->is_read = true;
@@ -118,20 +119,34 @@ static void split_part(struct translate *translate, size_t max_bytes)
 }
 
 /* Any of them may be done before this returns. */
+static int queue_route(struct translate *translate, const struct route *route,
+                       struct acre_job **jobs)
+{
+    size_t n = 0;
+    int status;
+
+    for (size_t i = 0; i < translate->n_items; i++)
+        if (translate->items[i].job && translate->items[i].route == route)
+            jobs[n++] = translate->items[i].job;
+    status = n > 0 ? acre_jobs_queue(jobs, n, &translate->err) : 0;
+    if (status == 0)
+        translate->n_submitted += n;
+    return status;
+}
+
+/* The engine queues jobs of one model at once. Those of a route before the one that is refused are
+ * cancelled when the owner, who is told, closes. */
 static void queue_all(struct translate *translate)
 {
     struct acre_job **jobs = malloc(translate->n_items * sizeof(struct acre_job *));
-    size_t n = 0;
 
-    for (size_t i = 0; jobs && i < translate->n_items; i++)
-        if (translate->items[i].job)
-            jobs[n++] = translate->items[i].job;
     if (!jobs)
         translate->status = error_set_no_memory(&translate->err);
-    else if (n > 0)
-        translate->status = acre_jobs_queue(jobs, n, &translate->err);
-    if (translate->status == 0)
-        translate->n_submitted = n;
+    while (translate->status == 0 && translate->n_queued_routes < translate->n_routes) {
+        translate->status =
+            queue_route(translate, &translate->routes[translate->n_queued_routes], jobs);
+        translate->n_queued_routes += translate->status == 0;
+    }
     free(jobs);
 }
 
@@ -139,8 +154,12 @@ static void queue_all(struct translate *translate)
 static void drop_jobs(struct translate *translate)
 {
     for (size_t i = 0; translate->status != 0 && i < translate->n_items; i++) {
-        acre_job_close(translate->items[i].job);
-        translate->items[i].job = NULL;
+        struct item *item = &translate->items[i];
+
+        if (!item->job || item->route < translate->routes + translate->n_queued_routes)
+            continue;
+        acre_job_close(item->job);
+        item->job = NULL;
     }
 }
 
@@ -249,7 +268,7 @@ void submit_start(struct translate *translate)
     translate->turn.done = on_submitted_in_turn;
     translate->turn.user = translate;
     if (translate->bytes > LONG_BYTES)
-        turns_wait(&translator->splitting, &translate->turn, translate->request.caller);
+        turns_wait(&translator->splitting, &translate->turn, translate->caller);
     else
         uv_queue_work(translator->loop, &translate->work, submit_in_pool, on_submitted);
 }

@@ -40,7 +40,13 @@ static void free_items(uv_work_t *work)
         free_item(&translate->items[i]);
 }
 
-/* Until now it has jobs of its model. */
+static void drop_route(struct route *route)
+{
+    for (size_t i = 0; i < route->n_dictionaries; i++)
+        dictionary_drop(route->dictionaries[i]);
+}
+
+/* Until now it has jobs of its models. */
 static void on_freed(uv_work_t *work, int status)
 {
     struct translate *translate = work->data;
@@ -50,8 +56,9 @@ static void on_freed(uv_work_t *work, int status)
     *translate->previous_link = translate->sibling;
     if (translate->sibling)
         translate->sibling->previous_link = translate->previous_link;
-    for (size_t i = 0; i < translate->n_dictionaries; i++)
-        dictionary_drop(translate->dictionaries[i]);
+    for (size_t i = 0; i < translate->n_routes; i++)
+        drop_route(&translate->routes[i]);
+    free(translate->routes);
     free((void *)translate->markup.ignored);
     free(translate->texts);
     free(translate);
@@ -183,6 +190,14 @@ static struct acre_decoding decoding_of(const struct srv_translate *request,
     return d;
 }
 
+static const struct route *route_of(const struct translate *translate,
+                                    const struct srv_translate *request, size_t text)
+{
+    const size_t i = request->route_of ? request->route_of[text] : 0;
+
+    return i < translate->n_routes ? &translate->routes[i] : NULL;
+}
+
 /* Copies the texts that need translating: the client may leave while a thread reads them. */
 static int copy_texts(struct translate *translate, const struct srv_translate *request)
 {
@@ -201,7 +216,8 @@ static int copy_texts(struct translate *translate, const struct srv_translate *r
         struct item *item = &translate->items[i];
 
         item->translate = translate;
-        if (unicode_is_blank(text->data, text->bytes))
+        item->route = route_of(translate, request, i);
+        if (!item->route || unicode_is_blank(text->data, text->bytes))
             continue;
         item->text = memcpy(translate->texts + bytes, text->data, text->bytes);
         item->bytes = text->bytes;
@@ -262,36 +278,46 @@ static void enlist(struct translator *translator, struct translate *translate)
     translator->translates = translate;
 }
 
+static void take_route(struct route *route, const struct srv_translate *request,
+                       const struct srv_route *from)
+{
+    route->request = (struct acre_request){.model = from->model,
+                                           .source = code_of(from->source, from->model, false),
+                                           .target = code_of(request->target, from->model, true),
+                                           .next = request->is_streamed ? translator_on_next : NULL,
+                                           .decoding = decoding_of(request, from->model),
+                                           .split = request->split,
+                                           .is_aligned = request->is_aligned,
+                                           .caller = request->caller,
+                                           .done = translator_on_done};
+    for (size_t i = 0; i < from->n_dictionaries; i++) {
+        dictionary_hold(from->dictionaries[i]);
+        route->dictionaries[route->n_dictionaries++] = from->dictionaries[i];
+    }
+}
+
 /* 0, or there is no memory. */
-static int take_request(struct translate *translate, const struct srv_translate *request,
-                        struct acre_model *model)
+static int take_request(struct translate *translate, const struct srv_translate *request)
 {
     translate->is_streamed = request->is_streamed;
     translate->tells_queued = request->tells_queued;
     translate->is_raw = request->is_raw;
     translate->is_traced = request->is_aligned && request->format == SRV_TEXT;
+    translate->caller = request->caller;
     translate->timeout_ms = request->timeout_ms;
     translate->deadline_ns = uv_hrtime() + request->timeout_ms * 1000000;
-    translate->request =
-        (struct acre_request){.model = model,
-                              .source = code_of(request->source, model, false),
-                              .target = code_of(request->target, model, true),
-                              .next = request->is_streamed ? translator_on_next : NULL,
-                              .decoding = decoding_of(request, model),
-                              .split = request->split,
-                              .is_aligned = request->is_aligned,
-                              .caller = request->caller,
-                              .done = translator_on_done};
-    for (size_t i = 0; i < request->n_dictionaries; i++) {
-        dictionary_hold(request->dictionaries[i]);
-        translate->dictionaries[translate->n_dictionaries++] = request->dictionaries[i];
-    }
+    translate->routes = calloc(request->n_routes + 1, sizeof(translate->routes[0]));
+    if (!translate->routes)
+        return ACRE_ENOMEM;
+    for (; translate->n_routes < request->n_routes; translate->n_routes++)
+        take_route(&translate->routes[translate->n_routes], request,
+                   &request->routes[translate->n_routes]);
     return copy_texts(translate, request) != 0 ? ACRE_ENOMEM : copy_markup(translate, request);
 }
 
 int translate_start(struct translator *translator, const struct srv_translate *request,
-                    struct acre_model *model, translate_done_fn *done, void *user,
-                    struct translate **out, struct srv_error *error)
+                    translate_done_fn *done, void *user, struct translate **out,
+                    struct srv_error *error)
 {
     struct translate *translate =
         calloc(1, sizeof(*translate) + request->n_texts * sizeof(translate->items[0]));
@@ -303,7 +329,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->done = done;
     translate->user = user;
     translate->work.data = translate;
-    if (take_request(translate, request, model) != 0) {
+    if (take_request(translate, request) != 0) {
         free_translate(translate);
         return error_no_memory(error);
     }

@@ -28,20 +28,30 @@ struct srv_text {
 enum srv_format { SRV_TEXT, SRV_HTML, SRV_XHTML, SRV_XML, SRV_SUBRIP, SRV_WEBVTT };
 enum { SRV_MAX_DICTIONARIES = 6 };
 
+/* What translates the texts that are in one language. */
+struct srv_route {
+    struct acre_model *model;
+    const char *source; /* a language of the model by any name; borrowed. NULL: its own */
+    struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* what terms are called; the first one
+                                                            * that has a term counts */
+    size_t n_dictionaries;
+};
+enum { SRV_NO_ROUTE = UINT16_MAX }; /* of a text that stays as it is */
+
 /* What a client asks for. Strings are borrowed; NULL or 0 means not given. */
 struct srv_translate {
     const char *model_name;
     const char *source, *target, *level; /* languages of the model by any name */
     struct srv_text *texts;              /* owned, [n_texts] */
     size_t n_texts;
+    struct srv_route *routes; /* owned, [n_routes] */
+    size_t n_routes;
+    uint16_t *route_of; /* owned, [n_texts]: of `routes`; NULL: all take the first */
     struct decoding_wish decoding;
     enum srv_format format;
     bool with_attributes;           /* of HTML: alt, title and placeholder are translated, too */
     const struct srv_text *ignored; /* [n_ignored]: elements of markup, kept as they are */
     size_t n_ignored;
-    struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* what terms are called; the first one
-                                                            * that has a term counts */
-    size_t n_dictionaries;
     bool is_aligned; /* of SRV_TEXT: where sentences and tokens stand is told, as they come out */
     bool is_raw;     /* of SRV_TEXT: placeholders and emoji are words like others */
     enum acre_split split;
@@ -69,12 +79,13 @@ void translator_settle(struct translator *translator);
 void translator_close(struct translator *translator);
 void translator_free(struct translator *translator);
 
-/* Starts submitting every text to `model`; blank texts are not translated. Copies what it needs of
- * `request`. On success the caller owns *translate, and `done` is called later, once; of what is
- * streamed instead whenever the sentence has come that translate_next() had not. */
+/* Starts submitting every text to the model of its route; blank texts are not translated. Copies
+ * what it needs of `request`. On success the caller owns *translate, and `done` is called later,
+ * once; of what is streamed instead whenever the sentence has come that translate_next() had not.
+ */
 int translate_start(struct translator *translator, const struct srv_translate *request,
-                    struct acre_model *model, translate_done_fn *done, void *user,
-                    struct translate **translate, struct srv_error *error);
+                    translate_done_fn *done, void *user, struct translate **translate,
+                    struct srv_error *error);
 
 /* Whether all of it is queued, or was; and whether all is done. */
 bool translate_is_queued(const struct translate *translate);
@@ -84,8 +95,9 @@ bool translate_is_done(const struct translate *translate);
  * (413), or what waits leaves too little time (503), or the first text's error. */
 int translate_error(const struct translate *translate, struct srv_error *error);
 
-/* Once done without error: the result of a text, or NULL if it was blank and stands for itself. Of
- * markup, and of text with placeholders or terms, it is that of its words: see translate_text(). */
+/* Once done without error: the result of a text, or NULL if it was blank, or had no route, and
+ * stands for itself. Of markup, and of text with placeholders or terms, it is that of its words:
+ * see translate_text(). */
 const struct acre_result *translate_result(const struct translate *translate, size_t index);
 
 /* Likewise: the job itself. */

@@ -29,12 +29,20 @@ enum { LONG_BYTES = 16384 };
  * waits in its queue again, behind the others. */
 enum { SHARE_NS = 20000000 };
 
+/* What the jobs of one route share. */
+struct route {
+    struct acre_request request;
+    struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* held */
+    size_t n_dictionaries;
+};
+
 struct item {
     struct translate *translate;
-    const char *text; /* in translate->texts */
-    size_t bytes;     /* 0: blank, no job */
-    bool is_read;     /* as prose */
-    bool is_prose;    /* else the text is what the engine is given */
+    const struct route *route; /* NULL: none, no job */
+    const char *text;          /* in translate->texts */
+    size_t bytes;              /* 0: blank, or without a route: no job */
+    bool is_read;              /* as prose */
+    bool is_prose;             /* else the text is what the engine is given */
     struct prose prose;
     struct rendition rendition;
     struct sentences sentences; /* of what is streamed */
@@ -57,8 +65,10 @@ struct translate {
 
     /* Submitting: the pool thread's until on_submitted(); only `is_cancelled` is anybody's. */
     uv_work_t work;
-    struct turn turn;            /* of a long one */
-    struct acre_request request; /* what all jobs share */
+    struct turn turn;     /* of a long one */
+    struct route *routes; /* owned, [n_routes] */
+    size_t n_routes, n_queued_routes;
+    uint64_t caller;
     uint64_t timeout_ms, deadline_ns;
     char *texts; /* owned copy */
     size_t bytes;
@@ -66,9 +76,7 @@ struct translate {
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
     enum srv_format format;
-    struct prose_markup markup;                            /* its names are owned */
-    struct dictionary *dictionaries[SRV_MAX_DICTIONARIES]; /* held */
-    size_t n_dictionaries;
+    struct prose_markup markup;          /* its names are owned */
     size_t terms_bytes, max_terms_bytes; /* of the translations of the terms that were found */
     size_t n_prose;                      /* items that are, */
     size_t n_whole;                      /* and that are rendered in one */

@@ -154,8 +154,9 @@ err_after_alloc:
 bool translator_uses(const struct translator *translator, const struct acre_model *model)
 {
     for (const struct translate *each = translator->translates; each; each = each->sibling)
-        if (each->request.model == model)
-            return true;
+        for (size_t i = 0; i < each->n_routes; i++)
+            if (each->routes[i].request.model == model)
+                return true;
     return false;
 }
 

@@ -115,9 +115,11 @@ def test_client_lets_the_server_find_the_language(client):
     found = client.translate_text("Where is the train station, please? I am looking for it.",
                                   target_lang="DE")
     assert found.detected_source_lang == "EN"
+    german = "Wo ist denn bitte der Bahnhof? Ich suche ihn schon lange."
+    kept = client.translate_text(german, target_lang="DE")
+    assert (kept.text, kept.detected_source_lang) == (german, "DE")
     with pytest.raises(deepl.DeepLException) as caught:
-        client.translate_text("Wo ist denn bitte der Bahnhof? Ich suche ihn schon lange.",
-                              target_lang="DE")
+        client.translate_text(german, target_lang="FR")
     assert caught.value.http_status_code == 400
 
 

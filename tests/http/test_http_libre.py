@@ -1,9 +1,10 @@
 """What LibreTranslate answers beside translating, and the detection of languages."""
 
 import json
+import shutil
 
 import pytest
-from acre_server import SENTENCE, eventually
+from acre_server import ROOT, SENTENCE, Server, eventually
 
 PAIR = {"source": "auto", "target": "de"}
 
@@ -46,7 +47,7 @@ def test_no_detection_without_auto(server):
 
 
 @pytest.mark.parametrize("q, code, words", [
-    ("Guten Morgen, wie geht es Ihnen heute?", "language_not_supported", "German (de)"),
+    ("Bonjour, comment allez-vous aujourd'hui ?", "language_not_supported", "French (fr)"),
     ("Здравствуйте, как у вас дела?", "language_not_supported", "Russian (ru)"),
     ("漢", "language_not_detected", "cannot be told"),
 ])
@@ -56,6 +57,89 @@ def test_auto_does_not_guess(server, q, code, words):
     assert reply.json()["code"] == code
     assert words in reply.json()["error"]
     assert "(en)" in reply.json()["error"]
+
+
+GERMAN = "Guten Morgen, wie geht es Ihnen heute?"
+FRENCH = "Bonjour, comment allez-vous aujourd'hui ?"
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """From English and from French to German, by different models."""
+    folder = tmp_path_factory.mktemp("two")
+    for name, golden, source in (("en-de", "tiny-token", "en"), ("fr-de", "tiny-char", "fr")):
+        shutil.copytree(ROOT / "tests/golden/models" / golden, folder / name)
+        path = folder / name / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) |
+                                   {"source_lang": source, "target_lang": "de"}))
+    server = Server(folder)
+    yield server
+    assert server.stop() == 0, "".join(server.log)
+
+
+def test_each_text_is_translated_from_its_own_language(two):
+    texts = [SENTENCE, FRENCH, "Yes.", GERMAN, SENTENCE]
+    sources = ["en", "fr", "en", None, "en"]
+    expected = [two.translate(text, source=source, target="de").json()["translatedText"]
+                if source else text for text, source in zip(texts, sources)]
+    reply = two.translate(texts, **PAIR)
+    assert reply.status_code == 200, reply.text
+    found = reply.json()["detectedLanguage"]
+    assert [each["language"] for each in found] == ["en", "fr", "en", "de", "en"]
+    assert min(found[i]["confidence"] for i in (0, 1, 3, 4)) > 80
+    assert reply.json()["translatedText"] == expected
+    deepl = two.post("/v2/translate", json={"text": texts, "target_lang": "DE"}).json()
+    assert [each["text"] for each in deepl["translations"]] == expected
+    assert [each["detected_source_language"] for each in deepl["translations"]] == \
+        ["EN", "FR", "EN", "DE", "EN"]
+    assert [each["billed_characters"] for each in deepl["translations"]] == \
+        [len(text) for text in texts]
+
+
+def test_each_text_of_a_stream_has_its_own_language(two):
+    lines = two.translate([FRENCH, GERMAN, SENTENCE], stream=True, **PAIR).text.splitlines()
+    first = {}
+    for line in map(json.loads, lines[:-1]):
+        first.setdefault(line["index"], line)
+    assert [first[i]["detectedLanguage"]["language"] for i in range(3)] == ["fr", "de", "en"]
+    assert first[1]["translatedText"] == GERMAN
+
+
+def test_a_glossary_goes_with_the_language_of_the_text(two):
+    terms = {"glossary": {"Bonjour": "MOIN", "dog": "HUND"}}
+    texts = two.translate([FRENCH, "The dog sleeps in the garden."], **PAIR, **terms).json()
+    assert "MOIN" in texts["translatedText"][0] and "HUND" in texts["translatedText"][1]
+    made = two.post("/v2/glossaries", json={
+        "name": "a", "source_lang": "fr", "target_lang": "de", "entries": "Bonjour\tMOIN",
+        "entries_format": "tsv"}).json()
+    assert "MOIN" in two.translate([FRENCH, GERMAN], **PAIR,
+                                   glossary_id=made["glossary_id"]).json()["translatedText"][0]
+    refused = two.translate([FRENCH, SENTENCE], **PAIR, glossary_id=made["glossary_id"])
+    assert refused.json()["code"] == "dictionary_not_found"
+
+
+@pytest.mark.parametrize("path, field, fields", [
+    ("/translate", "q", PAIR), ("/v2/translate", "text", {"target_lang": "DE"})])
+def test_a_text_of_no_source_is_named(two, path, field, fields):
+    russian = "Здравствуйте, как у вас дела сегодня?"
+    reply = two.post(path, json={field: [SENTENCE, russian], **fields})
+    assert reply.status_code == 400
+    assert f"auto: {field}[1]: " in reply.json()["message"]
+    assert "found Russian (ru)" in reply.json()["message"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"alternatives": 2, "scores": True, "alignments": True},
+                                    {"format": "html"}, {"model": "en-de-token"}])
+def test_a_text_in_the_language_of_the_target_stays_as_it_is(server, fields):
+    text = f"<b>{GERMAN}</b> &amp; so" if fields.get("format") == "html" else GERMAN
+    reply = server.translate(text, **PAIR, **fields)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["translatedText"] == text
+    assert reply.json()["detectedLanguage"]["language"] == "de"
+    assert reply.json()["detectedLanguage"]["confidence"] > 80
+    assert reply.json().get("alternatives", []) == []
+    named = server.translate(GERMAN, source="de", target="de")
+    assert named.json()["code"] == "pair_not_available"
 
 
 def test_detect_in_every_form(server):
@@ -69,8 +153,11 @@ def test_detect_in_every_form(server):
 
 
 def test_detect_says_what_it_does_not_know(server):
-    for q in ("Guten Morgen, wie geht es Ihnen?", "🙂"):
+    for q in ("Здравствуйте, как у вас дела?", "🙂"):
         assert server.post("/detect", json={"q": q}).json() == [{"confidence": 0, "language": "en"}]
+    for q, language in ((GERMAN, "de"), (FRENCH, "fr")):  # which are only translated to
+        found = server.post("/detect", json={"q": q}).json()[0]
+        assert found["language"] == language and found["confidence"] > 80
     reply = server.post("/detect", json={})
     assert reply.status_code == 400
     assert reply.json()["error"] == "Invalid request: missing q parameter"
