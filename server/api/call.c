@@ -344,12 +344,12 @@ static void read_fields(void *user)
     struct call *call = user;
     const struct dialect *dialect = call->dialect;
 
-    call->pending.rc = fields_read_file(&call->fields, call->pending.http, dialect->fields,
-                                        dialect->repeated, dialect->file, &call->pending.error);
+    call->pending.rc = fields_read(&call->fields, call->pending.http, dialect->fields,
+                                   &dialect->form, &call->pending.error);
     if (call->pending.rc == 0 && dialect->prepare)
         call->pending.rc = dialect->prepare(call, &call->pending.error);
     fields_flatten(&call->fields, most_items(call));
-    if (call->pending.rc != 0 || !dialect->file)
+    if (call->pending.rc != 0 || !dialect->form.file)
         return;
     call->upload = upload_open(&call->fields);
     if (!call->upload)

@@ -70,10 +70,11 @@ struct call {
 
 /* What a dialect does not have is NULL. Each has `phrase`, and one of the ways to reply. */
 struct dialect {
-    /* Its fields: the names of all, NULL at the end; and of these, where an API key may stand; the
-     * one that a form may have several times; the one that is a file, call->upload. */
+    /* Its fields: the names of all, NULL at the end; and of these, where an API key may stand; what
+     * a form has more than once, or as a file, which is call->upload. */
     const char *const *fields;
-    const char *key_field, *repeated, *file;
+    const char *key_field;
+    struct form_shape form;
 
     /* Reading them. prepare() is for what takes long, in the thread that read them; parse() then
      * fills call->request, on the loop. */

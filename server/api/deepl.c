@@ -40,6 +40,8 @@ static const char *const field_names[] = {
     NULL,
 };
 
+static const char *const repeated[] = {"text", "glossary_ids", NULL};
+
 /* Every tag of a document is compared with all names. */
 enum { MAX_TAGS = 100, MAX_TAG_BYTES = 64 };
 
@@ -115,17 +117,20 @@ static int parse_split(struct call *call, struct srv_error *error)
 
 /* ---- Markup ---------------------------------------------------------------------------------- */
 
-/* Names separated by commas, as forms have them; an array of as many strings. It ends after `most`
- * and one more, by which they are seen to be too many. */
-static json_t *split_names(const char *names, size_t most)
+/* Appends names separated by commas, as forms have them. It ends after `most` and one more, by
+ * which they are seen to be too many. */
+static json_t *append_names(json_t *list, const char *names, size_t most)
 {
-    json_t *list = json_array();
+    static const char between[] = ", \t\r\n";
 
-    for (names += strspn(names, ","); *names && json_array_size(list) <= most;) {
-        const size_t n = strcspn(names, ",");
+    for (names += strspn(names, between); *names && json_array_size(list) <= most;) {
+        const size_t all = strcspn(names, ",");
+        size_t n = all;
 
+        while (strchr(between, names[n - 1]))
+            n--;
         list = json_list_append(list, json_stringn(names, n));
-        names += n + strspn(names + n, ",");
+        names += all + strspn(names + all, between);
     }
     return list;
 }
@@ -134,18 +139,22 @@ static json_t *split_names(const char *names, size_t most)
 static json_t *find_names(struct call *call, const char *field, size_t most,
                           struct srv_error *error, int *rc)
 {
-    json_t *found = fields_find(&call->fields, field), *split;
+    json_t *found = fields_find(&call->fields, field), *list;
 
     *rc = 0;
-    if (!found || json_is_array(found))
+    if (!found || (json_is_array(found) && call->fields.is_json))
         return found;
-    if (!json_is_string(found)) {
+    if (!json_is_string(found) && !json_is_array(found)) {
         *rc = fields_refuse(error, field, "an array of strings", found);
         return NULL;
     }
-    split = split_names(json_string_value(found), most);
-    if (json_object_set_new(call->fields.object, field, split) == 0)
-        return split;
+    list = json_array();
+    if (json_is_string(found))
+        list = append_names(list, json_string_value(found), most);
+    for (size_t i = 0; i < json_array_size(found); i++)
+        list = append_names(list, json_string_value(json_array_get(found, i)), most);
+    if (json_object_set_new(call->fields.object, field, list) == 0)
+        return list;
     *rc = error_no_memory(error);
     return NULL;
 }
@@ -404,7 +413,7 @@ int deepl_read_field(struct server *server, struct http_request *request, struct
 static const struct dialect dialect = {
     .fields = field_names,
     .key_field = "auth_key",
-    .repeated = "text",
+    .form.repeated = repeated,
     .parse = parse,
     .render = render,
     .count = count,

@@ -30,6 +30,8 @@ static const char *const field_names[] = {
     NULL,
 };
 
+static const char *const repeated[] = {"glossary_ids", NULL};
+
 /* What comes out is what went in. */
 static int parse_output(const struct call *call, struct srv_error *error)
 {
@@ -100,7 +102,7 @@ static void finish(struct call *call, const struct srv_error *error)
 static const struct dialect dialect = {
     .fields = field_names,
     .key_field = "auth_key",
-    .file = "file",
+    .form = {.repeated = repeated, .file = "file"},
     .parse = parse,
     .accept = accept_call,
     .finish = finish,

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/form.h"
 #include "common/options.h" /* one meaning of "a number" everywhere */
 #include "common/unicode.h"
 
@@ -52,23 +51,37 @@ static size_t crlf_to_lf(char *text, size_t bytes)
     return out;
 }
 
-static bool is_repeated(const struct form *form, const char *key)
+/* An array that is there, or a new one; NULL: no memory. */
+static json_t *array_in(json_t *object, const char *key)
 {
-    return form->repeated && strcmp(key, form->repeated) == 0;
+    json_t *list = json_object_get(object, key);
+
+    if (json_is_array(list))
+        return list;
+    return json_object_set_new(object, key, json_array()) == 0 ? json_object_get(object, key)
+                                                               : NULL;
 }
 
-static int set_value(json_t *object, const struct form *form, const char *key, json_t *value)
+/* Objects before it that have no member are empty. */
+static json_t *object_in(json_t *list, size_t i)
 {
-    json_t *list;
+    while (list && json_array_size(list) <= i)
+        if (json_array_append_new(list, json_object()) != 0)
+            return NULL;
+    return json_array_get(list, i);
+}
 
-    if (!is_repeated(form, key))
+/* Takes `value`. */
+static int set_value(json_t *object, const struct form_shape *shape, const char *key, json_t *value)
+{
+    size_t i;
+    const char *member = form_member(shape, key, &i);
+
+    if (form_is_repeated(shape, key))
+        return json_array_append_new(array_in(object, key), value);
+    if (!member)
         return json_object_set_new(object, key, value);
-    list = json_object_get(object, key);
-    if (!list && json_object_set_new(object, key, list = json_array()) != 0) {
-        json_decref(value);
-        return -1;
-    }
-    return json_array_append_new(list, value);
+    return json_object_set_new(object_in(array_in(object, shape->list), i), member, value);
 }
 
 /* Not a text: its bytes stay as they are. */
@@ -89,28 +102,31 @@ static int form_to_object(struct fields *fields, struct form *form, struct srv_e
         struct form_entry *e = &form->entries[i];
         size_t bytes;
 
-        if (form->file && strcmp(e->key, form->file) == 0) {
+        if (form->shape.file && strcmp(e->key, form->shape.file) == 0) {
             take_file(fields, form, e);
             continue;
         }
-        bytes = is_repeated(form, e->key) ? e->value_bytes : crlf_to_lf(e->value, e->value_bytes);
+        bytes = form_is_repeated(&form->shape, e->key) ? e->value_bytes
+                                                       : crlf_to_lf(e->value, e->value_bytes);
         unicode_scrub(e->key);
         if (unicode_valid_bytes(e->value, bytes) != bytes || memchr(e->value, '\0', bytes))
             return error_field(error, "invalid_parameter", e->key,
                                "expected UTF-8 text, found other bytes");
-        if (set_value(object, form, e->key, json_stringn(e->value, bytes)) != 0)
+        if (set_value(object, &form->shape, e->key, json_stringn(e->value, bytes)) != 0)
             return error_from_engine(error, ACRE_ENOMEM, NULL);
     }
     return 0;
 }
 
 static int read_form(struct fields *fields, const struct http_request *request,
-                     const char *repeated, const char *file, struct srv_error *error)
+                     const struct form_shape *shape, struct srv_error *error)
 {
-    struct form form = {.repeated = repeated, .file = file};
+    struct form form = {.n_entries = 0};
     const char *query = http_query(request), *wrong;
     int rc;
 
+    if (shape)
+        form.shape = *shape;
     form_add_urlencoded(&form, query, strlen(query));
     wrong = read_form_body(&form, request);
     fields->object = json_object();
@@ -262,26 +278,19 @@ void fields_flatten(struct fields *fields, size_t most)
     count_held(fields);
 }
 
-int fields_read_file(struct fields *fields, const struct http_request *request,
-                     const char *const *names, const char *repeated, const char *file,
-                     struct srv_error *error)
+int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
+                const struct form_shape *shape, struct srv_error *error)
 {
     int rc;
 
     *fields = (struct fields){.is_json = is_json(request)};
     rc = fields->is_json ? read_json(fields, request, error)
-                         : read_form(fields, request, repeated, file, error);
+                         : read_form(fields, request, shape, error);
     if (rc != 0)
         return rc;
     fields_drop_unknown(fields->object, names);
     count_held(fields);
     return 0;
-}
-
-int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
-                const char *repeated, struct srv_error *error)
-{
-    return fields_read_file(fields, request, names, repeated, NULL, error);
 }
 
 void fields_fini(struct fields *fields)

@@ -2,8 +2,9 @@
  *
  * A JSON body gives its members, numbers and booleans as such. Any other request gives its query
  * string and its urlencoded or multipart body merged, all values strings: the query wins, and the
- * first of a repeated key; one field may be named of which all are wanted, as an array. CRLF
- * becomes LF in all but that one, as browsers send it for a newline. Urlencoded bodies are read as
+ * first of a repeated key; a form's shape may name fields of which all are wanted, as an array, and
+ * one that is an array of objects. CRLF becomes LF in all but repeated ones, as browsers send it
+ * for a newline. Urlencoded bodies are read as
  * Flask reads them; multipart bodies strictly (form.h). Reading may take long for a large body, and
  * may be done by any thread; the rest on the loop's.
  */
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/form.h"
 #include "common/error.h"
 #include "http/http.h"
 #include "serve/decoding.h"
@@ -30,14 +32,10 @@ struct fields {
 };
 
 /* Reads a request that is complete. Fields that are not among `names`, which NULL ends, are left
- * out. `repeated`, one of them or NULL, is an array in a form, however often it comes. */
+ * out. In a form, `shape` (NULL: none) says which of them are more than one text: repeated ones are
+ * arrays, however often they come, and the file is apart. */
 int fields_read(struct fields *fields, const struct http_request *request, const char *const *names,
-                const char *repeated, struct srv_error *error);
-
-/* Likewise, of a call that brings a file in the field `file`, of a form. */
-int fields_read_file(struct fields *fields, const struct http_request *request,
-                     const char *const *names, const char *repeated, const char *file,
-                     struct srv_error *error);
+                const struct form_shape *shape, struct srv_error *error);
 void fields_fini(struct fields *fields);
 
 /* Leaves out members, of an object in a field, that are not among `names`, likewise. */

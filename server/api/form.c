@@ -39,12 +39,38 @@ static bool has_key(const struct form *form, const char *key)
     return false;
 }
 
+bool form_is_repeated(const struct form_shape *shape, const char *key)
+{
+    const char *const *each = shape->repeated;
+
+    while (each && *each && strcmp(*each, key) != 0)
+        each++;
+    return each && *each;
+}
+
+const char *form_member(const struct form_shape *shape, const char *key, size_t *object)
+{
+    const size_t n = shape->list ? strlen(shape->list) : 0;
+    unsigned long number;
+    char *end;
+
+    if (n == 0 || strncmp(key, shape->list, n) != 0 || key[n] != '[')
+        return NULL;
+    key += n + 1;
+    number = strtoul(key, &end, 10);
+    if (*key < '0' || *key > '9' || strncmp(end, "].", 2) != 0)
+        return NULL;
+    *object = number < FORM_MAX_VALUES ? number : FORM_MAX_VALUES;
+    return end + 2;
+}
+
 /* A key with a NUL byte is none that anybody asks for. */
 static bool is_wanted(const struct form *form, const char *key, size_t key_bytes, bool *is_new)
 {
-    const bool is_repeated = form->repeated && strcmp(key, form->repeated) == 0;
+    const bool is_repeated = form_is_repeated(&form->shape, key);
+    size_t object;
 
-    *is_new = !is_repeated;
+    *is_new = !is_repeated && !form_member(&form->shape, key, &object);
     return strlen(key) == key_bytes && (is_repeated || !has_key(form, key));
 }
 
@@ -198,7 +224,7 @@ static bool add_part(struct form *form, const char *part, size_t bytes)
         return false;
     value_bytes = bytes - (size_t)(blank - part) - 4;
     added = add(form, key, key_bytes, copy(blank + 4, value_bytes), value_bytes);
-    if (added && form->file && strcmp(added->key, form->file) == 0)
+    if (added && form->shape.file && strcmp(added->key, form->shape.file) == 0)
         form->file_name = find_name(part, (size_t)(blank - part), "filename", &name_bytes);
     return true;
 }

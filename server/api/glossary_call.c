@@ -237,9 +237,10 @@ static void begin(void *user)
 /* Any thread. What is refused goes here, too: it may be a tree of fifty times the body. */
 static void read_fields(void *user)
 {
+    static const struct form_shape shape = {.list = "dictionaries"};
     struct glossary_call *call = user;
 
-    call->pending.rc = fields_read(&call->fields, call->pending.http, glossary_draft_fields, NULL,
+    call->pending.rc = fields_read(&call->fields, call->pending.http, glossary_draft_fields, &shape,
                                    &call->pending.error);
     if (call->pending.rc == 0)
         call->pending.rc = glossary_draft_check(&call->fields, &call->pending.error);

@@ -82,7 +82,7 @@ static void reply(struct call *call)
 static const struct dialect dialect = {
     .fields = field_names,
     .key_field = "api_key",
-    .file = "file",
+    .form.file = "file",
     .parse = parse,
     .reply = reply,
     .phrase = libre_phrase,

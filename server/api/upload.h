@@ -34,7 +34,7 @@ struct upload {
     bool keeps_ascii; /* its encoding is not known but for ASCII */
 };
 
-/* Reads what fields_read_file() found; the name may be in the field `filename`, too. NULL: no
+/* Reads what fields_read() found; the name may be in the field `filename`, too. NULL: no
  * memory. */
 struct upload *upload_open(struct fields *fields);
 void upload_close(struct upload *upload); /* NULL is allowed */

@@ -169,11 +169,13 @@ static void read_typed(const struct fields *fields)
 /* What may come several times is an array in a form, of one at least. */
 static void check_repeated(const struct http_request *request)
 {
+    static const char *const repeated[] = {"a", NULL};
+    const struct form_shape shape = {.repeated = repeated, .list = "b"};
     struct fields fields;
     struct srv_error error;
     json_t *found;
 
-    if (fields_read(&fields, request, names, "a", &error) != 0)
+    if (fields_read(&fields, request, names, &shape, &error) != 0)
         return;
     found = json_object_get(fields.object, "a");
     if (!fields.is_json && found && !json_array_size(found))
@@ -187,7 +189,7 @@ static void check_file(const struct http_request *request)
     struct fields fields;
     struct srv_error error;
 
-    if (fields_read_file(&fields, request, names, NULL, "b", &error) != 0)
+    if (fields_read(&fields, request, names, &(struct form_shape){.file = "b"}, &error) != 0)
         return;
     if (fields.file.name && !fields.file.data)
         abort();

@@ -214,6 +214,42 @@ def test_refused_in_version_3(server, body, message):
     assert reply.status_code == 400 and reply.json()["message"].startswith(message), reply.text
 
 
+def form_of(name, parts):
+    """As DeepL's clients for Node, Java and .NET write it."""
+    members = {f"dictionaries[{i}].{key}": value for i, part in enumerate(parts)
+               for key, value in part.items()}
+    return {"name": name, **members}
+
+
+PART = {"source_lang": "en", "target_lang": "de", "entries": "a\tb", "entries_format": "tsv"}
+
+
+def test_dictionaries_in_a_form(server, client):
+    codes = "ar bg cs da de el es et fi fr hu id it ja ko lt lv nb nl pl".split()
+    parts = [{**PART, "target_lang": code, "entries": f"a\t{code}"} for code in codes]
+    made = server.post("/v3/glossaries", data=form_of("mine", parts))
+    assert made.status_code == 201, made.text
+    assert [each["target_lang"] for each in made.json()["dictionaries"]] == \
+        [each["target_lang"] for each in parts]
+    url = f"{server.url}/v3/glossaries/{made.json()['glossary_id']}"
+    more = {**PART, "target_lang": "fr", "entries": "c\td"}
+    assert requests.patch(url, data=form_of("other", [more])).json()["name"] == "other"
+    found = client.get_multilingual_glossary_entries(made.json()["glossary_id"], "EN", "FR")
+    assert found.dictionaries[0].entries == "a\tfr\nc\td"
+
+
+@pytest.mark.parametrize("body, message", [
+    (form_of("a", [PART] * 65), "Value for 'dictionaries' not supported: expected at most 64"),
+    ({"name": "a", "dictionaries[999].entries": "a"}, "Value for 'dictionaries' not supported"),
+    ({"name": "a", "dictionaries[1].entries": "a"}, "Parameter 'source_lang' not specified"),
+    ({"name": "a", "dictionaries[18446744073709551616].entries": "a"},
+     "Value for 'dictionaries' not supported"),
+])
+def test_dictionaries_in_a_form_that_are_refused(server, body, message):
+    reply = server.post("/v3/glossaries", data=body)
+    assert reply.status_code == 400 and reply.json()["message"].startswith(message), reply.text
+
+
 def test_refused_changes(server, client):
     made = make(server).json()["glossary_id"]
     url = f"{server.url}/v3/glossaries/{made}"

@@ -256,10 +256,11 @@ def test_several_glossaries(shipped, stored):
         "entries": "teacher\tPaukerin\nteacher dog\tSpürnase"}).json()["glossary_id"]
     fields = {"text": ["The teacher has a dog.", "A teacher dog."], "source_lang": "en",
               "target_lang": "de"}
-    for ids in ([made, stored], f"{made},{stored}"):
-        reply = shipped.post("/v2/translate", json={**fields, "glossary_ids": ids}).json()
-        first, second = [t["text"] for t in reply["translations"]]
-        assert "Paukerin" in first and "Vierbeiner" in first and "Spürnase" in second
+    for ids in ([made, stored], f"{made},{stored}", f" {made} ,\t{stored},"):
+        for way in ("json", "data"):
+            reply = shipped.post("/v2/translate", **{way: {**fields, "glossary_ids": ids}}).json()
+            first, second = [t["text"] for t in reply["translations"]]
+            assert "Paukerin" in first and "Vierbeiner" in first and "Spürnase" in second
     refused = shipped.post("/v2/translate", json={**fields, "glossary_ids": [made] * 6})
     assert refused.status_code == 400
     refused = shipped.post("/v2/translate", json={**fields, "glossary_ids": [made],
