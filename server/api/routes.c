@@ -52,6 +52,7 @@ static const struct route {
     {"/v3/glossaries/*", "PATCH", api_glossary_patch, "deepl"},
     {"/v3/glossaries/*", "DELETE", api_glossary_drop, "deepl"},
     {"/v2/document", "POST", api_deepl_upload, "deepl"},
+    {"/v2/document/", "POST", api_deepl_upload, "deepl"}, /* of its clients for Java and .NET */
     {"/v2/document/*/result", "POST", api_deepl_result, "deepl"},
     {"/v2/document/*", "POST", api_deepl_document, "deepl"},
     {"/v2/usage", "GET", api_deepl_usage, "deepl"},

@@ -235,6 +235,12 @@ def test_a_name_may_be_a_field(server, expected):
         assert result(server, handle.json()).content.decode() == expected
 
 
+def test_a_slash_at_the_end(server, expected):
+    """As the clients for Java and .NET have it."""
+    handle = server.post("/v2/document/", files={"file": ("a.txt", SENTENCE)}, data=ENGLISH)
+    assert result(server, handle.json()).content.decode() == expected
+
+
 @pytest.mark.parametrize("fields, message", [
     ({"target_lang": ""}, "Parameter 'target_lang' not specified"),
     ({"glossary_id": "x"}, "Glossary not found"),
