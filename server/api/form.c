@@ -3,6 +3,7 @@
  * told apart from a form without fields. */
 #include "api/form.h"
 
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -108,8 +109,8 @@ static bool may_add(struct form *form)
 
 /* ---- Urlencoded ------------------------------------------------------------------------------ */
 
-/* A copy in which "+" is a blank and "%XX" a byte. */
-static char *decode(const char *text, size_t bytes, size_t *out_bytes)
+/* A copy in which "%XX" is a byte, and "+" what `plus` says. */
+static char *decode(const char *text, size_t bytes, char plus, size_t *out_bytes)
 {
     char *out = malloc(bytes + 1);
 
@@ -117,7 +118,7 @@ static char *decode(const char *text, size_t bytes, size_t *out_bytes)
     for (size_t i = 0; out && i < bytes; i++) {
         const int byte = percent_byte(text + i, bytes - i);
 
-        out[(*out_bytes)++] = byte >= 0 ? (char)byte : text[i] == '+' ? ' ' : text[i];
+        out[(*out_bytes)++] = byte >= 0 ? (char)byte : text[i] == '+' ? plus : text[i];
         i += byte >= 0 ? 2 : 0;
     }
     if (out)
@@ -130,8 +131,9 @@ static void add_pair(struct form *form, const char *pair, size_t bytes)
     const char *equals = memchr(pair, '=', bytes);
     const size_t key_bytes = equals ? (size_t)(equals - pair) : bytes;
     size_t decoded_key, decoded_value = 0;
-    char *key = decode(pair, key_bytes, &decoded_key);
-    char *value = equals ? decode(equals + 1, bytes - key_bytes - 1, &decoded_value) : copy("", 0);
+    char *key = decode(pair, key_bytes, ' ', &decoded_key);
+    char *value =
+        equals ? decode(equals + 1, bytes - key_bytes - 1, ' ', &decoded_value) : copy("", 0);
 
     add(form, key, decoded_key, value, decoded_value);
 }
@@ -209,12 +211,55 @@ static char *find_name(const char *headers, size_t bytes, const char *name, size
     return NULL;
 }
 
+/* By RFC 8187: "utf-8''%C3%9Cbersicht.txt". NULL if it is something else; else owned. */
+static char *decode_extended(const char *value)
+{
+    const char *quote = strncasecmp(value, "utf-8'", 6) == 0 ? strchr(value + 6, '\'') : NULL;
+    size_t bytes;
+
+    return quote ? decode(quote + 1, strlen(quote + 1), '+', &bytes) : NULL;
+}
+
+/* By RFC 2047, as .NET has it: "=?utf-8?B?w5xiZXJzaWNodC50eHQ=?=". Takes `value`, which it gives
+ * back if it is something else. */
+static char *decode_word(char *value)
+{
+    const size_t n = strlen(value);
+    char *decoded;
+
+    if (n < 12 || strncasecmp(value, "=?utf-8?B?", 10) != 0 || strcmp(value + n - 2, "?=") != 0)
+        return value;
+    decoded = calloc(1, n);
+    if (!decoded ||
+        EVP_DecodeBlock((unsigned char *)decoded, (unsigned char *)value + 10, (int)(n - 12)) < 0) {
+        free(decoded);
+        return value;
+    }
+    free(value);
+    return decoded;
+}
+
+/* Owned; NULL if there is none. */
+static char *find_file_name(const char *headers, size_t bytes)
+{
+    size_t n;
+    char *value = find_name(headers, bytes, "filename*", &n);
+    char *name = value ? decode_extended(value) : NULL;
+
+    free(value);
+    if (name && name[0])
+        return name;
+    free(name);
+    value = find_name(headers, bytes, "filename", &n);
+    return value ? decode_word(value) : NULL;
+}
+
 /* One part, between two boundaries. False: it is none of a form. */
 static bool add_part(struct form *form, const char *part, size_t bytes)
 {
     const char *blank = memmem(part, bytes, "\r\n\r\n", 4);
     const struct form_entry *added;
-    size_t key_bytes = 0, value_bytes, name_bytes;
+    size_t key_bytes = 0, value_bytes;
     char *key;
 
     if (!blank)
@@ -225,7 +270,7 @@ static bool add_part(struct form *form, const char *part, size_t bytes)
     value_bytes = bytes - (size_t)(blank - part) - 4;
     added = add(form, key, key_bytes, copy(blank + 4, value_bytes), value_bytes);
     if (added && form->shape.file && strcmp(added->key, form->shape.file) == 0)
-        form->file_name = find_name(part, (size_t)(blank - part), "filename", &name_bytes);
+        form->file_name = find_file_name(part, (size_t)(blank - part));
     return true;
 }
 

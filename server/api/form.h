@@ -21,7 +21,7 @@ struct form_shape {
 
 struct form {
     struct form_shape shape;
-    char *file_name; /* owned, as it came; NULL if there is none */
+    char *file_name; /* owned, as it was meant; NULL if there is none */
     struct form_entry {
         char *key, *value; /* owned */
         size_t value_bytes;

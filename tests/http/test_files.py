@@ -359,6 +359,11 @@ def test_empty_and_blank_files(server):
     ("Grüße 🙂.txt", "Grüße 🙂_de.txt"), ("a\u202etxt.exe.txt", "a_txt.exe_de.txt"),
     ("%2e%2e%2fa.txt", "%2e%2e%2fa_de.txt"), ("a<b>:*?|.txt", "a_b______de.txt"),
     ("x" * 500 + ".txt", "x" * 143 + "_de.txt"), ("ü" * 100 + ".txt", "ü" * 71 + "_de.txt"),
+    ("=?utf-8?B?w5xiZXJzaWNodC50eHQ=?=", "Übersicht_de.txt"),
+    ("=?utf-8?B?Li4vYi50eHQ=?=", "b_de.txt"), ("=?utf-8?B?!.txt?=/a.txt", "a_de.txt"),
+    ('x.txt"; filename*="utf-8\'\'%C3%9Cber+sicht.txt', "Über+sicht_de.txt"),
+    ("b.txt\"; filename*=\"latin1''a.txt", "b_de.txt"), ("b.txt\"; filename*=\"utf-8''", "b_de.txt"),
+    ("b.txt\"; filename*=\"UTF-8'de'..%2f%FFa.txt", "_a_de.txt"),
     ("a;b=c, d.txt", "a;b=c, d_de.txt"), ("a.tar.txt", "a.tar_de.txt"), ("con.txt", "con_de.txt"),
 ])
 def test_names_are_names_and_no_paths(server, name, clean):
