@@ -4,7 +4,8 @@
 "use strict";
 (() => {
 const PAUSE_MS = 350, LONGEST_LINK = 1800, MOST_TOLD = 4, LEAST_TOLD = 0.02;
-const MOST_ALIGNED = 8000, MOST_ATTENDED = 500; // characters that the server says this of
+const MOST_ATTENDED = 500, MOST_ALIGNED = 8000; // characters that the server says this of
+const MOST_STREAMED = 20000;                    // and that words are made for: each is an element
 const $ = id => document.getElementById(id);
 const form = $("form"), q = $("q"), source = $("source"), target = $("target"), level = $("level"),
       more = $("more"), areas = $("areas"), result = $("result"), looked = $("looked"),
@@ -143,12 +144,12 @@ function look(word) {
 const letters = new Intl.Segmenter(undefined, {granularity: "word"});
 
 /* Words, each one its own element, of which one can be reached by Tab and the others by arrows. */
-function show_words(text, areas_of) {
+function words_of(text, areas_of) {
     const parts = [];
     let is_first = true;
     for (const {segment, index, isWordLike} of letters.segment(text)) {
-        const found = areas_of?.(index, index + segment.length);
-        if (!segment.trim() || (!isWordLike && !found?.length)) {
+        const found = areas_of(index, index + segment.length);
+        if (!segment.trim() || (!isWordLike && !found.length)) {
             parts.push(segment);
             continue;
         }
@@ -157,14 +158,11 @@ function show_words(text, areas_of) {
         word.textContent = segment;
         word.place = [index, index + segment.length];
         word.areas = found;
-        if (areas_of) {
-            word.tabIndex = is_first ? 0 : -1;
-            is_first = false;
-        }
+        word.tabIndex = is_first ? 0 : -1;
+        is_first = false;
         parts.push(word);
     }
-    result.replaceChildren(...parts);
-    result.lang = target.value;
+    return parts;
 }
 
 function step(event) {
@@ -181,9 +179,10 @@ function step(event) {
 }
 
 function show(reply) {
-    const text = reply.translatedText ?? "";
+    const text = reply.translatedText ?? "", areas_at = areas_in(reply, q.value, text);
     shown = {text: q.value, translation: text};
-    show_words(text, areas_in(reply, q.value, text));
+    result.replaceChildren(...areas_at ? words_of(text, areas_at) : [text]);
+    result.lang = target.value;
     alternatives.replaceChildren(...(reply.alternatives ?? []).map(other => {
         const item = document.createElement("li");
         item.dir = "auto";
@@ -213,11 +212,17 @@ function places_in(text) {
 }
 
 /* A function from a range of the translation to the areas [first, end, weight] of the source that
- * its tokens {first, end, areas} looked at. */
+ * its tokens {first, end, areas} looked at. It takes ranges in their order. */
 function areas_of(tokens) {
+    let next = 0;
+    tokens.sort((a, b) => a.first - b.first || a.end - b.end);
     return (first, end) => {
-        const own = tokens.filter(t => t.first < end && t.end > first && t.areas.length);
-        const areas = new Map();
+        const own = [], areas = new Map();
+        while (tokens[next]?.end <= first)
+            next++;
+        for (let t = next; tokens[t]?.first < end; t++)
+            if (tokens[t].areas.length)
+                own.push(tokens[t]);
         for (const [a, b, weight] of own.flatMap(t => t.areas)) {
             const key = a + "-" + b, so_far = areas.get(key)?.[2] ?? 0;
             areas.set(key, [a, b, so_far + weight / own.length]);
@@ -295,7 +300,7 @@ function request_of() {
         body.alternatives = Number(more.value);
     if (can.stream && !body.alternatives && body.source !== "auto")
         body.stream = true;
-    if (can.alignments && (body.stream || q.value.length <= MOST_ALIGNED))
+    if (can.alignments && q.value.length <= (body.stream ? MOST_STREAMED : MOST_ALIGNED))
         body.alignments = true;
     return body;
 }
@@ -315,7 +320,8 @@ async function post(path, body, signal) {
     throw new Error(text);
 }
 
-/* Shows the beginning while the rest is still being translated. */
+/* Shows the beginning while the rest is still being translated: as text, as words are for whoever
+ * wants to know where they come from, which only the end tells. */
 async function stream(body, signal) {
     const reply = await post("translate", body, signal);
     const lines = reply.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -331,8 +337,13 @@ async function stream(body, signal) {
             if (part.done)
                 return {translatedText: text, alignments: body.alignments && [alignments]};
             alignments.push(...part.alignments ?? []);
-            text += (part.before ?? "") + part.translatedText + (part.after ?? "");
-            show_words(text, null);
+            const sentence = (part.before ?? "") + part.translatedText + (part.after ?? "");
+            if (!text) {
+                result.replaceChildren();
+                result.lang = target.value;
+            }
+            result.append(sentence);
+            text += sentence;
         }
     }
     throw new Error("The server broke off.");

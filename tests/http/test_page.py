@@ -215,31 +215,79 @@ def test_attacks_do_nothing(server, browser):
     assert any("Content Security Policy" in line for line in browser.complaints())
 
 
-# What a server with alignments replies, so that the page's part of it can be looked at.
-ALIGNED = """
-    const real = window.fetch;
+# A server whose replies a test makes up, so that the page's part can be looked at: `answer`, in
+# JavaScript, takes the body of a request and its AbortSignal. `sent` are the bodies so far.
+MADE_UP = """
+    const real = window.fetch, answer = %s;
+    window.sent = [];
     window.fetch = async (url, options) => {
         if (url === 'openapi.json')
             return new Response(JSON.stringify({paths: {}, components: {schemas: {
-                TranslateRequest: {properties: {alignments: {}}}}}}));
+                TranslateRequest: {properties: %s}}}}));
         if (url !== 'translate')
             return real(url, options);
-        window.sent = JSON.parse(options.body);
-        return new Response(JSON.stringify({translatedText: 'Schöne Züge 🙂', alignments: [[
-            {source: [0, 5], target: [0, 7]}, {source: [6, 12], target: [8, 10]},
-            {source: [0, 5], target: [10, 13]}, {source: [13, 17], target: [14, 18]}]]}));
+        sent.push(JSON.parse(options.body));
+        return answer(sent.at(-1), options.signal);
     };
 """
 
+STREAMED = """body => {
+    const lines = body.q.split(' ').map(word => ({translatedText: word, after: ' '}));
+    return new Response(new ReadableStream({start(to) {
+        for (const line of [...lines, {done: true}])
+            to.enqueue(new TextEncoder().encode(JSON.stringify(line) + '\\n'));
+        to.close();
+    }}));
+}"""
 
-def test_words_show_what_they_were_made_of(server, browser):
-    script = browser.tell("Page.addScriptToEvaluateOnNewDocument", source=ALIGNED)
-    try:
-        browser.open(f"{server.url}/?source=en&target=de&q=Great+trains+🙂")
-        browser.wait(lambda: len(browser.find_all(".word")) == 3)
-    finally:
+
+@pytest.fixture
+def made_up(server, browser):
+    """Opens the page with a text, and with a server that answers so and has such fields."""
+    scripts = []
+
+    def open_page(q, answer, *fields):
+        source = MADE_UP % (answer, json.dumps(dict.fromkeys(fields, {})))
+        scripts.append(browser.tell("Page.addScriptToEvaluateOnNewDocument", source=source))
+        browser.open(server.url + "/?" + requests.compat.urlencode({**PAIR, "q": q}))
+
+    yield open_page
+    for script in scripts:
         browser.tell("Page.removeScriptToEvaluateOnNewDocument", **script)
-    assert browser.driver.execute_script("return window.sent.alignments") is True
+
+
+def test_long_streams_are_shown_in_time_that_grows_with_them(browser, made_up):
+    """Each word is read and made once, those of long texts never."""
+    made_up("a", STREAMED, "stream", "alignments")
+    assert result_of(browser) == "a "
+    browser.driver.execute_script("""
+        const segment = Intl.Segmenter.prototype.segment, make = document.createElement;
+        Intl.Segmenter.prototype.segment = function(text) {
+            n_read += text.length;
+            return segment.call(this, text);
+        };
+        document.createElement = function(...all) { n_made++; return make.apply(this, all); };""")
+    for n_words, is_aligned in ((500, True), (4000, None)):
+        browser.driver.execute_script("""
+            window.n_read = window.n_made = 0;
+            q.value = 'Word. '.repeat(arguments[0]).trim();
+            state.textContent = '';
+            q.dispatchEvent(new Event('input'));""", n_words)
+        assert result_of(browser) == "Word. " * n_words
+        read, made, sent = browser.driver.execute_script("return [n_read, n_made, sent]")
+        assert (read, made) == ((len("Word. ") * n_words, n_words) if is_aligned else (0, 0))
+        assert sent[-1].get("alignments") is is_aligned
+
+
+ALIGNED = """body => new Response(JSON.stringify({translatedText: 'Schöne Züge 🙂', alignments: [[
+    {source: [0, 5], target: [0, 7]}, {source: [6, 12], target: [8, 10]},
+    {source: [0, 5], target: [10, 13]}, {source: [13, 17], target: [14, 18]}]]}))"""
+
+
+def test_words_show_what_they_were_made_of(browser, made_up):
+    made_up("Great trains 🙂", ALIGNED, "alignments")
+    browser.wait(lambda: len(browser.find_all(".word")) == 3)
+    assert browser.driver.execute_script("return sent[0].alignments") is True
     words = browser.find_all(".word")
     ActionChains(browser.driver).move_to_element(words[0]).perform()
     browser.wait(lambda: [m.get_attribute("textContent") for m in browser.find_all("#areas mark")]
