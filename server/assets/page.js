@@ -14,9 +14,9 @@ const form = $("form"), q = $("q"), source = $("source"), target = $("target"), 
 const most = Number(q.dataset.most);
 let models = null;        // what GET /models says
 let can = {};             // what of the interface this server has
-let running = null;       // AbortController of the request that is out
+let running = null;       // AbortController of the last request; aborted if it may not be shown
 let timer = 0;
-let shown = null;         // {text, translation} that the words stand for
+let shown = null;         // {text, translation} that the words stand for, in the present languages
 
 /* ---- What the server has ---- */
 
@@ -178,11 +178,13 @@ function step(event) {
     words[to].focus();
 }
 
-function show(reply) {
-    const text = reply.translatedText ?? "", areas_at = areas_in(reply, q.value, text);
-    shown = {text: q.value, translation: text};
+/* The reply to what request_of() made; the text in the field may be another one by now. */
+function show(reply, body) {
+    const text = reply.translatedText ?? "", areas_at = areas_in(reply, body.q, text);
+    shown = {text: body.q, translation: text};
     result.replaceChildren(...areas_at ? words_of(text, areas_at) : [text]);
-    result.lang = target.value;
+    result.lang = body.target;
+    result.classList.remove("waits");
     alternatives.replaceChildren(...(reply.alternatives ?? []).map(other => {
         const item = document.createElement("li");
         item.dir = "auto";
@@ -328,6 +330,7 @@ async function stream(body, signal) {
     const alignments = [];
     let rest = "", text = "";
     for (let piece; !(piece = await lines.read()).done;) {
+        signal.throwIfAborted();
         const whole = (rest + piece.value).split("\n");
         rest = whole.pop();
         for (const line of whole.filter(l => l)) {
@@ -340,7 +343,7 @@ async function stream(body, signal) {
             const sentence = (part.before ?? "") + part.translatedText + (part.after ?? "");
             if (!text) {
                 result.replaceChildren();
-                result.lang = target.value;
+                result.lang = body.target;
             }
             result.append(sentence);
             text += sentence;
@@ -350,8 +353,7 @@ async function stream(body, signal) {
 }
 
 /* What a stream leaves out (alternatives, the language found) takes a whole reply. */
-async function ask(signal) {
-    const body = request_of();
+async function ask(body, signal) {
     return body.stream ? stream(body, signal) : (await post("translate", body, signal)).json();
 }
 
@@ -365,26 +367,23 @@ async function translate() {
         return;
     }
     running?.abort();
-    const own = running = new AbortController();
+    const body = request_of(), own = running = new AbortController(), begun = performance.now();
+    shown = null;
     forget_areas();
     error.textContent = "";
     state.textContent = "Translating …";
     result.classList.add("waits");
-    const begun = performance.now();
     try {
-        show(await ask(own.signal));
+        const reply = await ask(body, own.signal);
+        own.signal.throwIfAborted();
+        show(reply, body);
         state.textContent = "in " + Math.round(performance.now() - begun) + " ms";
     } catch (failure) {
-        if (failure.name === "AbortError")
+        if (own.signal.aborted)
             return;
         clear();
         error.textContent = failure instanceof TypeError ? "The server cannot be reached."
                                                          : failure.message;
-    } finally {
-        if (running === own) {
-            running = null;
-            result.classList.remove("waits");
-        }
     }
 }
 
@@ -413,7 +412,7 @@ for (const select of [source, target, level, more])
         translate();
     });
 $("swap").addEventListener("click", () => {
-    const text = result.textContent, from = source.value;
+    const text = shown?.text === q.value ? shown.translation : "", from = source.value;
     source.value = target.value;
     offer();
     target.value = from;

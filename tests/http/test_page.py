@@ -311,6 +311,31 @@ def test_words_show_what_they_were_made_of(browser, made_up):
         return [areas.textContent, looked.textContent];""") == ["", ""]
 
 
+HELD = """(window.held = [], (body, signal) => new Promise((resolve, reject) => held.push(
+    {signal, reject, reply: reply => resolve(new Response(JSON.stringify(reply)))})))"""
+
+
+def test_a_reply_counts_for_the_text_that_was_sent(browser, made_up):
+    script = browser.driver.execute_script
+    made_up("Great trains", HELD, "alignments")
+    browser.wait(lambda: script("return held.length") == 1)
+    script("""
+        q.value = 'Other';
+        q.dispatchEvent(new Event('input'));
+        held[0].reply({translatedText: 'Schön', alignments: [[{source: [0, 5], target: [0, 6]}]]});
+        """)
+    browser.wait(lambda: browser.text("#result") == "Schön" and script("return held.length") == 2)
+    assert script("document.querySelector('.word').focus(); return areas.textContent") == ""
+    # it does not become the source in place of a text that it is no translation of
+    assert script("swap.click(); return q.value") == "Other"
+    # and a request whose place another one has taken does nothing when it fails
+    script("held[1].reject(new Error('late'))")
+    assert script("return [error.textContent, held[2].signal.aborted]") == ["", False]
+    script("held[2].reply({translatedText: 'Andere'})")
+    assert result_of(browser) == "Andere"
+    assert script("swap.click(); return q.value") == "Andere"
+
+
 def areas_by_hand(reply, word):
     """What /attention says of a word's tokens: {text of an area: weight}, heads taken alike."""
     found, text = {}, SENTENCE.encode()
