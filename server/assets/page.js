@@ -141,7 +141,10 @@ function look(word) {
 
 /* ---- The translation ---- */
 
-const letters = new Intl.Segmenter(undefined, {granularity: "word"});
+/* Browsers without a segmenter (Firefox before 125) have words between white space. */
+const letters = Intl.Segmenter ? new Intl.Segmenter(undefined, {granularity: "word"}) : {
+    segment: text => Array.from(text.matchAll(/\s+|\S+/g), ({0: segment, index}) =>
+        ({segment, index, isWordLike: true}))};
 
 /* Words, each one its own element, of which one can be reached by Tab and the others by arrows. */
 function words_of(text, areas_of) {

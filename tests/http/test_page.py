@@ -311,6 +311,12 @@ def test_words_show_what_they_were_made_of(browser, made_up):
         return [areas.textContent, looked.textContent];""") == ["", ""]
 
 
+def test_browsers_without_a_segmenter_have_words_too(browser, made_up):
+    made_up("Great trains 🙂", "(delete Intl.Segmenter, " + ALIGNED + ")", "alignments")
+    browser.wait(lambda: [word.get_attribute("textContent") for word in browser.find_all(".word")]
+                 == ["Schöne", "Züge", "🙂"])
+
+
 HELD = """(window.held = [], (body, signal) => new Promise((resolve, reject) => held.push(
     {signal, reject, reply: reply => resolve(new Response(JSON.stringify(reply)))})))"""
 
@@ -435,7 +441,9 @@ def test_without_scripts_it_is_a_form(server):
         browser.find("#go").click()
         browser.wait(lambda: browser.text("#result"))
         assert browser.text("#result") == server.translate(SENTENCE).json()["translatedText"]
-        assert browser.find("#q").get_attribute("value") == SENTENCE
+        field = browser.find("#q")
+        assert field.get_attribute("value") == SENTENCE
+        assert field.value_of_css_property("overflow") == "auto"
     finally:
         browser.close()
 
