@@ -143,7 +143,9 @@ static void put_result(FILE *out, const struct view *view)
 static void put_alternatives(FILE *out, const struct view *view)
 {
     for (size_t h = 1; view->call && translate_text(view->call->translate, 0, h); h++) {
-        fputs("<li dir=\"auto\">", out);
+        fputs("<li dir=\"auto\"", out);
+        markup_attribute(out, "lang", view->target);
+        fputc('>', out);
         put_result_hypothesis(out, view, h);
         fputs("</li>", out);
     }

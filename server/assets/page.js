@@ -171,8 +171,9 @@ function words_of(text, areas_of) {
 function step(event) {
     const words = [...result.querySelectorAll(".word[tabindex]")];
     const at = words.indexOf(event.target);
-    const to = {ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + 1, ArrowUp: at - 1, Home: 0,
-                End: words.length - 1}[event.key];
+    const right = getComputedStyle(result).direction === "rtl" ? -1 : 1;
+    const to = {ArrowRight: at + right, ArrowLeft: at - right, ArrowDown: at + 1, ArrowUp: at - 1,
+                Home: 0, End: words.length - 1}[event.key];
     if (at < 0 || to === undefined || !words[to])
         return;
     event.preventDefault();
@@ -191,6 +192,7 @@ function show(reply, body) {
     alternatives.replaceChildren(...(reply.alternatives ?? []).map(other => {
         const item = document.createElement("li");
         item.dir = "auto";
+        item.lang = body.target;
         item.textContent = other;
         return item;
     }));

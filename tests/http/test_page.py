@@ -64,7 +64,7 @@ def test_the_form_gives_the_page_back_with_the_translation(server):
     assert reply.status_code == 200 and reply.headers["Cache-Control"] == "no-store"
     assert f'lang="de" tabindex="-1">{expected["translatedText"]}</div>' in reply.text
     for other in expected["alternatives"]:
-        assert f'<li dir="auto">{other}</li>' in reply.text
+        assert f'<li dir="auto" lang="de">{other}</li>' in reply.text
     assert f">\n{SENTENCE}</textarea>" in reply.text
 
 
@@ -308,7 +308,23 @@ def test_words_show_what_they_were_made_of(browser, made_up):
     assert browser.driver.execute_script("""
         q.value = 'Other';
         q.dispatchEvent(new Event('input'));
-        return [areas.textContent, looked.textContent];""") == ["", ""]
+        const focused = getComputedStyle(document.activeElement);
+        return [areas.textContent, looked.textContent, focused.outlineStyle];
+        """) == ["", "", "solid"]
+
+
+FROM_THE_RIGHT = """body => new Response(JSON.stringify({translatedText: 'שלום עולם',
+    alternatives: ['עולם'], alignments: [[{source: [0, 5], target: [0, 8]}]]}))"""
+
+
+def test_what_runs_from_the_right_is_walked_from_the_right(browser, made_up):
+    made_up("Hello", FROM_THE_RIGHT, "alignments")
+    browser.wait(lambda: len(browser.find_all(".word")) == 2)
+    browser.find_all(".word")[0].send_keys(Keys.ARROW_LEFT)
+    assert browser.driver.switch_to.active_element.get_attribute("textContent") == "עולם"
+    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    assert browser.driver.switch_to.active_element.get_attribute("textContent") == "שלום"
+    assert browser.find("#alternatives li").get_attribute("lang") == "de"
 
 
 def test_browsers_without_a_segmenter_have_words_too(browser, made_up):
