@@ -151,9 +151,16 @@ static void put_alternatives(FILE *out, const struct view *view)
     }
 }
 
-static void put_wants_alternatives(FILE *out, const struct view *view)
+/* No box where the server gives none. */
+static void put_more(FILE *out, const struct view *view)
 {
-    fputs(view->wants_alternatives ? " checked" : "", out);
+    const int64_t most = view->server->settings->max_beam_size - 1;
+
+    if (most > 0)
+        fprintf(out,
+                "<label class=\"check\"><input type=\"checkbox\" id=\"more\" "
+                "name=\"alternatives\" value=\"%d\"%s> Alternatives</label>\n",
+                most < 2 ? 1 : 2, view->wants_alternatives ? " checked" : "");
 }
 
 /* It is not given back: who reloads the page writes it again. */
@@ -192,7 +199,7 @@ static const struct {
     {"error", put_error},
     {"result", put_result},
     {"alternatives", put_alternatives},
-    {"wants_alternatives", put_wants_alternatives},
+    {"more", put_more},
     {"target_code", put_target_code},
     {"key", put_key},
     {"detected", put_detected},

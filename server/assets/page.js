@@ -8,7 +8,8 @@ const MOST_ATTENDED = 500, MOST_ALIGNED = 8000; // characters that the server sa
 const MOST_STREAMED = 20000;                    // and that words are made for: each is an element
 const $ = id => document.getElementById(id);
 const form = $("form"), q = $("q"), source = $("source"), target = $("target"), level = $("level"),
-      more = $("more"), areas = $("areas"), result = $("result"), looked = $("looked"),
+      more = $("more"), // or null
+      areas = $("areas"), result = $("result"), looked = $("looked"),
       alternatives = $("alternatives"), error = $("error"), state = $("state"),
       detected = $("detected");
 const most = Number(q.dataset.most);
@@ -303,7 +304,7 @@ function clear() {
 
 function request_of() {
     const body = {q: q.value, source: source.value, target: target.value, level: level.value};
-    if (more.checked)
+    if (more?.checked)
         body.alternatives = Number(more.value);
     if (can.stream && !body.alternatives && body.source !== "auto")
         body.stream = true;
@@ -411,8 +412,8 @@ q.addEventListener("keydown", event => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey))
         translate();
 });
-for (const select of [source, target, level, more])
-    select.addEventListener("change", () => {
+for (const choice of [source, target, level, more])
+    choice?.addEventListener("change", () => {
         offer();
         translate();
     });

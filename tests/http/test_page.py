@@ -89,6 +89,16 @@ def test_what_is_wrong_stands_in_the_page(serve):
     assert server.post("/", json={"q": ["a", "b"], **PAIR}).status_code == 400
 
 
+@pytest.mark.parametrize("beam, boxes", [(1, []), (2, ["1"]), (8, ["2"])])
+def test_no_more_alternatives_are_offered_than_the_server_gives(serve, beam, boxes):
+    server = serve(max_beam_size=beam)
+    found = re.findall('name="alternatives" value="([0-9]+)"', server.get("/").text)
+    assert found == boxes
+    for n in found:
+        reply = server.post("/", data={"q": SENTENCE, **PAIR, "alternatives": n})
+        assert reply.status_code == 200 and reply.text.count("<li ") == int(n)
+
+
 def test_the_address_fills_the_page_in(server):
     text = server.get("/", params={"source": "en", "target": "FR", "q": "1 < 2 & 3"}).text
     assert '<option value="fr" selected>' in text and "\n1 &lt; 2 &amp; 3</textarea>" in text
