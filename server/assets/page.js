@@ -3,7 +3,7 @@
  * into the page as text, never as markup. */
 "use strict";
 (() => {
-const PAUSE_MS = 350, LONGEST_LINK = 1800, MOST_TOLD = 4, LEAST_TOLD = 0.02;
+const PAUSE_MS = 350, LONGEST_WAIT_S = 10, LONGEST_LINK = 1800, MOST_TOLD = 4, LEAST_TOLD = 0.02;
 const MOST_ATTENDED = 500, MOST_ALIGNED = 8000; // characters that the server says this of
 const MOST_STREAMED = 20000;                    // and that words are made for: each is an element
 const $ = id => document.getElementById(id);
@@ -189,7 +189,7 @@ function show(reply, body) {
     shown = {text: body.q, translation: text};
     result.replaceChildren(...areas_at ? words_of(text, areas_at) : [text]);
     result.lang = body.target;
-    result.classList.remove("waits");
+    result.classList.remove("stale");
     alternatives.replaceChildren(...(reply.alternatives ?? []).map(other => {
         const item = document.createElement("li");
         item.dir = "auto";
@@ -289,14 +289,19 @@ async function attend() {
         look(word);
 }
 
-function clear() {
-    running?.abort();
+function make_room() {
     shown = null;
     forget_areas();
     result.replaceChildren();
     alternatives.replaceChildren();
-    detected.textContent = error.textContent = state.textContent = "";
-    result.classList.remove("waits");
+    detected.textContent = "";
+}
+
+function clear() {
+    running?.abort();
+    make_room();
+    error.textContent = state.textContent = "";
+    result.classList.remove("stale");
     $("copy").hidden = true;
 }
 
@@ -325,7 +330,10 @@ async function post(path, body, signal) {
     try {
         text = (await reply.json()).error || text;
     } catch { /* a proxy's page: its status says enough */ }
-    throw new Error(text);
+    const failure = new Error(text);
+    if (reply.status === 429 || reply.status === 503)
+        failure.wait_s = Math.max(1, parseInt(reply.headers.get("Retry-After"))); // or NaN
+    throw failure;
 }
 
 /* Shows the beginning while the rest is still being translated: as text, as words are for whoever
@@ -348,7 +356,7 @@ async function stream(body, signal) {
             alignments.push(...part.alignments ?? []);
             const sentence = (part.before ?? "") + part.translatedText + (part.after ?? "");
             if (!text) {
-                result.replaceChildren();
+                make_room();
                 result.lang = body.target;
             }
             result.append(sentence);
@@ -361,6 +369,18 @@ async function stream(body, signal) {
 /* What a stream leaves out (alternatives, the language found) takes a whole reply. */
 async function ask(body, signal) {
     return body.stream ? stream(body, signal) : (await post("translate", body, signal)).json();
+}
+
+/* What is there stays, dimmed. A server that has no time now is asked again, unless somebody writes
+ * before that. */
+function tell(failure, body) {
+    error.textContent = failure instanceof TypeError ? "The server cannot be reached."
+                                                     : failure.message;
+    state.textContent = "";
+    if (failure.wait_s <= LONGEST_WAIT_S && body.q === q.value) {
+        state.textContent = "Trying again in " + failure.wait_s + " s";
+        timer = setTimeout(translate, 1000 * failure.wait_s);
+    }
 }
 
 async function translate() {
@@ -378,18 +398,15 @@ async function translate() {
     forget_areas();
     error.textContent = "";
     state.textContent = "Translating …";
-    result.classList.add("waits");
+    result.classList.add("stale");
     try {
         const reply = await ask(body, own.signal);
         own.signal.throwIfAborted();
         show(reply, body);
         state.textContent = "in " + Math.round(performance.now() - begun) + " ms";
     } catch (failure) {
-        if (own.signal.aborted)
-            return;
-        clear();
-        error.textContent = failure instanceof TypeError ? "The server cannot be reached."
-                                                         : failure.message;
+        if (!own.signal.aborted)
+            tell(failure, body);
     }
 }
 

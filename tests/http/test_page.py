@@ -323,6 +323,34 @@ def test_words_show_what_they_were_made_of(browser, made_up):
         """) == ["", "", "solid"]
 
 
+def test_a_stream_that_breaks_leaves_what_came(browser, made_up):
+    made_up("a b", STREAMED.replace("{done: true}", "{error: 'It broke'}"), "stream")
+    browser.wait(lambda: browser.text("#error") == "It broke")
+    assert browser.text("#result") == "a b "
+    assert browser.find("#result").value_of_css_property("opacity") == "0.55"
+
+
+BUSY = """body => sent.length === 2 ?
+    new Response('{"error": "Busy"}', {status: 429, headers: {'Retry-After': '1'}}) :
+    new Response(JSON.stringify({translatedText: body.q.toUpperCase()}))"""
+
+
+def test_a_busy_server_is_asked_again(browser, made_up):
+    script = browser.driver.execute_script
+    made_up("One", BUSY)
+    assert result_of(browser) == "ONE"
+    script("""
+        window.told = [];
+        const note = () => told.push([error, result, state].map(place => place.textContent));
+        new MutationObserver(note).observe(error, {childList: true});
+        q.value = 'Two';
+        q.dispatchEvent(new Event('input'));""")
+    browser.wait(lambda: browser.text("#result") == "TWO")
+    assert script("return told[0]") == ["Busy", "ONE", "Trying again in 1 s"]
+    assert [request["q"] for request in script("return sent")] == ["One", "Two", "Two"]
+    assert browser.find("#result").value_of_css_property("opacity") == "1"
+
+
 FROM_THE_RIGHT = """body => new Response(JSON.stringify({translatedText: 'שלום עולם',
     alternatives: ['עולם'], alignments: [[{source: [0, 5], target: [0, 8]}]]}))"""
 
