@@ -231,7 +231,8 @@ static int turn_to_wal(sqlite3 *db, struct acre_err *err)
     return rc;
 }
 
-/* Committed is what a crash of the process leaves; the power may take the last moments. */
+/* Committed is what a crash of the process leaves; the power may take the last moments. An image
+ * has no folder for temporary files, which undoing a large change would want. */
 static int configure(sqlite3 *db, struct acre_err *err)
 {
     int rc = turn_to_wal(db, err);
@@ -240,7 +241,7 @@ static int configure(sqlite3 *db, struct acre_err *err)
     return rc ? rc
               : store_execute(db,
                               "PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
-                              "PRAGMA synchronous = NORMAL",
+                              "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY",
                               err);
 }
 

@@ -5,11 +5,12 @@ import shutil
 import stat
 import subprocess
 import time
+import urllib.request
 
 import pytest
 from fleet import ACRE, BUILD, ROOT, free_port, wait_until
 from image_root import (NOBODY, Container, ask, build_stage, can_run, compressed_bytes, files,
-                        health_check, image)
+                        health_check, image, make_volume)
 
 MIB = 1 << 20
 
@@ -99,6 +100,34 @@ def test_it_serves_as_nobody_on_a_read_only_root(root):
         status = container.stop()
     assert status == 0
     assert container.health().returncode == 1
+
+
+def change_glossary(port, method, path, **fields):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v3/glossaries{path}",
+                                     json.dumps(fields).encode(), method=method,
+                                     headers={"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        return json.loads(reply.read() or "null")
+
+
+@pytest.mark.skipif(not can_run(), reason="needs root and mount namespaces")
+def test_it_changes_large_glossaries_without_a_folder_for_temporary_files(root, tmp_path):
+    shutil.copytree(ROOT / "tests/golden/models/tiny-token", root / "models/tiny-token",
+                    dirs_exist_ok=True)
+    port = free_port()
+    container = Container(root, f"127.0.0.1:{port}", volume=make_volume(root, tmp_path / "keys"),
+                          command=("serve", "--models", "/models/tiny-token", "--set",
+                                   f"store={Container.VOLUME}/acre.db"))
+    part = {"source_lang": "en", "target_lang": "de", "entries_format": "tsv",
+            "entries": "".join(f"term {i}\tWort {i}\n" for i in range(20_000))}
+    try:
+        wait_until(container.is_ready, "the server in its root", 20)
+        made = change_glossary(port, "POST", "", name="large", dictionaries=[part])["glossary_id"]
+        change_glossary(port, "PUT", f"/{made}/dictionaries", **part | {"entries": "one\teins"})
+        change_glossary(port, "PUT", f"/{made}/dictionaries", **part)
+        change_glossary(port, "DELETE", f"/{made}")
+    finally:
+        assert container.stop() == 0
 
 
 @pytest.fixture

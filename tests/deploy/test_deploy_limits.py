@@ -16,7 +16,7 @@ import pytest
 import yaml
 from balancers import SYSTEM_PATH
 from fleet import BUILD, ROOT, wait_until
-from image_root import NOBODY, Container, build_stage, can_run, image
+from image_root import NOBODY, Container, build_stage, can_run, image, make_volume
 
 VALKEY = shutil.which("valkey-server") or shutil.which("redis-server")
 RATE = 30
@@ -88,14 +88,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def volume(root, tmp_path):
-    """Of the owner that the image has for the folder that it is mounted on, as engines make one."""
-    folder = tmp_path / "keys"
-    folder.mkdir()
-    state = (root / Container.VOLUME[1:]).stat()
-    os.chown(folder, state.st_uid, state.st_gid)
-    for parent in [folder, *list(folder.parents)[:-2]]:
-        parent.chmod(parent.stat().st_mode | 0o011)
-    return folder
+    return make_volume(root, tmp_path / "keys")
 
 
 def add_key(root, volume, *limits):
