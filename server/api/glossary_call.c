@@ -1,8 +1,8 @@
 /* Happy path: glossary_call_start() -> read_fields() -> on_fields(): its key, and a token of its
  * rate -> pending_admit() -> begin() -> work(): what there is -> the verb's read() -> go_on(): the
- * reply that it made, or the change -> on_changed(), when the store has it -> reply. Long bodies
- * are read in the pool, and so are long entries and lists: each has its turn there, and then finds
- * what there is.
+ * reply that it made, or the change -> on_changed(), when the store has it -> reply; where another
+ * server has changed the glossary meanwhile, work() again. Long bodies are read in the pool, and so
+ * are long entries and lists: each has its turn there, and then finds what there is.
  *
  * Failure modes: what is wrong with the request is refused before anything changes. The client
  * leaves, or the server stops: while a thread reads, or other replicas are asked, that waits until
@@ -84,11 +84,18 @@ static void reply_changed(struct glossary_call *call)
         http_reply(call->pending.http, &empty);
 }
 
-static void on_changed(void *user, const struct srv_error *error)
+static void work(struct glossary_call *call);
+
+static void on_changed(void *user, bool is_outdated, const struct srv_error *error)
 {
     struct glossary_call *call = user;
 
     call->is_writing = false;
+    if (is_outdated && call->pending.http) {
+        glossary_draft_fini(&call->draft);
+        work(call);
+        return;
+    }
     if (error) {
         call->pending.error = *error;
         end_with_error(call, &call->pending.error);
@@ -101,8 +108,6 @@ static void on_changed(void *user, const struct srv_error *error)
 }
 
 /* ---- Working --------------------------------------------------------------------------------- */
-
-static void work(struct glossary_call *call);
 
 /* What the verb needs, as it is now. What was found before is held no more. */
 static int find(struct glossary_call *call, struct srv_error *error)

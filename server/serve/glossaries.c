@@ -3,7 +3,8 @@
  *
  * Failure modes: too many, or too large, refused before anything changes. The store fails: the old
  * one comes back; where a later change has already taken the place of the new one, it comes back if
- * that one fails, too. */
+ * that one fails, too. Another server has changed or deleted the old one: what the store has comes
+ * instead of it, likewise. */
 #include "serve/glossaries.h"
 
 #include <stdio.h>
@@ -27,6 +28,8 @@ struct glossary_change {
     struct glossary *before, *after; /* `before` owned */
     struct glossary *back;           /* owned: comes back in place of a `before` that failed */
     bool has_back;
+    bool is_outdated;       /* `found` is in the store, not `before` */
+    struct glossary *found; /* owned; or NULL */
     glossaries_done_fn *done;
     void *user;
     struct glossaries_seen seen; /* once it is written */
@@ -319,8 +322,13 @@ static int check_room(const struct glossaries *glossaries, const struct glossary
 static int write_change(sqlite3 *db, struct store_task *task)
 {
     struct glossary_change *change = (struct glossary_change *)task;
+    int rc = glossaries_write(db, change->before, change->after, &change->seen,
+                              &change->is_outdated, &task->err);
 
-    return glossaries_write(db, change->before, change->after, &change->seen, &task->err);
+    if (change->is_outdated &&
+        glossaries_read_one(db, change->before->id, &change->found, &task->err) != 0)
+        change->is_outdated = false;
+    return rc;
 }
 
 /* The change that replaces what this one brought; NULL: none does. */
@@ -333,10 +341,17 @@ static struct glossary_change *find_later(const struct glossary_change *change)
     return later;
 }
 
+static struct glossary **find_back(struct glossary_change *change)
+{
+    if (change->is_outdated)
+        return &change->found;
+    return change->has_back ? &change->back : &change->before;
+}
+
 /* The store's thread may be reading the later change's `before`: that one stays as it is. */
 static void undo(struct glossary_change *change)
 {
-    struct glossary **back = change->has_back ? &change->back : &change->before;
+    struct glossary **back = find_back(change);
     struct glossary_change *later = change->after ? find_later(change) : NULL;
 
     if (later) {
@@ -391,8 +406,6 @@ static void note_written(struct glossary_change *change)
 {
     struct glossaries_seen *seen = &change->glossaries->seen;
 
-    if (change->after)
-        change->after->number = change->seen.newest;
     if (change->seen.version != seen->version + 1)
         return;
     seen->version = change->seen.version;
@@ -410,13 +423,15 @@ static void on_written(struct store_task *task)
         note_written(change);
     } else {
         undo(change);
-        log_warning("glossaries: %s", task->err.text);
+        if (!change->is_outdated)
+            log_warning("glossaries: %s", task->err.text);
         error_http(&error, 503, "store_failed", "The change cannot be kept: %.400s",
                    task->err.text);
     }
-    change->done(change->user, task->rc != 0 ? &error : NULL);
+    change->done(change->user, change->is_outdated, task->rc != 0 ? &error : NULL);
     glossary_drop(change->before);
     glossary_drop(change->back);
+    glossary_drop(change->found);
     free(change);
 }
 

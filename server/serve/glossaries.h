@@ -3,9 +3,10 @@
  * A glossary is never changed: another one takes its place, in memory at once and then in the
  * store, if there is one; where the store fails, that is undone. All of this belongs to the loop
  * thread: a glossary that was found there lives until the handler returns. One that is held, or
- * whose dictionaries are, lives longer and may be read in any thread. Each belongs to the key
- * that made it (0: to nobody), and only that one finds it. Bounded: glossaries of a key, memory of
- * all together and, where there are keys, of each; and changes that the store has not written.
+ * whose dictionaries are, lives longer and may be read in any thread. Of servers that share a store
+ * none puts another one in the place of what it has not seen. Each glossary belongs to the key that
+ * made it (0: to nobody), and only that one finds it. Bounded: glossaries of a key, memory of all
+ * together and, where there are keys, of each; and changes that the store has not written.
  */
 #ifndef SERVER_SERVE_GLOSSARIES_H
 #define SERVER_SERVE_GLOSSARIES_H
@@ -32,7 +33,7 @@ struct glossary {
     char id[GLOSSARY_ID_BYTES];
     int64_t owner;
     int64_t created_ms;          /* since 1970 */
-    int64_t number;              /* in the store; 0: it is not there yet */
+    int64_t number;              /* in the store, whose thread's it is while that is changing */
     char *name;                  /* owned */
     struct glossary_part *parts; /* owned; no pair twice */
     size_t n_parts;
@@ -100,8 +101,9 @@ void glossary_drop(struct glossary *glossary);
 /* Puts `after` in the place of `before`: a new one where that is NULL, none where `after` is. Takes
  * `after`, and `before` out of the list. `done` is called once it is kept, maybe before this
  * returns, with what went wrong or NULL; refused at once, with `after` freed, where there is no
- * room. */
-typedef void glossaries_done_fn(void *user, const struct srv_error *error);
+ * room. `is_outdated`: another server was first, and the list has now what that one made of it, so
+ * that the change can be made again from there. */
+typedef void glossaries_done_fn(void *user, bool is_outdated, const struct srv_error *error);
 int glossaries_change(struct glossaries *glossaries, struct glossary *before,
                       struct glossary *after, glossaries_done_fn *done, void *user,
                       struct srv_error *error);
@@ -122,8 +124,9 @@ void follower_free(struct follower *follower); /* NULL is allowed */
 
 /* glossaries_store.c, of which all but the first is for the store's thread, too. */
 int glossaries_load(struct glossaries *glossaries, sqlite3 *db, struct acre_err *err);
-int glossaries_write(sqlite3 *db, const struct glossary *before, const struct glossary *after,
-                     struct glossaries_seen *seen, struct acre_err *err);
+/* Fails and *is_outdated: `before` is not there any more. */
+int glossaries_write(sqlite3 *db, const struct glossary *before, struct glossary *after,
+                     struct glossaries_seen *seen, bool *is_outdated, struct acre_err *err);
 int glossaries_read_version(sqlite3 *db, int64_t *version, struct acre_err *err);
 
 /* The numbers of all, in order; *numbers is reallocated. */
@@ -134,5 +137,9 @@ int glossaries_read_numbers(sqlite3 *db, int64_t **numbers, size_t *n, struct ac
 typedef int glossaries_visit_fn(void *user, struct glossary *glossary, struct acre_err *err);
 int glossaries_read(sqlite3 *db, int64_t after, glossaries_visit_fn *visit, void *user,
                     struct acre_err *err);
+
+/* *glossary is the caller's; NULL: there is none of that id. */
+int glossaries_read_one(sqlite3 *db, const char *id, struct glossary **glossary,
+                        struct acre_err *err);
 
 #endif

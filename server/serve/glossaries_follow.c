@@ -82,10 +82,10 @@ static struct glossary *find(const struct glossaries *glossaries, const char *id
 static bool put(struct glossaries *glossaries, struct glossary *g)
 {
     struct glossary *before = find(glossaries, g->id);
-    const bool is_known = before && before->number == g->number;
+    const bool is_changing = glossaries_are_changing(glossaries, g->id);
+    const bool is_known = !is_changing && before && before->number == g->number;
 
-    if (is_known || glossaries_are_changing(glossaries, g->id) ||
-        !glossaries_swap(glossaries, before, g)) {
+    if (is_changing || is_known || !glossaries_swap(glossaries, before, g)) {
         glossary_drop(g);
         return is_known;
     }
@@ -119,12 +119,12 @@ static bool drop_gone(const struct follower *follower)
     for (size_t i = glossaries->n_items; i-- > 0;) {
         struct glossary *g = glossaries->items[i];
 
-        if (follower->n_numbers > 0 &&
-            bsearch(&g->number, follower->numbers, follower->n_numbers, sizeof(g->number), compare))
-            continue;
         if (glossaries_are_changing(glossaries, g->id))
             is_done = false;
-        else if (glossaries_swap(glossaries, g, NULL))
+        else if ((follower->n_numbers == 0 ||
+                  !bsearch(&g->number, follower->numbers, follower->n_numbers, sizeof(g->number),
+                           compare)) &&
+                 glossaries_swap(glossaries, g, NULL))
             glossary_drop(g);
     }
     return is_done;

@@ -27,11 +27,19 @@ static int write_parts(sqlite3 *db, const struct glossary *g, struct acre_err *e
     return rc;
 }
 
-static int erase(sqlite3 *db, const struct glossary *g, struct acre_err *err)
+/* Nothing where another has taken its place: each has a number of its own. */
+static int erase(sqlite3 *db, const struct glossary *g, bool *is_erased, struct acre_err *err)
 {
-    int rc = store_do(db, err, "DELETE FROM dictionaries WHERE glossary = ?", "s", g->id);
+    int rc = store_do(db, err,
+                      "DELETE FROM dictionaries WHERE glossary = "
+                      "(SELECT id FROM glossaries WHERE id = ? AND number = ?)",
+                      "si", g->id, g->number);
 
-    return rc == 0 ? store_do(db, err, "DELETE FROM glossaries WHERE id = ?", "s", g->id) : rc;
+    if (rc == 0)
+        rc = store_do(db, err, "DELETE FROM glossaries WHERE id = ? AND number = ?", "si", g->id,
+                      g->number);
+    *is_erased = rc == 0 && sqlite3_changes(db) > 0;
+    return rc;
 }
 
 static int write_new(sqlite3 *db, const struct glossary *g, struct acre_err *err)
@@ -42,17 +50,21 @@ static int write_new(sqlite3 *db, const struct glossary *g, struct acre_err *err
 }
 
 /* What takes another's place is written anew, and has a new number. */
-int glossaries_write(sqlite3 *db, const struct glossary *before, const struct glossary *after,
-                     struct glossaries_seen *seen, struct acre_err *err)
+int glossaries_write(sqlite3 *db, const struct glossary *before, struct glossary *after,
+                     struct glossaries_seen *seen, bool *is_outdated, struct acre_err *err)
 {
+    bool is_erased = true;
     int rc = facts_count(db, "glossaries", &seen->version, err);
 
     if (rc == 0 && before)
-        rc = erase(db, before, err);
+        rc = erase(db, before, &is_erased, err);
+    *is_outdated = rc == 0 && !is_erased;
+    if (*is_outdated)
+        rc = error_set(err, ACRE_EIO, "another server has changed glossary %s", before->id);
     if (rc == 0 && after)
         rc = write_new(db, after, err);
     if (rc == 0 && after) {
-        seen->newest = sqlite3_last_insert_rowid(db);
+        after->number = seen->newest = sqlite3_last_insert_rowid(db);
         rc = write_parts(db, after, err);
     }
     return rc;
@@ -121,14 +133,27 @@ static int read_glossary(sqlite3 *db, sqlite3_stmt *row, struct glossary **out,
     return rc;
 }
 
+#define SELECT_GLOSSARIES "SELECT id, owner, name, created, number FROM glossaries "
+
+int glossaries_read_one(sqlite3 *db, const char *id, struct glossary **glossary,
+                        struct acre_err *err)
+{
+    sqlite3_stmt *rows;
+    int rc = store_prepare(db, &rows, err, SELECT_GLOSSARIES "WHERE id = ?", "s", id);
+
+    *glossary = NULL;
+    if (rc == 0 && (rc = store_step(rows, err)) == 1)
+        rc = read_glossary(db, rows, glossary, err);
+    sqlite3_finalize(rows);
+    return rc;
+}
+
 int glossaries_read(sqlite3 *db, int64_t after, glossaries_visit_fn *visit, void *user,
                     struct acre_err *err)
 {
     struct glossary *g = NULL;
     sqlite3_stmt *rows;
-    int rc = store_prepare(db, &rows, err,
-                           "SELECT id, owner, name, created, number FROM glossaries "
-                           "WHERE number > ? ORDER BY number",
+    int rc = store_prepare(db, &rows, err, SELECT_GLOSSARIES "WHERE number > ? ORDER BY number",
                            "i", after);
 
     while (rc == 0 && (rc = store_step(rows, err)) == 1) {

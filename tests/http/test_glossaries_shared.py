@@ -101,6 +101,53 @@ def test_both_at_once_come_to_the_same(both):
             assert entries(server, made).endswith(" again")
 
 
+def patch(server, made, **fields):
+    return requests.patch(f"{server.url}/v3/glossaries/{made}", json=fields, timeout=20 * PATIENCE)
+
+
+def one(source, target, text):
+    return {"source_lang": source, "target_lang": target, "entries": text, "entries_format": "tsv"}
+
+
+def kept_in(path, made):
+    with sqlite3.connect(path) as db:
+        return {(row[0], row[1].decode()) for row in db.execute(
+            "SELECT target, entries FROM dictionaries WHERE glossary = ?", [made])}
+
+
+def test_a_server_that_has_not_seen_a_change_takes_it_up(both):
+    """Whatever the first has done and said, the second starts from that, at once."""
+    servers, path = both
+    for i in range(5):
+        made = make(servers[0], "a\tA").json()["glossary_id"]
+        assert eventually(lambda m=made: m in ids(servers[1]), SEEN_S)
+        more = {"name": f"new {i}", "dictionaries": [one("en", "de", "b\tB")]}
+        assert patch(servers[0], made, **more).status_code == 200
+        assert patch(servers[1], made, dictionaries=[one("en", "de", "c\tC")]).status_code == 200
+        assert kept_in(path, made) == {("de", "a\tA\nb\tB\nc\tC")}
+        assert patch(servers[0], made, dictionaries=[one("en", "fr", "d\tD")]).status_code == 200
+        url = f"{servers[1].url}/v3/glossaries/{made}/dictionaries"
+        assert requests.delete(url, params={"source_lang": "en", "target_lang": "de"},
+                               timeout=20 * PATIENCE).status_code == 204
+        assert kept_in(path, made) == {("fr", "d\tD")}
+        shown = servers[1].get(f"/v3/glossaries/{made}").json()
+        assert shown["name"] == f"new {i}"
+        assert [part["target_lang"] for part in shown["dictionaries"]] == ["fr"]
+
+
+def test_what_one_has_deleted_stays_away(both):
+    servers, path = both
+    for _ in range(5):
+        made = make(servers[0]).json()["glossary_id"]
+        assert eventually(lambda m=made: m in ids(servers[1]), SEEN_S)
+        url = f"/v2/glossaries/{made}"
+        assert requests.delete(servers[0].url + url, timeout=20 * PATIENCE).status_code == 204
+        assert put(servers[1], made, "new\tneu").status_code == 404
+        assert servers[1].get(url).status_code == 404 and not kept_in(path, made)
+        assert made not in ids(servers[1])
+    assert "glossaries: " not in "".join(servers[1].log)
+
+
 def test_many_at_once_come_in_parts(both):
     servers, path = both
     with sqlite3.connect(path) as db:
