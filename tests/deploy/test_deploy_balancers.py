@@ -20,7 +20,12 @@ from fleet import Fleet
 UPLOADS = (("POST", "/translate_file"), ("POST", "/v2/document"))
 FILE_CALLS = (*UPLOADS, ("GET", "/download_file/0123.txt"), ("POST", "/v2/document/0123"),
               ("POST", "/v2/document/0123/result"), ("POST", "/v2/%64ocument/0123"))
-MAKING = (*UPLOADS, ("POST", "/v2/glossaries"), ("POST", "/v3/glossaries"), ("POST", "/suggest"))
+MAKING = (*UPLOADS, ("POST", "/v2/glossaries"), ("POST", "/v3/glossaries"), ("POST", "/suggest"),
+          ("PATCH", "/v3/glossaries/0123"))
+GLOSSARY_CALLS = (("POST", "/v2/glossaries"), ("GET", "/v3/glossaries"),
+                  ("GET", "/v2/glossaries/0123/entries"), ("PATCH", "/v3/glossaries/0123"),
+                  ("PUT", "/v3/glossaries/0123/dictionaries"), ("DELETE", "/v2/glossaries/0123"),
+                  ("DELETE", "/v3/%67lossaries/0123/dictionaries"))
 CLIENTS = tuple(f"127.0.0.{n}" for n in range(2, 18))
 
 
@@ -40,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    do_POST = do_GET
+    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET
 
     def log_message(self, *_):
         pass
@@ -115,11 +120,12 @@ def stage(request, tmp_path_factory):
     made.close()
 
 
-def test_files_of_a_client_are_of_one_replica(stage):
+@pytest.mark.parametrize("calls", [FILE_CALLS, GLOSSARY_CALLS], ids=["files", "glossaries"])
+def test_what_a_client_keeps_is_of_one_replica(stage, calls):
     stage.behave(200)
     used = set()
     for client in CLIENTS:
-        replies = [stage.ask(*call, client) for call in FILE_CALLS]
+        replies = [stage.ask(*call, client) for call in calls]
         assert all(reply == replies[0] for reply in replies) and replies[0][0] == 200
         used.add(tuple(replies[0][1]))
     assert used == {(1, 0), (0, 1)}
