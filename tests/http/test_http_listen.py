@@ -238,6 +238,26 @@ def test_sockets_for_another_process_are_not_taken():
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not here")
+def test_systemd_knows_what_the_units_say(tmp_path):
+    for name in ("acre.service", "acre.socket"):
+        text = (ROOT / "conf" / name).read_text()
+        (tmp_path / name).write_text(re.sub("^ExecStart=.*", "ExecStart=/bin/true", text,
+                                            flags=re.MULTILINE))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", tmp_path / "acre.socket",
+                           tmp_path / "acre.service"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode == 0 and not done.stdout + done.stderr
+
+
+def test_a_server_that_cannot_start_yet_is_tried_again():
+    """Its address may come late, or what it fails of may go: systemd gives up after five, else."""
+    service = (ROOT / "conf/acre.service").read_text()
+    unit = service.split("[Service]")[0]
+    assert "\nStartLimitIntervalSec=0\n" in unit and "\nRestartSec=2\n" in service
+    assert "\nFreeBind=yes\n" in (ROOT / "conf/acre.socket").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not here")
 def test_the_unit_is_confined(tmp_path):
     unit = tmp_path / "acre.service"
     shutil.copy(ROOT / "conf/acre.service", unit)
