@@ -13,6 +13,8 @@ does not see q·b2, which is the same for all areas.
 Letters: B batch, H heads, S queries, A sizes of areas, L memory length, d head width.
 """
 
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -107,6 +109,14 @@ def keep_top(weights, k):
     return kept / kept.sum(-1, keepdim=True)
 
 
+@contextmanager
+def drawn_apart():
+    """Random numbers of which those that are drawn later know nothing. The model is on the CPU."""
+    with torch.random.fork_rng(devices=()):
+        torch.default_generator.manual_seed(torch.randint(1 << 62, ()).item())
+        yield
+
+
 class Areas(nn.Module):
     """The areas of one attention's memory. Heads share the parameters, if keys need any."""
 
@@ -114,12 +124,17 @@ class Areas(nn.Module):
         super().__init__()
         self.rule, self.depth = rule, depth
         if rule.combines:
-            half = depth // 2
-            self.height_embedding = embedding(rule.height, half)
-            self.width_embedding = embedding(rule.width, half)
-            features = {"concat": 2 * depth, "sum": 0, "sample_sum": 0}.get(rule.key, depth)
-            self.fc1 = linear(features + 2 * half, depth)
-            self.fc2 = linear(depth, depth)
+            with drawn_apart():  # all else begins as it does with regular attention
+                self.add_parameters()
+
+    def add_parameters(self):
+        rule, depth = self.rule, self.depth
+        half = depth // 2
+        self.height_embedding = embedding(rule.height, half)
+        self.width_embedding = embedding(rule.width, half)
+        features = {"concat": 2 * depth, "sum": 0, "sample_sum": 0}.get(rule.key, depth)
+        self.fc1 = linear(features + 2 * half, depth)
+        self.fc2 = linear(depth, depth)
 
     # ---- The memory ----
 

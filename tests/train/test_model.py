@@ -258,6 +258,24 @@ def test_sums_over_areas_start_as_large_as_single_items(rule, items):
         assert weights.sum().item() == pytest.approx(items, rel=0.02)
 
 
+def test_one_seed_gives_all_kinds_of_attention_the_same_values():
+    """All but what only areas have, and but for the size of what they give."""
+    def begun(area):
+        torch.manual_seed(3)
+        model = Transformer(shape_of("tiny", area=area), SIZE, *IDS["post"])
+        return model.state_dict(), torch.rand(4)
+
+    regular, after = begun("regular")
+    for area in ("eq3", "eq9"):
+        found, own_after = begun(area)
+        assert torch.equal(own_after, after)
+        for name, values in regular.items():
+            scale = 3 if name.endswith("out_proj.weight") else 1
+            torch.testing.assert_close(found[name] * scale, values)
+        own = [values for name, values in found.items() if name.endswith("area.fc1.weight")]
+        assert len({values.sum().item() for values in own}) == len(own)
+
+
 def test_sizes_of_a_recipe():
     """Deep encoder, shallow decoder; areas everywhere unless the section says otherwise."""
     shape = shape_of(DEEP, norm="pre")
