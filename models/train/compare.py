@@ -44,7 +44,7 @@ DATA = {"token": RECIPES / "en-de-token.json", "char": RECIPES / "en-de-char.jso
 def widths(encoder_self=(1, 1), decoder_self=(1, 1), decoder_cross=(1, 1)):
     """The areas of Eq. 3 of two encoder and two decoder layers."""
     given = zip(ATTENTIONS, (encoder_self, decoder_self, decoder_cross), strict=True)
-    return {"key": "mean"} | {name: {"width": list(layers)} for name, layers in given}
+    return {"area": {"key": "mean"} | {name: {"width": list(layers)} for name, layers in given}}
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,33 @@ class GridModel:
     preset: str
     norm: str
     steps: int
-    areas: dict  # name -> as in a recipe; regular attention is what the others are compared with
+    areas: dict  # name -> keys of a recipe; regular attention is what the others are compared with
 
 
-EQUATIONS = {name: name for name in ("regular", "eq3", "eq9")}
+def begun_with(areas, divisors):
+    """Each of the areas with each divisor at its start, and regular attention."""
+    return {"regular": {"area": "regular"}} | {
+        f"{name}-{divisor}": {"area": area, "area_start": divisor}
+        for name, area in areas.items() for divisor in divisors}
+
+
+EQUATIONS = {name: {"area": name} for name in ("regular", "eq3", "eq9")}
 GRID_MODELS = {
+    # How large what areas give should start.
+    "start": GridModel("token", "small", "pre", 500, begun_with({
+        "eq9": "eq9",
+        "max-sum": {"key": "max"},
+        "max-max": {"key": "max", "value": "max"},
+    }, (1, 3))),
+    "lstm-start": GridModel("token", "lstm-256", "post", 500, begun_with({"eq3": "eq3"}, (1, 1.5))),
     "token": GridModel("token", "small", "pre", 4000, EQUATIONS),
-    "char": GridModel("char", "tiny", "pre", 4000, EQUATIONS),
-    "lstm": GridModel("token", "lstm-256", "post", 4000, {"regular": "regular", "eq3": "eq3"}),
+    "lstm": GridModel("token", "lstm-256", "post", 4000, EQUATIONS),
+    # Fewer steps: they are judged by short sentences.
+    "char": GridModel("char", "tiny", "pre", 2500, EQUATIONS),
     # Where areas help, and how wide: shorter, as there are many.
     "where": GridModel("token", "small", "pre", 1000, {
-        "regular": "regular",
-        "all-5": "eq3",
+        "regular": {"area": "regular"},
+        "all-5": {"area": "eq3"},
         "all-2": widths((2, 2), (2, 2), (2, 2)),
         "all-3": widths((3, 3), (3, 3), (3, 3)),
         "all-8": widths((8, 8), (8, 8), (8, 8)),
@@ -76,6 +91,7 @@ GRID_MODELS = {
         "cross-5": widths(decoder_cross=(5, 5)),
     }),
 }
+STARTS = "start", "lstm-start"
 
 
 @dataclass(frozen=True)
@@ -89,9 +105,11 @@ class Cell:
 
 
 def grid():
-    """Every cell; the first seed of all comes first, so that an early table has every row."""
-    return [Cell(name, area, seed)
-            for seed in SEEDS for name, model in GRID_MODELS.items() for area in model.areas]
+    """Every cell. Those of starts come first, as they tell how the others should begin; of the
+    others the first seed of all, so that an early table has every row."""
+    cells = [Cell(name, area, seed)
+             for seed in SEEDS for name, model in GRID_MODELS.items() for area in model.areas]
+    return sorted(cells, key=lambda cell: cell.model not in STARTS)
 
 
 def chosen(parts):
@@ -141,9 +159,10 @@ def recipe_of(cell, base):
     model = GRID_MODELS[cell.model]
     return dataclasses.replace(
         base, name=f"{base.name} {cell}", preset=model.preset, norm=model.norm,
-        area=model.areas[cell.area], seed=cell.seed, heads=None, hours=None,
+        seed=cell.seed, heads=None, hours=None,
         cooldown_part=COOLDOWN_PART, evaluation_seconds=EVALUATION_SECONDS, patience=0,
-        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * model.steps))))
+        warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * model.steps))),
+        **model.areas[cell.area])
 
 
 def link(source, target):

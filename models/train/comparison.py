@@ -32,6 +32,12 @@ DECIMALS = 3  # of the scores that are kept
 
 AREA_LABELS = {
     "regular": "regular", "eq3": "areas, Eq. 3", "eq9": "areas, Eq. 9",
+    "eq9-1": "Eq. 9, divided by 1", "eq9-3": "Eq. 9, divided by 3",
+    "max-sum-1": "largest key, sums, divided by 1",
+    "max-sum-3": "largest key, sums, divided by 3",
+    "max-max-1": "largest key and value, divided by 1",
+    "max-max-3": "largest key and value, divided by 3",
+    "eq3-1": "Eq. 3, divided by 1", "eq3-1.5": "Eq. 3, divided by 1.5",
     "all-2": "up to 2", "all-3": "up to 3", "all-5": "up to 5", "all-8": "up to 8",
     "first-5": "up to 5, first layers", "encoder-5": "up to 5, encoder",
     "decoder-5": "up to 5, decoder's own", "cross-5": "up to 5, encoder memory",
@@ -39,7 +45,8 @@ AREA_LABELS = {
 NOTE = """\
 Made by `python3 -m models.train compare`: the same data, steps and seeds for regular attention and
 for areas, from random weights and with a linear cool-down; the last weights. Areas are as wide as
-published, or of Eq. 3 and as wide as the table says. The text is what people translated, mixed as
+published, or of Eq. 3 and as wide as the table says. "Divided by" says how much smaller than Xavier
+the weights start that read what areas give; where it is not said, they start as usual. The text is what people translated, mixed as
 for `en-de-token`. These runs are short: they compare, they do not show how good a model can be.
 {models} Trained on {machines}.
 """

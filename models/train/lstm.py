@@ -67,6 +67,8 @@ class Attention(nn.Module):
         self.out_proj = linear(joined, shape.width) if shape.heads > 1 else nn.Identity()
         (rule,) = shape.decoder_cross
         self.area = Areas(rule, shape.width)
+        with torch.no_grad():
+            self.a_proj.weight[:, shape.width :] /= shape.divisor(rule)
 
     def memory(self, outputs):
         """Keys [B, H, S, C] and values [B, 1, S, C], or planes of them, of outputs [B, S, C].

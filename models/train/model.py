@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self.out_proj = linear(shape.width, shape.width)
         self.area = Areas(rule, shape.width // shape.heads)
         with torch.no_grad():  # else sums over areas begin by drowning what they are added to
-            self.out_proj.weight /= rule.expected_items
+            self.out_proj.weight /= shape.divisor(rule)
 
     def project(self, x, *layers):
         """x through several layers in one product; each result split into heads [B, H, L, d]."""

@@ -41,6 +41,7 @@ BOUNDS = {
     "ema_decay": (NUMBER, 0, 1),
     "clip_norm": (NUMBER, 1e-9, 1e9),
     "seed": (int, 0, 1 << 31),
+    "area_start": (NUMBER, 0.01, 100),
 }
 
 VOCABULARY_SIZES = range(300, 1 << 16)  # 256 pieces are bytes; prepared ids have 16 bits
@@ -79,6 +80,7 @@ class Recipe:
     norm: str = "post"  # of a Transformer's layers, or pre: see model.py
     heads: int | None = None  # of an LSTM preset; None: the preset's
     area: str | dict = "eq3"  # or eq9, regular, or a section as in config.json: see shape.py
+    area_start: float | None = None  # divides what areas give before they learn: see shape.py
     vocabulary: int = 8000
     exclude: tuple = ("msdocs-MT",)
     limits: dict = field(default_factory=dict)  # pattern -> most pairs of that corpus
@@ -101,7 +103,8 @@ class Recipe:
     samples: tuple = ()  # sentences translated at every evaluation
 
     def shape(self):
-        return shape_of(self.preset, self.dropout, self.area, self.heads, self.norm)
+        return shape_of(self.preset, self.dropout, self.area, self.heads, self.norm,
+                        self.area_start)
 
     @property
     def language(self):
@@ -215,6 +218,9 @@ def check_recipe(recipe):
     check_parts(recipe.limits, (int, 1, 10**9), "limits")
     if recipe.pieces_from and not recipe.start_from:
         raise ValueError("pieces_from: expected start_from, too")
+    if recipe.start_from and recipe.area_start is not None:
+        raise ValueError("area_start: expected only where all weights begin at random, found "
+                         "start_from, too")
     if bool(recipe.teacher) != bool(recipe.distilled):
         raise ValueError("teacher and distilled are given both or not at all")
     if recipe.level == "token" and recipe.vocabulary not in VOCABULARY_SIZES:

@@ -37,6 +37,10 @@ class AreaRule:
         return (self.width + 1) * (self.height + 1) / 4 if self.value == "sum" else 1
 
     @property
+    def has_areas(self):
+        return max(self.width, self.height) > 1
+
+    @property
     def combines(self):
         return self.key in COMBINED_KEYS
 

@@ -83,6 +83,13 @@ class Shape:
     encoder_self: tuple  # the AreaRule of each layer
     decoder_self: tuple
     decoder_cross: tuple
+    area_start: float | None = None  # as in a recipe
+
+    def divisor(self, rule):
+        """What divides the output projection of an attention before it learns: with areas, what
+        the recipe says, or as many items as it adds up then."""
+        given = self.area_start if rule.has_areas else None
+        return rule.expected_items if given is None else given
 
     @property
     def encoder_layers(self):
@@ -105,6 +112,13 @@ class LstmShape:
     dropout: float
     area: dict | None
     decoder_cross: tuple  # the AreaRule of the one attention
+    area_start: float | None = None  # as in a recipe
+
+    def divisor(self, rule):
+        """What divides the part of `a_proj` that reads the context, before it learns: with areas,
+        what the recipe says."""
+        given = self.area_start if rule.has_areas else None
+        return 1 if given is None else given
 
     @property
     def rules(self):
@@ -163,7 +177,7 @@ def preset_of(preset):
     return Preset(**preset)
 
 
-def shape_of(preset, dropout=0.1, area="eq3", heads=None, norm="post"):
+def shape_of(preset, dropout=0.1, area="eq3", heads=None, norm="post", area_start=None):
     """The preset's shape with what a recipe says of areas, heads and norms."""
     sizes = with_heads(preset_of(preset), heads)
     if norm not in NORMS:
@@ -177,8 +191,9 @@ def shape_of(preset, dropout=0.1, area="eq3", heads=None, norm="post"):
     if isinstance(sizes, LstmPreset):
         if norm != NORMS[0]:
             raise ValueError(f"norm: expected {NORMS[0]} with LSTMs, which have none, found {norm}")
-        return LstmShape(sizes.width, sizes.heads, sizes.layers, dropout, section, *rules)
-    return Shape(sizes.width, sizes.heads, sizes.inner, dropout, norm, section, *rules)
+        return LstmShape(sizes.width, sizes.heads, sizes.layers, dropout, section, *rules,
+                         area_start)
+    return Shape(sizes.width, sizes.heads, sizes.inner, dropout, norm, section, *rules, area_start)
 
 
 def source_multiple(shape):

@@ -97,10 +97,12 @@ def cell(tmp_path, name):
     return tmp_path / "compare" / name
 
 
-def test_the_grid_has_a_seed_of_everything_first():
+def test_the_grid_has_the_starts_first_then_a_seed_of_everything():
     cells = [str(cell) for cell in compare.grid()]
-    assert len(cells) == 34 and cells[:3] == ["token/regular/1", "token/eq3/1", "token/eq9/1"]
-    assert all(name.endswith("/1") for name in cells[:17])
+    assert len(cells) == 56 and all("start/" in name for name in cells[:20])
+    assert cells[20:23] == ["token/regular/1", "token/eq3/1", "token/eq9/1"]
+    assert [name.split("/")[0] for name in cells[20:29:3]] == ["token", "lstm", "char"]
+    assert all(name.endswith("/1") for name in cells[20:38])
     assert [str(c) for c in compare.chosen(["lstm/eq3", "token/eq9/2"])] == [
         "lstm/eq3/1", "token/eq9/2", "lstm/eq3/2"]
 
@@ -174,7 +176,6 @@ def test_a_first_cell_replaces_no_table(run, tmp_path, capsys):
 
 def test_areas_are_where_a_name_says():
     model = compare.GRID_MODELS["where"]
-    assert set(model.areas) <= set(comparison.AREA_LABELS)
     found = {}
     for area in model.areas:
         base = compare.recipe_of_data("token")
@@ -185,6 +186,28 @@ def test_areas_are_where_a_name_says():
     assert found["first-5"] == [[5, 1]] * 3 and found["regular"] == [[1, 1]] * 3
     assert found["cross-5"] == [[1, 1], [1, 1], [5, 5]]
     assert found["encoder-5"] == [[5, 5], [1, 1], [1, 1]]
+
+
+def test_starts_are_what_a_name_says():
+    base, found = compare.recipe_of_data("token"), {}
+    for model in compare.STARTS:
+        for area in compare.GRID_MODELS[model].areas:
+            shape = compare.recipe_of(compare.Cell(model, area, 1), base).shape()
+            rule = shape.decoder_cross[0]
+            found[model, area] = rule.width, rule.key, rule.value, shape.divisor(rule)
+    assert found == {
+        ("start", "regular"): (1, "mean", "sum", 1),
+        ("start", "eq9-1"): (5, "concat", "sum", 1), ("start", "eq9-3"): (5, "concat", "sum", 3),
+        ("start", "max-sum-1"): (5, "max", "sum", 1), ("start", "max-sum-3"): (5, "max", "sum", 3),
+        ("start", "max-max-1"): (5, "max", "max", 1), ("start", "max-max-3"): (5, "max", "max", 3),
+        ("lstm-start", "regular"): (1, "mean", "sum", 1),
+        ("lstm-start", "eq3-1"): (2, "mean", "sum", 1),
+        ("lstm-start", "eq3-1.5"): (2, "mean", "sum", 1.5)}
+
+
+def test_every_row_of_the_table_has_a_name():
+    areas = {area for model in compare.GRID_MODELS.values() for area in model.areas}
+    assert areas <= set(comparison.AREA_LABELS)
 
 
 def test_the_data_are_of_the_recipes():

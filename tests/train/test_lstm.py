@@ -169,6 +169,20 @@ def test_presets_are_the_published_ones(cells):
     assert model_in_words(shape).startswith("LSTM") and isinstance(shape, LstmShape)
 
 
+def test_a_recipe_says_how_large_what_areas_give_starts():
+    """The query's part starts as ever, and so does all of an attention without areas."""
+    def begun(area, start):
+        torch.manual_seed(3)
+        shape = shape_of("lstm-256", area=area, heads=2, area_start=start)
+        return Lstm(shape, SIZE, PAD, END).model.decoder.attention.a_proj.weight
+
+    plain = begun("regular", None)
+    assert torch.equal(begun("regular", 1.5), plain) and torch.equal(begun("eq3", None), plain)
+    found = begun("eq3", 1.5)
+    assert torch.equal(found[:, :256], plain[:, :256])
+    torch.testing.assert_close(found[:, 256:] * 1.5, plain[:, 256:])
+
+
 @pytest.mark.parametrize("given, message", [
     ({"area": "eq8"}, "area: expected regular, eq3, eq9 or an object, found 'eq8'"),
     ({"area": {"decoder_cross": {"key": "std"}}}, "decoder_cross.key: expected one of .*'std'"),

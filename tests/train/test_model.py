@@ -258,6 +258,24 @@ def test_sums_over_areas_start_as_large_as_single_items(rule, items):
         assert weights.sum().item() == pytest.approx(items, rel=0.02)
 
 
+def test_a_recipe_says_how_large_attention_with_areas_starts():
+    """One without areas starts as ever."""
+    area = {"key": "max", "value": "max", "encoder_self": {"width": [1, 5]}}
+
+    def begun(start):
+        torch.manual_seed(3)
+        return Transformer(shape_of("tiny", area=area, area_start=start), SIZE, *IDS["post"])
+
+    plain, ours = begun(None), begun(4)
+    for layer, factor in enumerate((1, 4)):
+        theirs, found = (model.model.encoder.layers[layer].self_attn.out_proj.weight
+                         for model in (plain, ours))
+        torch.testing.assert_close(found * factor, theirs)
+    theirs, found = (model.model.decoder.layers[0].encoder_attn.out_proj.weight
+                     for model in (plain, ours))
+    torch.testing.assert_close(found * 4, theirs)
+
+
 def test_one_seed_gives_all_kinds_of_attention_the_same_values():
     """All but what only areas have, and but for the size of what they give."""
     def begun(area):
