@@ -34,7 +34,9 @@ from .trainer import Trainer
 SEEDS = 1, 2
 WARMUP_PART = 0.2  # at most this part of a run, for very short ones
 COOLDOWN_PART = 0.2  # whatever the recipe of the data says, so that tables can be compared
-EVALUATION_SECONDS = 600  # of the learning curves
+# By steps, not by the clock, so that runs can be compared.
+REPORT_STEPS = 50
+EVALUATION_STEPS = 1000
 LOCK = "lock"  # of a cell, from its first file to its last; train.lock is the training's
 # Pieces that do not depend on where the text is prepared, and text that no machine wrote.
 VOCABULARY = MODELS / "en-de-token"
@@ -160,7 +162,8 @@ def recipe_of(cell, base):
     return dataclasses.replace(
         base, name=f"{base.name} {cell}", preset=model.preset, norm=model.norm,
         seed=cell.seed, heads=None, hours=None,
-        cooldown_part=COOLDOWN_PART, evaluation_seconds=EVALUATION_SECONDS, patience=0,
+        cooldown_part=COOLDOWN_PART, patience=0,
+        report_steps=REPORT_STEPS, evaluation_steps=EVALUATION_STEPS,
         warmup_steps=max(1, min(base.warmup_steps, round(WARMUP_PART * model.steps))),
         **model.areas[cell.area])
 

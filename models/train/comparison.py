@@ -46,8 +46,8 @@ NOTE = """\
 Made by `python3 -m models.train compare`: the same data, steps and seeds for regular attention and
 for areas, from random weights and with a linear cool-down; the last weights. Areas are as wide as
 published, or of Eq. 3 and as wide as the table says. "Divided by" says how much smaller than Xavier
-the weights start that read what areas give; where it is not said, they start as usual. The text is what people translated, mixed as
-for `en-de-token`. These runs are short: they compare, they do not show how good a model can be.
+the weights start that read what areas give; where it is not said, they start as usual. The text is
+what people translated, mixed as for `en-de-token`. These runs are short: they compare, they do not show how good a model can be.
 {models} Trained on {machines}.
 """
 SPEED_NOTE = """\

@@ -4,12 +4,13 @@ On the left against the target tokens a run has seen, on the right against its h
 which leave out pauses and evaluations.
 """
 
-import json
 from dataclasses import dataclass
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+
+from .log import read_entries
 
 DASHES = "-", "--", ":"  # of the development sets, in the order of their names
 
@@ -23,39 +24,9 @@ class Curve:
     hours: dict  # likewise -> [(hours, y)]
 
 
-def entry_of(line, where):
-    """One object of the log."""
-    try:
-        entry = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{where}: expected a JSON object, found {line[:40]!r}") from error
-    for key in ("step", "tokens"):
-        if not (isinstance(entry, dict) and isinstance(entry.get(key), int)):
-            raise ValueError(f"{where}: {key}: expected an integer, found {line[:40]!r}")
-    return entry
-
-
-def read_entries(path):
-    """The entries of a log without those that were undone.
-
-    A step lower than the one before means that the run went back to an earlier state: after
-    `--extend`, or because it was killed after its last checkpoint.
-    """
-    kept = []
-    with open(path, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            entry = entry_of(line, f"{path}:{number}")
-            if kept and entry["step"] < kept[-1]["step"]:
-                kept = [earlier for earlier in kept if earlier["step"] < entry["step"]]
-            kept.append(entry)
-    if not any("loss" in entry for entry in kept):
-        raise ValueError(f"{path}: expected reports with a loss, found {len(kept)} entries "
-                         "without; the first report comes after a minute of training")
-    return kept
-
-
 def hours_of(entries):
-    """The hours of training up to each entry, by the speed that the next report tells."""
+    """The hours of training up to each entry; of older ones, by the speed that the next report
+    tells."""
     speeds, speed = [], None
     for entry in reversed(entries):
         speed = entry.get("tokens_per_second", speed)
@@ -64,6 +35,7 @@ def hours_of(entries):
     hours, total, tokens = [], 0.0, 0
     for entry, speed in zip(entries, reversed(speeds)):
         total += (entry["tokens"] - tokens) / (speed or last) / 3600
+        total = entry["seconds"] / 3600 if "seconds" in entry else total
         tokens = entry["tokens"]
         hours.append(total)
     return hours

@@ -34,7 +34,9 @@ BOUNDS = {
     "flat_steps": (int, 1, 1 << 30),
     "hours": (NUMBER, 1e-6, 1e5),
     "cooldown_part": (NUMBER, 0.01, 0.99),
+    "report_steps": (int, 1, 1 << 30),
     "evaluation_seconds": (NUMBER, 0, 1e9),
+    "evaluation_steps": (int, 1, 1 << 30),
     "patience": (int, 0, 1 << 30),
     "dropout": (NUMBER, 0, 0.99),
     "label_smoothing": (NUMBER, 0, 0.99),
@@ -93,7 +95,9 @@ class Recipe:
     flat_steps: int = 8000  # from here on the rate falls with the square root of the step
     hours: float | None = None  # time limit of the run; None: until it is told to cool down
     cooldown_part: float = 0.2  # the last part of a run with a time limit: linear decay to 0
+    report_steps: int | None = None  # between reports; None: a minute
     evaluation_seconds: int = 900  # between evaluations
+    evaluation_steps: int | None = None  # likewise in steps, whatever time they take
     patience: int = 12  # evaluations without a better score after which a run cools down; 0: never
     dropout: float = 0.1
     label_smoothing: float = 0.1

@@ -14,7 +14,7 @@ import os
 import shutil
 import signal
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -84,12 +84,14 @@ class MovingAverage:
 
 
 class Every:
-    """True once per so many seconds."""
+    """True once per so many seconds, or at every so many steps if they are given."""
 
-    def __init__(self, seconds):
-        self.seconds, self.last = seconds, time.monotonic()
+    def __init__(self, seconds, steps=None):
+        self.seconds, self.steps, self.last = seconds, steps, time.monotonic()
 
-    def due(self):
+    def due(self, step):
+        if self.steps:
+            return step % self.steps == 0
         now = time.monotonic()
         if now - self.last < self.seconds:
             return False
@@ -97,11 +99,13 @@ class Every:
         return True
 
 
+@dataclass
 class Meter:
     """Loss and speed since the last report; pauses between steps do not count."""
 
-    def __init__(self):
-        self.loss, self.count, self.seconds = 0.0, 0, 0.0
+    loss: float = 0.0
+    count: int = 0
+    seconds: float = 0.0
 
     def add(self, loss, count, seconds):
         self.loss += loss
@@ -130,10 +134,10 @@ class Trainer:
         self.cooldown = None
         self.extended = None  # what `extend` was asked for; of a run that has finished, nothing
         self.stopping = False
+        self.meter = Meter()
         position = self.resume(self.folder / "checkpoint.pt")
         pairs = Pairs(self.folder / "prepared", self.recipe)
         self.stream = Stream(pairs, self.recipe, self.vocabulary, position)
-        self.meter = Meter()
 
     # ---- State ----
 
@@ -149,6 +153,7 @@ class Trainer:
         torch.set_rng_state(state["rng"])
         self.step, self.tokens = state["step"], state["tokens"]
         self.seconds = state["seconds"]
+        self.meter = Meter(**state.get("meter", {}))  # absent in older checkpoints
         self.development.resume(state)
         self.extended = state.get("extended")
         self.cooldown = Cooldown(**state["cooldown"]) if state["cooldown"] else None
@@ -164,6 +169,7 @@ class Trainer:
             "step": self.step,
             "tokens": self.tokens,
             "seconds": self.seconds,
+            "meter": asdict(self.meter),
             "extended": self.extended,
             "cooldown": asdict(self.cooldown) if self.cooldown else None,
             "position": asdict(self.stream.position),
@@ -252,22 +258,25 @@ class Trainer:
             self.warm_up()
         if cooldown_steps and not self.cooldown:
             self.begin_cooldown(cooldown_steps)
-        report, save, evaluate = map(
-            Every, (REPORT_SECONDS, CHECKPOINT_SECONDS, self.recipe.evaluation_seconds)
-        )
+        report = Every(REPORT_SECONDS, self.recipe.report_steps)
+        evaluate = Every(self.recipe.evaluation_seconds, self.recipe.evaluation_steps)
+        save = Every(CHECKPOINT_SECONDS)
         self.model.train()
         while not self.stopping and not self.finished():
             self.train_step()
             self.cool_down_in_time()
-            if report.due():
+            if self.finished():
+                break  # to the last report and evaluation, whatever is due
+            if report.due(self.step):
                 self.report()
-            if evaluate.due():
+            if evaluate.due(self.step):
                 self.evaluate()
                 self.cool_down_early()
-            if save.due():
+            if save.due(self.step):
                 self.save()
         if self.finished() and not self.stopping:
             self.extended = None
+            self.report()
             self.evaluate()
         self.save()
         return self.finished() and not self.stopping
@@ -313,7 +322,8 @@ class Trainer:
     # ---- Reports ----
 
     def log(self, entry):
-        entry = {"time": round(time.time()), "step": self.step, "tokens": self.tokens} | entry
+        entry = {"time": round(time.time()), "step": self.step, "tokens": self.tokens,
+                 "seconds": round(self.seconds, 2)} | entry
         with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
@@ -343,6 +353,9 @@ class Trainer:
         return f"{self.hours - self.seconds / 3600:.2f} h left"
 
     def report(self):
+        """Says what the steps since the last report were like, if there were any."""
+        if not self.meter.count:
+            return
         loss, speed = self.meter.loss / self.meter.count, self.meter.count / self.meter.seconds
         rate = learning_rate(self.recipe, self.step, self.cooldown)
         self.meter = Meter()

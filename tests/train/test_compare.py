@@ -279,7 +279,7 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch, capsys):
 
 def test_the_last_weights_are_compared(run, tmp_path, monkeypatch):
     """An evaluation after each step, each worse than the one before."""
-    monkeypatch.setattr(training.Every, "due", lambda _: True)
+    monkeypatch.setattr(training.Every, "due", lambda *_: True)
     falling = iter(range(100, 0, -1))
     monkeypatch.setattr(development, "bleu", lambda *_: next(falling))
     assert run("char/regular/1", acre=None) == 0

@@ -45,6 +45,15 @@ def test_a_curve_is_by_target_ids_and_hours_of_training(runs):
     assert curve.hours["BLEU newstest2013"] == [(1.25, 1.0), (2.0, 2.0)]
 
 
+def test_hours_are_those_that_the_log_tells(runs):
+    """After an older report, which tells its speed only."""
+    run = runs("one", report(1000), report(2000) | {"seconds": 5400.0},
+               evaluation(2000, 7.0, 1.0) | {"seconds": 5400.0})
+    curve = read_curve("one", run)
+    assert curve.hours["loss"] == [(1.0, 3.0), (1.5, 3.0)]
+    assert curve.hours["BLEU tatoeba"] == [(1.5, 7.0)]
+
+
 def test_what_was_undone_is_left_out(runs):
     """Steps 300 and 400 were a cool-down that --extend took back, 250 its last step before."""
     run = runs("one", report(100), report(200), report(300, 1.0), report(400, 1.0),

@@ -20,6 +20,8 @@ from models.train import development, trainer as training  # noqa: E402
 from models.train.__main__ import main, say_what_is_ignored  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
 from models.train.lock import alone  # noqa: E402
+from models.train.log import read_entries  # noqa: E402
+from models.train.prepare import prepare  # noqa: E402
 from models.train.recipe import read_recipe  # noqa: E402
 from models.train.schedule import Cooldown, learning_rate  # noqa: E402
 from models.train.trainer import Trainer, extend  # noqa: E402
@@ -50,6 +52,33 @@ def test_a_run_is_changed_by_one_process_at_a_time(tmp_path, corpora, capsys):
             assert main(command) == 1
         assert f"{tmp_path / 'run'}: another process is at it" in capsys.readouterr().err
         assert main(command) == 0
+
+
+def test_reports_by_steps_are_the_same_after_interruptions(tmp_path, corpora, monkeypatch):
+    recipe, step = tmp_path / "recipe.json", Trainer.train_step
+    recipe.write_text(json.dumps(
+        RECIPE | {"level": "char", "report_steps": 2, "evaluation_steps": 3}))
+    prepare(recipe, corpora, corpora / "eval", tmp_path / "whole" / "prepared")
+    shutil.copytree(tmp_path / "whole", tmp_path / "parts")
+
+    def stopped(trainer):
+        step(trainer)
+        if trainer.step in (1, 3):
+            trainer.stop()
+
+    assert Trainer(tmp_path / "whole").run(cooldown_steps=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train_step", stopped)
+        assert [Trainer(tmp_path / "parts").run(5) for _ in range(2)] == [False, False]
+    assert Trainer(tmp_path / "parts").run()
+    logs = [[{key: entry.get(key) for key in ("step", "tokens", "loss", "bleu")}
+             for entry in read_entries(tmp_path / name / "log.jsonl")]
+            for name in ("whole", "parts")]
+    assert logs[0] == logs[1]
+    assert [(entry["step"], entry["loss"] is None) for entry in logs[0]] == [
+        (2, False), (3, True), (4, False), (5, False), (5, True)]
+    seconds = [entry["seconds"] for entry in read_entries(tmp_path / "parts" / "log.jsonl")]
+    assert seconds == sorted(seconds) and seconds[-1] > 0
 
 
 def test_stalls_do_not_count_as_hours(run, monkeypatch):
@@ -315,9 +344,9 @@ def test_loss_falls_then_the_run_cools_down_and_exports(run, recipe):
     train(trainer, 30)
     assert trainer.run(cooldown_steps=4)
     assert trainer.step == 36 and (run / "before-cooldown.pt").exists()
-    assert trainer.meter.loss / trainer.meter.count < early
     assert Trainer(run).finished()
-    last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
+    report, last = map(json.loads, (run / "log.jsonl").read_text().splitlines()[-2:])
+    assert report["step"] == 36 and report["loss"] < early
     assert last["step"] == 36 and "tatoeba" in last["bleu"]
     check_export(run, recipe)
 
