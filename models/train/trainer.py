@@ -176,8 +176,8 @@ class Trainer:
             "vocabulary": self.vocabulary.fingerprint,
         } | self.development.state()
 
-    def save(self, name="checkpoint.pt"):
-        checkpoint.save_atomically(self.state(), self.folder / name)
+    def save(self):
+        checkpoint.save_atomically(self.state(), self.folder / "checkpoint.pt")
 
     # ---- Steps ----
 
@@ -264,6 +264,8 @@ class Trainer:
         self.model.train()
         while not self.stopping and not self.finished():
             self.train_step()
+            if self.cooldown and self.step == self.cooldown.start:  # it was settled before
+                self.keep_before_cooldown()
             self.cool_down_in_time()
             if self.finished():
                 break  # to the last report and evaluation, whatever is due
@@ -293,9 +295,14 @@ class Trainer:
     def finished(self):
         return self.cooldown is not None and self.step >= self.cooldown.ends_at()
 
-    def begin_cooldown(self, steps):
+    def keep_before_cooldown(self):
+        """What `extend` goes back to, as if no cool-down had been asked for."""
         self.development.waited = 0  # a run that is extended has all its patience again
-        self.save("before-cooldown.pt")
+        checkpoint.save_atomically(self.state() | {"cooldown": None},
+                                   self.folder / "before-cooldown.pt")
+
+    def begin_cooldown(self, steps):
+        self.keep_before_cooldown()
         self.cooldown = Cooldown(self.step, max(1, steps))
         print(f"train: cooling down from step {self.step} for {steps} steps", flush=True)
 

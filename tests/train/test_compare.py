@@ -14,7 +14,7 @@ pytest.importorskip("sentencepiece")
 sacrebleu = pytest.importorskip("sacrebleu")
 pytest.importorskip("safetensors")
 
-from models.train import bootstrap, compare, comparison  # noqa: E402
+from models.train import bootstrap, checkpoint, compare, comparison  # noqa: E402
 from models.train import development, trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.recipe import Phase, read_recipe  # noqa: E402
@@ -275,6 +275,16 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch, capsys):
     assert "going on from step 2" in capsys.readouterr().out
     trained = json.loads((cell(tmp_path, "char/eq3/1") / "trained.json").read_text())
     assert trained["step"] == STEPS and trained["ids_per_second"] > 0
+
+
+def test_a_cell_can_be_extended(run, tmp_path):
+    assert run("char/regular/1", acre=None) == 0
+    folder = cell(tmp_path, "char/regular/1")
+    before = checkpoint.load(folder / "before-cooldown.pt")
+    assert before["step"] == STEPS - 1 and before["cooldown"] is None
+    assert main(["train", "en-de-char", "--run", str(folder), "--extend", "--cooldown", "2"]) == 0
+    assert checkpoint.load(folder / "checkpoint.pt")["cooldown"] == {"start": STEPS - 1, "steps": 2}
+    assert checkpoint.load(folder / "checkpoint.pt")["step"] == STEPS + 1
 
 
 def test_the_last_weights_are_compared(run, tmp_path, monkeypatch):
