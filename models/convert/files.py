@@ -1,4 +1,4 @@
-"""Reading the small files of a source: bounded, whole, and with errors that name them."""
+"""Reading the small files of a source: its own, bounded, whole, and with errors that name them."""
 
 import json
 
@@ -7,9 +7,21 @@ from .errors import ConvertError, missing, shown, unlike
 LARGEST_TEXT = 64 << 20
 
 
+def check_place(path):
+    """Refuses a link that leads elsewhere: what is behind it may be nobody else's business. In the
+    cache of huggingface_hub every file is a link, from snapshots/ID to blobs."""
+    folder = path.parent.resolve()
+    places = [folder]
+    if folder.parent.name == "snapshots":
+        places.append(folder.parents[1] / "blobs")
+    if not any(path.resolve().is_relative_to(place) for place in places):
+        raise unlike(path.name, "a file of the source", "a link to one elsewhere")
+
+
 def read_bytes(path):
     if not path.is_file():
         raise missing(path.name, "this file")
+    check_place(path)
     if path.stat().st_size > LARGEST_TEXT:
         raise unlike(path.name, f"at most {LARGEST_TEXT} bytes", f"{path.stat().st_size}")
     return path.read_bytes()

@@ -7,7 +7,7 @@ import numpy as np
 
 from .directory import Model, cards_of
 from .errors import ConvertError, missing, shown, unlike
-from .files import read_bytes, read_json
+from .files import check_place, read_bytes, read_json
 from .layout import (BIAS, M2M100, MARIAN, MBART, OWN, SHARED, check_config, check_integer,
                      is_shared, shapes_of)
 from .sentencepiece_model import read_pieces
@@ -54,6 +54,7 @@ def read_weights(folder):
     for name in names:
         if not (folder / name).is_file():
             raise missing(name, "this file")
+        check_place(folder / name)
         for tensor, value in read_torch_file(folder / name).items():
             if tensor in tensors:
                 raise unlike(f"{name}: {tensor}", "a tensor of one file", "it in two")
@@ -201,6 +202,7 @@ def multilingual_files(folder, tokenizer, config):
         check_ids("vocab.json", read_json(folder / "vocab.json"), config["vocab_size"])
         files["vocab.json"] = read_bytes(folder / "vocab.json")
     elif (folder / FAST).is_file():
+        read_json(folder / FAST)
         files[FAST] = read_bytes(folder / FAST)
     if (folder / SPM).is_file() or FAST not in files:
         files[SPM] = read_bytes(folder / SPM)

@@ -3,7 +3,7 @@
 import re
 
 from .errors import ConvertError, missing, unlike
-from .files import read_text
+from .files import check_place, read_text
 from .hugging_face import MULTILINGUAL, read_hugging_face
 from .marian import read_marian
 from .yaml_text import read_mapping
@@ -41,6 +41,7 @@ def read_source(path):
     if npz is None:
         raise ConvertError(f"{path.name}: expected config.json and pytorch_model.bin (Hugging "
                            "Face) or an .npz (Marian), found neither")
+    check_place(npz)
     return read_marian(npz)
 
 

@@ -118,6 +118,16 @@ def test_nothing_is_left_of_a_conversion_that_fails(command, source, golden, tmp
     assert files(target) == before
 
 
+@pytest.mark.parametrize("name", ("config.json", "generation_config.json", "tokenizer_config.json",
+                                  "vocab.json", "target_vocab.json", "source.spm", "target.spm",
+                                  "pytorch_model.bin"))
+def test_files_elsewhere_do_not_go_along(command, source, tmp_path, name):
+    (source / name).rename(tmp_path / "secret")
+    (source / name).symlink_to(tmp_path / "secret")
+    check_refused(command(source, tmp_path / "out"), tmp_path / "out",
+                  f"{name}: expected a file of the source, found a link to one elsewhere")
+
+
 @pytest.mark.parametrize("name", ("README.md", "LICENSE"))
 def test_cards_elsewhere_do_not_go_along(command, source, tmp_path, name):
     (tmp_path / "secret").write_text("mine")

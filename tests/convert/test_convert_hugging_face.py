@@ -281,6 +281,20 @@ def test_models_of_many_languages(golden, tmp_path, acre, model):
     assert acre(tmp_path / "model", LINES, *options) == acre(original, LINES, *options)
 
 
+def test_a_tokenizer_of_many_languages_is_a_file_of_the_source(golden, tmp_path, refused):
+    """And JSON."""
+    original = golden.parent / "multilingual" / "nllb-many"
+    source = tmp_path / "source"
+    shutil.copytree(original, source, ignore=shutil.ignore_patterns("*.safetensors"))
+    write_state(source / "pytorch_model.bin", read_tensors(original))
+    (source / "tokenizer.json").rename(tmp_path / "secret")
+    (source / "tokenizer.json").symlink_to(tmp_path / "secret")
+    refused(read_hugging_face, source, words=["tokenizer.json: expected a file of the source"])
+    (source / "tokenizer.json").unlink()
+    (source / "tokenizer.json").write_text("-----BEGIN PRIVATE KEY-----")
+    refused(read_hugging_face, source, words=["tokenizer.json: expected JSON"])
+
+
 def test_defaults_of_many_languages(golden, tmp_path, command, acre):
     original = golden.parent / "multilingual" / "nllb-many"
     source = tmp_path / "source"

@@ -280,6 +280,14 @@ def test_files_that_are_refused(make_marian, refused, name, text, words):
     refused(read_source, source, words=words)
 
 
+@pytest.mark.parametrize("name", ("opus.vocab.yml", "source.spm", "decoder.yml", "model.npz"))
+def test_files_elsewhere_are_refused(make_marian, tmp_path, refused, name):
+    source = make_marian()
+    (source / name).rename(tmp_path / name)
+    (source / name).symlink_to(tmp_path / name)
+    refused(read_source, source, words=[name, "a file of the source", "elsewhere"])
+
+
 def test_vocabularies_that_do_not_match(make_marian, refused):
     source = make_marian("two-vocabs")
     path = source / "opus.trg.vocab.yml"
