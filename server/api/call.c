@@ -1,7 +1,7 @@
 /* Happy path: call_start() -> read_fields() -> on_fields(): its key, and a token of its rate ->
  * go_on(): the dialect's parse(), pending_admit() -> begin(): detect_look() in the pool, if it
  * must, choice_make(), translate_start() ... on_translated() -> write_reply() -> reply. A long body
- * is read, and a long reply written, in the pool.
+ * is read in the pool, of callers in turn, and a long reply written there.
  *
  * A streamed one instead: stream(), first once it is started and then whenever a sentence has come
  * or the client has taken what was sent.
@@ -219,12 +219,13 @@ static void send_written(void *user)
         send_reply(call);
 }
 
-static void wait_for_turn(struct call *call)
+static void wait_for_turn(struct call *call, struct turns *turns, uint64_t caller,
+                          void (*work)(void *call), void (*done)(void *call))
 {
-    call->pending.turn.work = write_reply;
-    call->pending.turn.done = send_written;
+    call->pending.turn.work = work;
+    call->pending.turn.done = done;
     call->pending.turn.user = call;
-    turns_wait(&call->pending.server->heavy, &call->pending.turn, call->request.caller);
+    turns_wait(turns, &call->pending.turn, caller);
 }
 
 static bool is_small(const struct call *call)
@@ -311,7 +312,8 @@ static void on_translated(void *user)
         call->pending.is_charged = true;
         call_end(call);
     } else if (call->dialect->is_heavy) {
-        wait_for_turn(call);
+        wait_for_turn(call, &call->pending.server->heavy, call->request.caller, write_reply,
+                      send_written);
     } else if (is_small(call)) {
         write_reply(call);
         send_reply(call);
@@ -428,7 +430,7 @@ static void begin(void *user)
     if (call->pending.rc != 0)
         end_with_error(call, &call->pending.error);
     else if (detect_must_look(call))
-        work_in_pool(call, look, on_looked);
+        wait_for_turn(call, &call->pending.server->bodies, call->request.caller, look, on_looked);
     else
         begin_translation(call);
 }
@@ -483,5 +485,6 @@ void call_start(struct server *server, struct http_request *request, const char 
         return;
     }
     call->is_long = true;
-    work_in_pool(call, read_fields, on_fields);
+    wait_for_turn(call, &server->bodies, access_guess_caller(server, request), read_fields,
+                  on_fields);
 }

@@ -289,7 +289,7 @@ void glossary_call_start(struct server *server, struct http_request *request, co
     }
     http_body(request, &body_bytes);
     if (body_bytes > PENDING_SMALL_BODY_BYTES) {
-        wait_for_turn(call, &server->glossary_bodies, access_guess_caller(server, request), NULL,
+        wait_for_turn(call, &server->bodies, access_guess_caller(server, request), NULL,
                       read_fields, on_fields);
         return;
     }

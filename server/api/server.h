@@ -24,6 +24,7 @@ struct server {
     uv_loop_t *loop;
     size_t n_working; /* calls that a thread of the pool reads the body of, or writes the reply; or
                          for which other replicas are asked */
+    struct turns bodies;                        /* of calls to be read, or to guess languages for */
     struct turns heavy;                         /* of calls whose replies take long */
     uint64_t heavy_callers[SERVER_HEAVY_CALLS]; /* of those that wait for a turn, or before */
     size_t n_heavy;
@@ -38,8 +39,7 @@ struct server {
     struct store *store; /* NULL: none is configured */
     struct limits limits;
     struct glossaries glossaries;
-    struct turns glossary_bodies, glossary_work; /* of calls whose fields are to be read, and of
-                                                    those that read entries or write a reply */
+    struct turns glossary_work; /* of calls that read entries, or write what takes as long */
     struct http *http;
     struct files *files;        /* that were translated */
     struct pages *pages;        /* what they show that settings and models decide */

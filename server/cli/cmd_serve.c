@@ -255,9 +255,9 @@ static void init_handles(struct serve *serve)
     struct server *server = &serve->server;
 
     stream_init(server);
-    turns_init(&server->heavy, &serve->loop, &server->n_working);
-    turns_init(&server->glossary_bodies, &serve->loop, &server->n_working);
-    turns_init(&server->glossary_work, &serve->loop, &server->n_working);
+    turns_init(&server->heavy, &serve->loop, 1, &server->n_working);
+    turns_init(&server->bodies, &serve->loop, TURNS_HALF, &server->n_working);
+    turns_init(&server->glossary_work, &serve->loop, 1, &server->n_working);
     drain_init(&serve->drain, server);
     reload_init(&serve->reload);
     signals_init(&serve->signals, &serve->loop, &serve->drain, &serve->reload);

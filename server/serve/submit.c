@@ -1,7 +1,7 @@
 /* Happy path: split_part() opens a job for each text and splits it, markup and placeholders first
  * read as prose; when all are split queue_all() queues them at once. In a pool thread, a share of
- * its time after the other; long texts in turn, so that only one request has all that they become
- * while it may still be refused; one short text in the loop.
+ * its time after the other, of callers in turn; of long texts only one request at a time, so that
+ * only one has all that they become while it may still be refused; one short text in the loop.
  *
  * Failure modes: a text is refused, or the queue has no room for all, which is said as soon as it
  * is known: no job stays that is not queued, and the owner is told at once. The owner closes early:
@@ -196,8 +196,9 @@ void submit_cancel(struct translate *translate)
 }
 
 /* Pool thread. */
-static void submit_part(struct translate *translate)
+static void submit_part(void *user)
 {
+    struct translate *translate = user;
     int64_t end = translate_worked_ns() + SHARE_NS;
 
     while (has_more(translate) && translate_worked_ns() < end) {
@@ -209,12 +210,14 @@ static void submit_part(struct translate *translate)
     if (translate->status == 0 && translate->next == translate->n_items)
         queue_all(translate);
     drop_jobs(translate);
+    translate->turn.goes_on = has_more(translate);
 }
 
-static void end_submitting(struct translate *translate)
+static void on_submitted(void *user)
 {
-    translate->is_submitting = false;
-    translate->translator->n_submitting--;
+    struct translate *translate = user;
+
+    translate_end_turn(translate);
     drop_texts(translate);
     if (translate->is_closed)
         submit_cancel(translate);
@@ -222,36 +225,6 @@ static void end_submitting(struct translate *translate)
         !translate_is_idle(translate))
         translate_tell_news(translate);
     translate_settle(translate);
-}
-
-static void submit_in_pool(uv_work_t *work)
-{
-    submit_part(work->data);
-}
-
-static void on_submitted(uv_work_t *work, int status)
-{
-    struct translate *translate = work->data;
-
-    (void)status;
-    if (has_more(translate))
-        uv_queue_work(translate->translator->loop, work, submit_in_pool, on_submitted);
-    else
-        end_submitting(translate);
-}
-
-/* Pool thread. */
-static void submit_in_turn(void *user)
-{
-    struct translate *translate = user;
-
-    submit_part(translate);
-    translate->turn.goes_on = has_more(translate);
-}
-
-static void on_submitted_in_turn(void *user)
-{
-    end_submitting(user);
 }
 
 void submit_start(struct translate *translate)
@@ -262,24 +235,16 @@ void submit_start(struct translate *translate)
         submit_now(translate);
         return;
     }
-    translate->is_submitting = true;
-    translator->n_submitting++;
-    translate->turn.work = submit_in_turn;
-    translate->turn.done = on_submitted_in_turn;
-    translate->turn.user = translate;
-    if (translate->bytes > LONG_BYTES)
-        turns_wait(&translator->splitting, &translate->turn, translate->caller);
-    else
-        uv_queue_work(translator->loop, &translate->work, submit_in_pool, on_submitted);
+    translate_wait_for_turn(
+        translate, translate->bytes > LONG_BYTES ? &translator->splitting : &translator->working,
+        submit_part, on_submitted);
 }
 
 void submit_stop(struct translate *translate)
 {
     atomic_store(&translate->is_cancelled, true);
-    if (turn_leave(&translate->turn)) {
-        translate->is_submitting = false;
-        translate->translator->n_submitting--;
-    }
+    if (turn_leave(&translate->turn))
+        translate_end_turn(translate);
     if (!translate->is_submitting)
         submit_cancel(translate);
 }

@@ -68,11 +68,11 @@ static void free_translate(struct translate *translate)
 {
     translate->translator->n_submitting++;
     if (translate->bytes > LONG_BYTES) {
-        uv_queue_work(translate->translator->loop, &translate->work, free_items, on_freed);
+        uv_queue_work(translate->translator->loop, &translate->freeing, free_items, on_freed);
         return;
     }
-    free_items(&translate->work);
-    on_freed(&translate->work, 0);
+    free_items(&translate->freeing);
+    on_freed(&translate->freeing, 0);
 }
 
 static void render(struct translate *translate);
@@ -95,6 +95,23 @@ void translate_settle(struct translate *translate)
     }
     translate->is_told = true;
     translate->done(translate->user);
+}
+
+void translate_wait_for_turn(struct translate *translate, struct turns *turns,
+                             void (*work)(void *translate), void (*done)(void *translate))
+{
+    translate->is_submitting = true;
+    translate->translator->n_submitting++;
+    translate->turn.work = work;
+    translate->turn.done = done;
+    translate->turn.user = translate;
+    turns_wait(turns, &translate->turn, translate->caller);
+}
+
+void translate_end_turn(struct translate *translate)
+{
+    translate->is_submitting = false;
+    translate->translator->n_submitting--;
 }
 
 void translate_tell_news(const struct translate *translate)
@@ -147,18 +164,16 @@ static void render_until(struct translate *translate, int64_t end)
 }
 
 /* Pool thread. */
-static void render_in_pool(uv_work_t *work)
+static void render_part(void *user)
 {
-    render_until(work->data, translate_worked_ns() + SHARE_NS);
+    render_until(user, translate_worked_ns() + SHARE_NS);
 }
 
-static void on_rendered(uv_work_t *work, int status)
+static void on_rendered(void *user)
 {
-    struct translate *translate = work->data;
+    struct translate *translate = user;
 
-    (void)status;
-    translate->is_submitting = false;
-    translate->translator->n_submitting--;
+    translate_end_turn(translate);
     translate_settle(translate);
 }
 
@@ -169,9 +184,7 @@ static void render(struct translate *translate)
         translate_settle(translate);
         return;
     }
-    translate->is_submitting = true;
-    translate->translator->n_submitting++;
-    uv_queue_work(translate->translator->loop, &translate->work, render_in_pool, on_rendered);
+    translate_wait_for_turn(translate, &translate->translator->working, render_part, on_rendered);
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
@@ -328,7 +341,7 @@ int translate_start(struct translator *translator, const struct srv_translate *r
     translate->n_items = request->n_texts;
     translate->done = done;
     translate->user = user;
-    translate->work.data = translate;
+    translate->freeing.data = translate;
     if (take_request(translate, request) != 0) {
         free_translate(translate);
         return error_no_memory(error);

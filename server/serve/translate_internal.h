@@ -26,7 +26,7 @@ enum { SHORT_BYTES = 512 };
 enum { LONG_BYTES = 16384 };
 
 /* How long a request may hold a thread of the pool, by the thread's own clock; one that has more
- * waits in its queue again, behind the others. */
+ * waits again, behind the others. */
 enum { SHARE_NS = 20000000 };
 
 /* What the jobs of one route share. */
@@ -63,16 +63,16 @@ struct translate {
     struct translate *next_news; /* likewise */
     size_t n_finished;
 
-    /* Submitting: the pool thread's until on_submitted(); only `is_cancelled` is anybody's. */
-    uv_work_t work;
-    struct turn turn;     /* of a long one */
+    /* Submitting: the pool thread's until its turn ends; only `is_cancelled` is anybody's. */
+    struct turn turn;
+    uv_work_t freeing;
     struct route *routes; /* owned, [n_routes] */
     size_t n_routes, n_queued_routes;
     uint64_t caller;
     uint64_t timeout_ms, deadline_ns;
     char *texts; /* owned copy */
     size_t bytes;
-    bool is_submitting; /* loop thread only */
+    bool is_submitting; /* or rendered: it has a turn, or waits for one; loop thread only */
     atomic_bool is_cancelled;
     struct item nothing; /* ends like a job where there is no job whose end to wait for */
     enum srv_format format;
@@ -94,7 +94,8 @@ struct translate {
 struct translator {
     struct acre_engine *engine;
     size_t n_submitting;
-    struct turns splitting;       /* of long ones */
+    struct turns splitting;       /* of long ones, */
+    struct turns working;         /* of others, and rendering */
     struct translate *translates; /* those that are not freed; loop thread */
     uv_loop_t *loop;
     uv_work_t warm_up;
@@ -130,6 +131,12 @@ bool translate_is_idle(const struct translate *translate);
 /* After anything changed: frees it or tells the owner, if it is time. */
 void translate_settle(struct translate *translate);
 void translate_tell_news(const struct translate *translate);
+
+/* Works in the pool when it is its caller's turn, and then calls done() on the loop, which ends the
+ * turn. Who leaves before ends it, too. */
+void translate_wait_for_turn(struct translate *translate, struct turns *turns,
+                             void (*work)(void *translate), void (*done)(void *translate));
+void translate_end_turn(struct translate *translate);
 
 /* Whether it is rendered in one piece, when all is done. */
 bool item_is_whole(const struct item *item);

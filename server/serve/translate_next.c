@@ -5,9 +5,9 @@
 #include "serve/translate_internal.h"
 
 /* Pool thread. */
-static void render_next_in_pool(uv_work_t *work)
+static void render_one(void *user)
 {
-    struct translate *translate = work->data;
+    struct translate *translate = user;
 
     translate->status =
         sentences_render(&translate->items[translate->n_streamed].sentences, &translate->err);
@@ -15,13 +15,11 @@ static void render_next_in_pool(uv_work_t *work)
 
 /* The last job may have ended meanwhile, and with it another item may be rendered. If the
  * owner left meanwhile, the jobs are still there. */
-static void on_next_rendered(uv_work_t *work, int status)
+static void on_next_rendered(void *user)
 {
-    struct translate *translate = work->data;
+    struct translate *translate = user;
 
-    (void)status;
-    translate->is_submitting = false;
-    translate->translator->n_submitting--;
+    translate_end_turn(translate);
     if (translate->is_closed)
         submit_cancel(translate);
     if (translate->is_closed || (!translate->is_told && translate_is_idle(translate)))
@@ -37,10 +35,8 @@ static bool render_sentence_of(struct translate *translate, struct item *item)
         translate->status = sentences_render(&item->sentences, &translate->err);
         return true;
     }
-    translate->is_submitting = true;
-    translate->translator->n_submitting++;
-    uv_queue_work(translate->translator->loop, &translate->work, render_next_in_pool,
-                  on_next_rendered);
+    translate_wait_for_turn(translate, &translate->translator->working, render_one,
+                            on_next_rendered);
     return false;
 }
 

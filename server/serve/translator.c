@@ -124,7 +124,8 @@ int translator_open(uv_loop_t *loop, struct acre_engine *engine, struct translat
     if (!translator)
         return error_set_no_memory(err);
     translator->loop = loop;
-    turns_init(&translator->splitting, loop, &translator->n_submitting);
+    turns_init(&translator->splitting, loop, 1, &translator->n_submitting);
+    turns_init(&translator->working, loop, TURNS_HALF, &translator->n_submitting);
     translator->engine = engine;
     if (uv_mutex_init(&translator->lock) != 0)
         goto err_after_alloc;

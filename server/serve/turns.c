@@ -7,9 +7,9 @@
 
 static void start_next(struct turns *turns);
 
-void turns_init(struct turns *turns, uv_loop_t *loop, size_t *n_working)
+void turns_init(struct turns *turns, uv_loop_t *loop, size_t most_at_work, size_t *n_working)
 {
-    *turns = (struct turns){.loop = loop, .n_working = n_working};
+    *turns = (struct turns){.loop = loop, .most_at_work = most_at_work, .n_working = n_working};
 }
 
 static struct turn *turn_of(uv_work_t *work)
@@ -47,7 +47,7 @@ static void on_done(uv_work_t *work, int status)
         return;
     }
     turn->is_working = false;
-    turns->at_work = NULL;
+    turns->n_at_work--;
     --*turns->n_working;
     put_behind(turns, turn->caller);
     start_next(turns);
@@ -58,14 +58,14 @@ static void start_next(struct turns *turns)
 {
     struct turn **first = &turns->waiting, *turn;
 
-    if (turns->at_work || !turns->waiting)
+    if (turns->n_at_work == turns->most_at_work || !turns->waiting)
         return;
     for (struct turn **link = first; *link; link = &(*link)->next)
         if ((*link)->since < (*first)->since)
             first = link;
     turn = *first;
     *first = turn->next;
-    turns->at_work = turn;
+    turns->n_at_work++;
     turn->is_working = true;
     ++*turns->n_working;
     if (turn->begin)

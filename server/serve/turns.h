@@ -1,4 +1,5 @@
-/* turns.h - work that takes long, in a thread of the pool: a piece at a time, of callers in turn.
+/* turns.h - work that takes long, in threads of the pool: a piece or a few at a time, of callers in
+ * turn.
  *
  * Next is the first piece of the caller who has waited longest, since he came or a piece of his was
  * done. So a caller with many pieces waits for himself: a piece waits for those of its own caller,
@@ -12,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
+
+enum { TURNS_HALF = 2 }; /* of the pool's threads */
 
 /* Part of whatever is worked on. All 0 before; may wait again when it is done. */
 struct turn {
@@ -30,13 +33,13 @@ struct turn {
 
 struct turns {
     uv_loop_t *loop;
-    size_t *n_working;    /* is counted up while one works */
-    struct turn *at_work; /* or NULL */
+    size_t *n_working; /* is counted up while one works */
+    size_t n_at_work, most_at_work;
     struct turn *waiting; /* as they came */
     uint64_t n_done;
 };
 
-void turns_init(struct turns *turns, uv_loop_t *loop, size_t *n_working);
+void turns_init(struct turns *turns, uv_loop_t *loop, size_t most_at_work, size_t *n_working);
 
 /* `begin`, `work`, `done` and `user` are set; begin() may be called before this returns. */
 void turns_wait(struct turns *turns, struct turn *turn, uint64_t caller);

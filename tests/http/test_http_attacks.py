@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import select
 import signal
 import socket
 import threading
@@ -161,14 +162,45 @@ def test_large_bodies_at_once_hinder_nobody(serve):
         others.check()
 
 
+def many(value, n):
+    return b"[" + b",".join([value] * n) + b"]"
+
+
+LONG_LIST = b'{"source":"en","target":"de","q":%s}' % many(b"[]", 20_000)
+
+
+@pytest.mark.parametrize("asked, status", [
+    (post({"q": 2 * [690 * "word "], "source": "en", "target": "de"}), 413),
+    (post(LONG_LIST), 400),
+], ids=["texts", "bodies"])
+def test_what_the_pool_refuses_comes_in_turn(serve, asked, status):
+    """Who sends a hundred waits for himself, and who comes later for a few of them. The answer about
+    health, asked for last, comes when the loop has read what is short."""
+    server = serve(max_queued_tokens=100)
+
+    def n_answered():
+        return len(select.select(all_his, [], [], 0)[0])
+
+    server.signal(signal.SIGSTOP)  # so that it sees all at once
+    try:
+        all_his = open_many(server, 100, asked, source="127.0.0.2")
+        mine, health = open_many(server, 1, asked) + open_many(server, 1, HEALTH)
+    finally:
+        server.signal(signal.SIGCONT)
+    try:
+        assert read_reply(health)[0] == 200
+        before = n_answered()
+        assert read_reply(mine)[0] == status
+        assert n_answered() - before < 50
+        assert {read_reply(connection)[0] for connection in all_his} == {status}
+    finally:
+        close_all([*all_his, mine, health])
+
+
 def loop_ms(server):
     """What the loop's thread has run; other threads are none of it."""
     pid = server.process.pid
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e6
-
-
-def many(value, n):
-    return b"[" + b",".join([value] * n) + b"]"
 
 
 @pytest.mark.parametrize("path, field, value, code, message", [

@@ -1,6 +1,7 @@
-/* Turns: whose piece of work is next, and that one works at a time. */
+/* Turns: whose piece of work is next, and that one works at a time, or as many as may. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,7 +21,8 @@ struct piece {
 
 static struct turns turns;
 static size_t n_working;
-static int n_at_work, most_at_work, n_parts;
+static atomic_int n_at_work, n_parts;
+static int most_at_work; /* as begin_work() finds */
 static char order[N_PIECES + 1];
 
 static void begin_work(void *user)
@@ -28,7 +30,8 @@ static void begin_work(void *user)
     const struct piece *piece = user;
 
     assert_true(piece->turn.is_working);
-    assert_int_equal(n_at_work, 0);
+    assert_in_range(n_working, 1, turns.most_at_work);
+    most_at_work = (int)n_working > most_at_work ? (int)n_working : most_at_work;
     if (strlen(order) < N_PIECES)
         strncat(order, &piece->name, 1);
 }
@@ -39,8 +42,7 @@ static void work(void *user)
 
     n_parts++;
     piece->turn.goes_on = piece->n_more-- > 0;
-    n_at_work++; /* in whichever thread: there is one at a time */
-    most_at_work = n_at_work > most_at_work ? n_at_work : most_at_work;
+    assert_true((size_t)++n_at_work <= turns.most_at_work);
     uv_sleep(1);
     n_at_work--;
 }
@@ -63,15 +65,21 @@ static void make(struct piece *piece, char name)
 }
 
 /* A letter is a caller, too: each brings a piece, in that order. */
-static void begin(uv_loop_t *loop, struct piece *pieces, const char *names)
+static void begin_with(uv_loop_t *loop, size_t most, struct piece *pieces, const char *names)
 {
     uv_loop_init(loop);
-    turns_init(&turns, loop, &n_working);
+    turns_init(&turns, loop, most, &n_working);
     order[0] = '\0';
+    most_at_work = 0;
     for (size_t i = 0; names[i]; i++) {
         make(&pieces[i], names[i]);
         turns_wait(&turns, &pieces[i].turn, (uint64_t)names[i]);
     }
+}
+
+static void begin(uv_loop_t *loop, struct piece *pieces, const char *names)
+{
+    begin_with(loop, 1, pieces, names);
 }
 
 static void end(uv_loop_t *loop, const char *expected)
@@ -79,7 +87,7 @@ static void end(uv_loop_t *loop, const char *expected)
     uv_run(loop, UV_RUN_DEFAULT);
     assert_string_equal(order, expected);
     assert_int_equal(n_working, 0);
-    assert_null(turns.at_work);
+    assert_int_equal(turns.n_at_work, 0);
     assert_null(turns.waiting);
     assert_int_equal(uv_loop_close(loop), 0);
 }
@@ -102,6 +110,19 @@ static void test_each_caller_has_one_in_a_round(void **state)
         end(&loop, cases[i].go);
     }
     assert_int_equal(most_at_work, 1);
+}
+
+/* Who finds a place at once has it, and takes his turn all the same. */
+static void test_two_may_work_at_a_time(void **state)
+{
+    struct piece pieces[N_PIECES];
+    uv_loop_t loop;
+
+    (void)state;
+    begin_with(&loop, 2, pieces, "aaaaab");
+    assert_int_equal(n_working, 2);
+    end(&loop, "aabaaa");
+    assert_int_equal(most_at_work, 2);
 }
 
 /* While the second of "a" works, "b" comes: it was not there before, and waits for no third. */
@@ -179,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_caller_has_one_in_a_round),
+        cmocka_unit_test(test_two_may_work_at_a_time),
         cmocka_unit_test(test_who_comes_late_waits_for_no_round_that_is_over),
         cmocka_unit_test(test_those_who_come_again_and_again_hold_up_nobody),
         cmocka_unit_test(test_who_leaves_is_not_worked_on),
