@@ -12,7 +12,10 @@
 
 enum { DEEPL_CODE_BYTES = 16 };
 
-/* "de" -> "DE". */
+/* What DeepL calls a language of a model's: "no" -> "nb". */
+const char *deepl_tag(const char *tag);
+
+/* Likewise, in upper case: "de" -> "DE". */
 const char *deepl_code(const char *code, char upper[DEEPL_CODE_BYTES]);
 
 /* The code that a model has for a target of DeepL's, in `code`: "EN-US" -> "en" where no model

@@ -27,10 +27,16 @@ static bool has_variants_only(const char *language)
     return strcasecmp(language, "en") == 0 || strcasecmp(language, "pt") == 0;
 }
 
+const char *deepl_tag(const char *tag)
+{
+    return strcasecmp(tag, "no") == 0 ? "nb" : tag;
+}
+
 const char *deepl_code(const char *code, char upper[DEEPL_CODE_BYTES])
 {
     size_t n = 0;
 
+    code = deepl_tag(code);
     for (; code[n] && n + 1 < DEEPL_CODE_BYTES; n++)
         upper[n] = (char)toupper((unsigned char)code[n]);
     upper[n] = '\0';
@@ -158,14 +164,15 @@ static json_t *list_v3(const struct pairs *pairs, const struct resource *resourc
     for (size_t i = 0; i < pairs->n_sources; i++) {
         const char *source = pairs->sources[i];
 
-        list = append_v3(list, resource, source, languages_name(source), true,
+        list = append_v3(list, resource, deepl_tag(source), languages_name(source), true,
                          pairs_have_target(pairs, source));
     }
     for (size_t i = 0; i < pairs->n_targets; i++) {
         const char *target = pairs->targets[i];
 
         if (!pairs_have_source(pairs, target))
-            list = append_v3(list, resource, target, languages_name(target), false, true);
+            list =
+                append_v3(list, resource, deepl_tag(target), languages_name(target), false, true);
         list = append_v3_variants(list, resource, target);
     }
     return list;
@@ -254,6 +261,8 @@ static size_t *find_languages(const char *const *tags, size_t n)
 
 static json_t *glossary_pair(const char *source, const char *target)
 {
+    source = deepl_tag(source);
+    target = deepl_tag(target);
     return json_pack("{s:s%, s:s%}", "source_lang", source, language_bytes(source), "target_lang",
                      target, language_bytes(target));
 }

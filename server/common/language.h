@@ -12,7 +12,8 @@ extern "C" {
 /* How many bytes of a tag are its language, before script and region. */
 size_t language_bytes(const char *tag);
 
-/* Whether two tags are of one language; scripts and regions do not count. */
+/* Whether two tags are of one language; scripts and regions do not count, and Norwegian is "nb" or
+ * "no". */
 bool language_is_same(const char *tag, const char *other);
 
 #ifdef __cplusplus

@@ -45,16 +45,6 @@ struct detect_guess ask(const char *text, size_t n, bool is_html, int flags, con
     return found;
 }
 
-/* "nb" and "no", "zh" and "zh-Hant" are one language to CLD2 or to those who ask. */
-bool is_same(const char *code, const char *found)
-{
-    if (strcasecmp(code, found) == 0)
-        return true;
-    if (strcasecmp(found, "no") == 0)
-        return strcasecmp(code, "nb") == 0;
-    return language_is_same(code, found);
-}
-
 /* What of a guess is among the codes. */
 void take(const struct detect_guess &found, const char *const *codes, size_t n_codes, int divisor,
           struct detection *detection)
@@ -65,7 +55,7 @@ void take(const struct detect_guess &found, const char *const *codes, size_t n_c
             if (strcasecmp(codes[c], found.codes[i]) == 0) {
                 same = codes[c];
                 break;
-            } else if (!same && is_same(codes[c], found.codes[i]))
+            } else if (!same && language_is_same(codes[c], found.codes[i]))
                 same = codes[c];
         if (same)
             detection->items[detection->n++] = {same, found.percents[i] / divisor};

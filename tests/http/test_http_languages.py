@@ -242,6 +242,32 @@ def test_pairs_of_glossaries_are_those_of_any_region(serve, tmp_path):
     assert sorted(tuple(pair.values()) for pair in pairs) == [("en", "pt"), ("fr", "pt")]
 
 
+def test_norwegian_is_what_deepl_calls_it(serve, tmp_path):
+    """Models are for "no"."""
+    folder = tmp_path / "models/en-no"
+    shutil.copytree(ROOT / "tests/golden/models/tiny-token", folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) |
+                               {"source_lang": "en", "target_lang": "no"}))
+    server = serve(models=folder.parent)
+    assert [each["language"] for each in server.get("/v2/languages?type=target").json()] == ["NB"]
+    found = server.get("/v3/languages?resource=translate_text").json()
+    assert [each["lang"] for each in found] == ["en", "nb"]
+    pairs = server.get("/v2/glossary-language-pairs").json()["supported_languages"]
+    assert pairs == [{"source_lang": "en", "target_lang": "nb"}]
+    made = server.post("/v2/glossaries", json={"name": "a", "source_lang": "EN",
+                                               "target_lang": "NB", "entries": "bus\tBUSS",
+                                               "entries_format": "tsv"}).json()
+    reply = server.post("/v2/translate", json={"text": ["The bus stops here."],
+                                               "source_lang": "EN", "target_lang": "NB",
+                                               "glossary_id": made["glossary_id"]})
+    assert "BUSS" in reply.json()["translations"][0]["text"]
+    norwegian = "Hvor er nærmeste bussholdeplass? Jeg skal til sentrum i ettermiddag."
+    kept = server.post("/v2/translate", json={"text": [norwegian], "target_lang": "NB"}).json()
+    assert kept["translations"][0]["text"] == norwegian
+    assert kept["translations"][0]["detected_source_language"] == "NB"
+
+
 def test_a_model_that_tells_no_language_is_called_by_its_name(serve, tmp_path):
     folder = tmp_path / "models/mine"
     shutil.copytree(ROOT / "tests/golden/models/tiny-token", folder)
