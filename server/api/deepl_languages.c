@@ -120,10 +120,10 @@ void api_deepl_languages(struct server *server, struct http_request *request, co
 
 /* What languages may be asked for, and what there is for each; of documents, formats tell. */
 static const struct resource {
-    const char *name, *features[3];
+    const char *name, *features[4];
 } resources[] = {
-    {"translate_text", {"auto_detection", "tag_handling"}},
-    {"translate_document", {"auto_detection"}},
+    {"translate_text", {"auto_detection", "glossary", "tag_handling"}},
+    {"translate_document", {"auto_detection", "glossary"}},
     {"glossary", {NULL}},
 };
 enum { N_RESOURCES = sizeof(resources) / sizeof(resources[0]) };

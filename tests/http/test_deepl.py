@@ -385,6 +385,7 @@ def test_languages_version_3(server):
     assert sorted(found) == ["de", "en", "fr"]
     assert found["en"] == {"lang": "en", "name": "English", "status": "stable",
                            "features": {"tag_handling": {"status": "stable"},
+                                        "glossary": {"status": "stable"},
                                         "auto_detection": {"status": "stable"}},
                            "usable_as_source": True, "usable_as_target": False}
     assert found["de"]["usable_as_target"] and not found["de"]["usable_as_source"]
@@ -393,7 +394,9 @@ def test_languages_version_3(server):
     assert "renamed to 'resource'" in without.json()["message"]
     documents = server.get("/v3/languages?resource=translate_document").json()
     assert [each["lang"] for each in documents] == list(found)
-    assert documents[0]["features"] == {"auto_detection": {"status": "stable"}}
+    assert documents[0]["features"] == {"auto_detection": {"status": "stable"},
+                                        "glossary": {"status": "stable"}}
+    assert set(documents[1]["features"]) == {"glossary"}
     resources = {each["name"]: each["features"]
                  for each in server.get("/v3/languages/resources").json()}
     assert {"name": "tag_handling", "needs_source_support": True,
