@@ -4,7 +4,7 @@
     FOLDER/MODEL/AREA/SEED/      a run like any other (trainer.py), of a cell of the grid
         prepared/                linked to that, with the cell's recipe
         model/                   the exported weights
-        trained.json             how fast it was trained; with it nothing is left to train
+        trained.json             how it was trained; with it nothing is left to train
     KEPT/MODEL/AREA/SEED/        what the cell showed, small enough for the project (comparison.py)
 
 A cell is trained on from its checkpoint, and left out when it is kept. Several processes may work
@@ -13,18 +13,18 @@ lets another machine go on where this one stopped.
 """
 
 import dataclasses
-import json
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import torch
 
 from . import checkpoint
+from .device import choose_device
 from .export import export, write_json
 from .lock import alone, locked
+from .log import mean_loss, read_entries
 from .prepare import prepare
 from .recipe import MODELS, RECIPES, read_recipe
 from .rules import ATTENTIONS
@@ -37,6 +37,7 @@ COOLDOWN_PART = 0.2  # whatever the recipe of the data says, so that tables can 
 # By steps, not by the clock, so that runs can be compared.
 REPORT_STEPS = 50
 EVALUATION_STEPS = 1000
+LOSS_PART = 0.1  # the last part of a run, of which the mean loss is compared
 LOCK = "lock"  # of a cell, from its first file to its last; train.lock is the training's
 # Pieces that do not depend on where the text is prepared, and text that no machine wrote.
 VOCABULARY = MODELS / "en-de-token"
@@ -223,21 +224,16 @@ def machine(threads):
     return f"{processor()}, {threads} {'thread' if threads == 1 else 'threads'}"
 
 
-def ids_per_second(run, best):
-    """The median of the reports; of a run too short for one, the mean."""
-    lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    speeds = [json.loads(line).get("tokens_per_second") for line in lines]
-    return median(filter(None, speeds)) if any(speeds) else best["tokens"] / best["seconds"]
-
-
 def finish(run):
     """Exports the model and writes, last of all, that it is trained."""
     export(run, run / "model")
     best = checkpoint.load(run / "best.pt")
+    _, is_bf16 = choose_device()
     write_json(run / "trained.json.part", {
-        "step": best["step"], "tokens": best["tokens"],
-        "ids_per_second": round(ids_per_second(run, best)),
+        "step": best["step"], "tokens": best["tokens"], "seconds": round(best["seconds"], 1),
+        "loss": mean_loss(read_entries(run / "log.jsonl"), int((1 - LOSS_PART) * best["step"])),
         "machine": machine(torch.get_num_threads()),
+        "arithmetic": "bf16" if is_bf16 else "f32", "torch": torch.__version__,
     })
     (run / "trained.json.part").rename(run / "trained.json")
 

@@ -16,7 +16,7 @@ from ..markdown import markdown, put_in_place
 from . import bootstrap
 from .acre_command import translate
 from .card import filled
-from .compare import GRID_MODELS, SEEDS
+from .compare import GRID_MODELS, LOSS_PART, SEEDS
 from .recipe import read_recipe
 from .sets import fingerprint, read_set
 
@@ -29,6 +29,8 @@ METRICS = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF}
 COMPUTE_TYPE = "f32"
 BEAM = 4
 DECIMALS = 3  # of the scores that are kept
+UNKEPT_KEYS = "name", "seed", "samples"  # of a cell's recipe: they say nothing, or its name does
+COMPARED_KEYS = "area", "area_start"
 
 AREA_LABELS = {
     "regular": "regular", "eq3": "areas, Eq. 3", "eq9": "areas, Eq. 9",
@@ -50,10 +52,12 @@ the weights start that read what areas give; where it is not said, they start as
 what people translated, mixed as for `en-de-token`. These runs are short: they compare, they do not show how good a model can be.
 {models} Trained on {machines}.
 """
-SPEED_NOTE = """\
-Training: target ids a second of CPU time, the median of a run's reports, and the time of an id as
-a multiple of regular attention's on the same machine. What areas cost in translation is measured by
-`acre bench --preset`."""
+TRAINING_NOTE = """\
+Training: target ids a second of CPU time, and the time of an id as a multiple of regular
+attention's on the same machine. What areas cost in translation is measured by `acre bench
+--preset`. Loss: the mean of the last {part:.0f} % of the steps, in training, and the difference from
+regular attention of the same seeds, which learnt the same batches; in brackets those of the single
+seeds."""
 SCORE_NOTE = """\
 BLEU and chrF of translations by Acre, beam {beam}, {compute_type}: the mean over seeds ± half the
 95 % interval of {resamples:,} bootstrap resamples of the sentences, and the difference from regular
@@ -66,7 +70,7 @@ than that; in brackets those of the single seeds, which vary by chance too. sacr
 
 
 def described(prepared, steps):
-    """What the cells of one model share."""
+    """The data, which the cells of one model share."""
     recipe = read_recipe(prepared / "recipe.json")
     phases = recipe.phases[: recipe.phase_at(steps - 1) + 1]
     corpora = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))["corpora"]
@@ -107,7 +111,10 @@ def keep(run, kept, options):
     kept.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / "log.jsonl", kept / "log.jsonl")
     trained = json.loads((run / "trained.json").read_text(encoding="utf-8"))
-    cell = trained | {"data": described(run / "prepared", trained["step"]), "scores": scores}
+    recipe = json.loads((run / "prepared" / "recipe.json").read_text(encoding="utf-8"))
+    cell = trained | {
+        "recipe": {key: value for key, value in recipe.items() if key not in UNKEPT_KEYS},
+        "data": described(run / "prepared", trained["step"]), "scores": scores}
     unfinished = kept / "cell.json.part"
     unfinished.write_text(json.dumps(cell) + "\n", encoding="utf-8")
     unfinished.rename(kept / "cell.json")
@@ -126,14 +133,28 @@ def kept_cells(model, folder):
                 cell = json.loads(path.read_text(encoding="utf-8"))
                 found.setdefault(area, {})[seed] = cell
                 check_alike(path, cell, next(iter(next(iter(found.values())).values())))
+                check_recipe(path, cell, next(iter(found[area].values())), COMPARED_KEYS)
     return found
 
 
 def check_alike(path, cell, first):
+    """Cells of one model differ in areas only."""
     for key in ("step", "data"):
-        if cell[key] != first[key]:
-            raise ValueError(f"{path}: {key}: expected {first[key]}, as in other cells of the "
-                             f"model, found {cell[key]}")
+        check_value(path, key, cell[key], first[key])
+    check_recipe(path, cell, first, [key for key in cell["recipe"] if key not in COMPARED_KEYS])
+
+
+def check_recipe(path, cell, first, keys):
+    """What only one of the recipes has is of a time when there was no such key."""
+    for key in keys:
+        if key in first["recipe"]:
+            check_value(path, f"recipe: {key}", cell["recipe"][key], first["recipe"][key])
+
+
+def check_value(path, key, found, expected):
+    if found != expected:
+        raise ValueError(f"{path}: {key}: expected {expected}, as in other cells of the model, "
+                         f"found {found}")
 
 
 def difference(of_area, of_regular):
@@ -151,15 +172,27 @@ def score(of_area, of_regular):
         "difference": difference(of_area, of_regular)}
 
 
-def training_speed(reports, of_regular):
+def ids_per_second(cell):
+    return cell["tokens"] / cell["seconds"]
+
+
+def training_speed(cells, of_regular):
     """Of a system's {seed: cell}: ids a second, and the time of an id by regular's."""
-    alike = [seed for seed in reports
-             if seed in of_regular and reports[seed]["machine"] == of_regular[seed]["machine"]]
-    said = {"ids_per_second": mean(report["ids_per_second"] for report in reports.values())}
+    alike = [seed for seed in cells
+             if seed in of_regular and cells[seed]["machine"] == of_regular[seed]["machine"]]
+    said = {"ids_per_second": mean(map(ids_per_second, cells.values()))}
     if alike:
         said["training_ratio"] = mean(
-            of_regular[seed]["ids_per_second"] / reports[seed]["ids_per_second"] for seed in alike)
+            ids_per_second(of_regular[seed]) / ids_per_second(cells[seed]) for seed in alike)
     return said
+
+
+def loss(cells, of_regular):
+    """Of a system's {seed: cell}: the mean loss of the last steps, and what each seed's is more
+    than regular's, which learnt the same batches."""
+    return {"loss": mean(cell["loss"] for cell in cells.values()),
+            "loss_differences": [cell["loss"] - of_regular[seed]["loss"]
+                                 for seed, cell in cells.items() if seed in of_regular]}
 
 
 def scores_in(cells, name, metric):
@@ -172,7 +205,8 @@ def system(cells, regular):
     names = next(iter(cells.values()))["scores"]
     sets = {name: {metric: score(scores_in(cells, name, metric), scores_in(regular, name, metric))
                    for metric in METRICS} for name in names}
-    return {"seeds": list(cells), "sets": sets} | training_speed(cells, regular)
+    return ({"seeds": list(cells), "sets": sets}
+            | training_speed(cells, regular) | loss(cells, regular))
 
 
 def result(model, folder):
@@ -221,8 +255,19 @@ def difference_in_words(said):
     words = f"{said['score']:+.1f} ± {said['ci']:.1f}"
     if abs(said["score"]) > said["ci"]:
         words = f"**{words}**"
-    seeds = ", ".join(f"{value:+.1f}" for value in said["seeds"])
-    return f"{words} ({seeds})" if len(said["seeds"]) > 1 else words
+    return with_seeds(words, [f"{value:+.1f}" for value in said["seeds"]])
+
+
+def with_seeds(words, values):
+    """The words, and in brackets the values of several seeds."""
+    return f"{words} ({', '.join(values)})" if len(values) > 1 else words
+
+
+def loss_in_words(differences):
+    """As -0.03 (-0.02, -0.04)."""
+    if not differences:
+        return "–"
+    return with_seeds(f"{mean(differences):+.3f}", [f"{value:+.3f}" for value in differences])
 
 
 def systems_of(found):
@@ -233,11 +278,13 @@ def systems_of(found):
             yield [model, AREA_LABELS[area]], area, of_area
 
 
-def speed_table(found):
-    lines = [["model, steps", "attention", "seeds", "training, ids/s", "× time"]]
-    for words, _, of_area in systems_of(found):
+def training_table(found):
+    lines = [["model, steps", "attention", "seeds", "training, ids/s", "× time", "loss",
+              "against regular"]]
+    for words, area, of_area in systems_of(found):
         lines.append([*words, str(len(of_area["seeds"])), f"{of_area['ids_per_second']:,.0f}",
-                      times(of_area.get("training_ratio"))])
+                      times(of_area.get("training_ratio")), f"{of_area['loss']:.3f}",
+                      "–" if area == "regular" else loss_in_words(of_area["loss_differences"])])
     return markdown(lines)
 
 
@@ -267,12 +314,12 @@ def table(found):
     models = dict.fromkeys(map(model_in_words, found.values()))  # two may say the same
     notes = [
         NOTE.format(models=" ".join(models), machines="; ".join(machines)),
-        SPEED_NOTE,
+        TRAINING_NOTE.format(part=100 * LOSS_PART),
         SCORE_NOTE.format(beam=BEAM, compute_type=COMPUTE_TYPE, resamples=bootstrap.RESAMPLES,
                           signatures=" and ".join(f"`{s}`" for s in signatures())),
     ]
-    note, speed_note, score_note = map(filled, notes)
-    return "\n\n".join([note, speed_note, speed_table(found), score_note, score_table(found)])
+    note, training_note, score_note = map(filled, notes)
+    return "\n\n".join([note, training_note, training_table(found), score_note, score_table(found)])
 
 
 def says_something(found):

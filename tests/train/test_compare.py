@@ -123,8 +123,10 @@ def test_one_command_makes_the_table(run, tmp_path, capsys):
     speeds = rows_of(text, "| model, steps | attention | seeds")
     assert [row[:3] for row in speeds] == [
         ["tiny, token, 3", "regular", "2"], ["tiny, token, 3", "areas, Eq. 3", "1"],
-        ["tiny, char, 3", "areas, Eq. 9", "1"], ["lstm-256, token, 3", "areas, Eq. 3", "1"]]
+        ["lstm-256, token, 3", "areas, Eq. 3", "1"], ["tiny, char, 3", "areas, Eq. 9", "1"]]
     assert [row[4] == "–" for row in speeds] == [False, False, True, True]
+    assert [row[6] == "–" for row in speeds] == [True, False, True, True]
+    assert all(1 < float(row[5]) < 20 for row in speeds)
     scores = {tuple(row[:3]): row[3:] for row in rows_of(text, "| model, steps | attention | set")}
     assert len(scores) == 7 and ("tiny, char, 3", "areas, Eq. 9", "newstest2013") not in scores
     better = scores["tiny, token, 3", "areas, Eq. 3", "tatoeba"]
@@ -146,6 +148,9 @@ def test_what_is_kept_is_enough(run, tmp_path):
     assert {path.name for path in kept.iterdir()} == {"cell.json", "log.jsonl"}
     cell = json.loads((kept / "cell.json").read_text())
     assert len(cell["scores"]["tatoeba"]["bleu"]) == 41  # the set, and its resamples
+    assert cell["torch"] == torch.__version__ and cell["arithmetic"] in ("bf16", "f32")
+    assert cell["tokens"] > 0 and cell["seconds"] > 0 and cell["recipe"]["learning_rate"] == 1.5e-3
+    assert cell["recipe"]["report_steps"] == 50 and "seed" not in cell["recipe"]
 
 
 def test_cells_of_other_data_are_not_compared(run, tmp_path, capsys):
@@ -154,6 +159,32 @@ def test_cells_of_other_data_are_not_compared(run, tmp_path, capsys):
     path.write_text(path.read_text().replace('"pairs": ', '"pairs": 1'))
     assert run("char/regular/1") == 1
     assert f"{path}: data: expected" in capsys.readouterr().err
+
+
+def kept_cell(folder, area, seed, **changes):
+    """Writes cell.json of the model char, as far as it is read before the table is made."""
+    path = folder / "char" / area / str(seed) / "cell.json"
+    path.parent.mkdir(parents=True)
+    recipe = {"dropout": 0.1, "learning_rate": 0.001, "area": area, "area_start": None} | changes
+    path.write_text(json.dumps({"step": 3, "data": {}, "recipe": recipe}))
+    return path
+
+
+@pytest.mark.parametrize("area, changes, message", [
+    ("eq3", {"learning_rate": 0.002}, "recipe: learning_rate: expected 0.001, as in other cells"),
+    ("regular", {"area_start": 3}, "recipe: area_start: expected None"),
+    ("eq9", {"area_start": 3, "of_later": 1}, None),
+])
+def test_cells_of_other_recipes_are_not_compared(tmp_path, area, changes, message):
+    """But for their areas, of which only those of one name must be the same."""
+    kept_cell(tmp_path, "regular", 1)
+    path = kept_cell(tmp_path, area, 2, **changes)
+    if not message:
+        assert set(comparison.kept_cells("char", tmp_path)) == {"regular", "eq9"}
+        return
+    with pytest.raises(ValueError) as error:
+        comparison.kept_cells("char", tmp_path)
+    assert str(error.value).startswith(f"{path}: {message}")
 
 
 def test_cells_of_other_sets_are_not_compared(run, tmp_path, capsys):
@@ -274,7 +305,7 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch, capsys):
     assert run("char/eq3/1") == 0
     assert "going on from step 2" in capsys.readouterr().out
     trained = json.loads((cell(tmp_path, "char/eq3/1") / "trained.json").read_text())
-    assert trained["step"] == STEPS and trained["ids_per_second"] > 0
+    assert trained["step"] == STEPS and trained["seconds"] > 0
 
 
 def test_a_cell_can_be_extended(run, tmp_path):
@@ -329,8 +360,19 @@ def test_differences_are_between_runs_of_the_same_seed():
         {"score": 0.2, "ci": 0.5, "seeds": [0.2]}) == "+0.2 ± 0.5"
 
 
+def test_losses_are_compared_with_those_of_the_same_seed():
+    regular, areas = ({seed: {"loss": loss} for seed, loss in enumerate(losses, 1)}
+                      for losses in ((3.0, 2.0), (2.9, 2.3, 2.6)))
+    said = comparison.loss(areas, regular)
+    assert said["loss"] == pytest.approx(2.6)
+    assert said["loss_differences"] == pytest.approx([-0.1, 0.3])
+    assert comparison.loss_in_words(said["loss_differences"]) == "+0.100 (-0.100, +0.300)"
+    assert comparison.loss_in_words(comparison.loss(areas, {})["loss_differences"]) == "–"
+
+
 def test_training_speeds_of_different_machines_are_not_compared():
-    slow, quick = ({"ids_per_second": n, "machine": name} for n, name in ((1, "a"), (4, "b")))
+    slow, quick = ({"tokens": 12, "seconds": seconds, "machine": name}
+                   for seconds, name in ((12, "a"), (3, "b")))
     assert comparison.training_speed({1: slow, 2: quick}, {1: quick, 2: quick}) == {
         "ids_per_second": 2.5, "training_ratio": 1}
     assert comparison.training_speed({1: slow}, {1: quick}) == {"ids_per_second": 1}
