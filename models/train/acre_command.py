@@ -14,19 +14,23 @@ def translate(acre, model, sentences, *options, who):
     """What the model in the folder `model` writes for each sentence, one by one as they come.
 
     `options` are further ones of `acre translate`; `who` begins the lines that say how far it is.
+    Only "\\n" ends a line: a model of bytes may write "\\r", and what else Python ends one at.
     """
+    number = 0
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
         text.writelines(sentence + "\n" for sentence in sentences)
         text.flush()
         command = [str(word) for word in
                    (acre, "translate", "--model", model, text.name, *options)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             for number, line in enumerate(process.stdout, 1):
-                yield line.removesuffix("\n")
+                yield line.decode().removesuffix("\n")
                 if number % PROGRESS_SENTENCES == 0:
                     print(f"{who}: {number} of {len(sentences)} sentences", flush=True)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
+    if number != len(sentences):
+        raise ValueError(f"{model}: expected {len(sentences)} translations, found {number}")
 
 
 def lines_done(path):

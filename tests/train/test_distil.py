@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from models.train import corpus, distil, prepare  # noqa: E402
 from models.train import card  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
-from models.train.acre_command import translations  # noqa: E402
+from models.train.acre_command import translate, translations  # noqa: E402
 from models.train.batches import Pairs  # noqa: E402
 from models.train.recipe import PARTS, read_recipe  # noqa: E402
 from models.train.vocabulary import ByteVocabulary  # noqa: E402
@@ -148,6 +148,15 @@ def test_what_another_teacher_wrote_is_not_gone_on_with(tmp_path, corpora, acre,
         found = distil.distilled_corpora(read_recipe(recipe_file(tmp_path)), corpora, acre, 96,
                                          Counter(), tmp_path / "kept")
         assert all(pair.target.startswith(word) for pair in found["tatoeba.distilled"])
+
+
+def test_only_a_newline_ends_a_translation(tmp_path):
+    acre = tmp_path / "acre"
+    acre.write_text("#!/bin/sh\nprintf 'a\\rb\\n\\r\\nc\\302\\205\\n'\n")
+    acre.chmod(0o755)
+    assert list(translate(acre, "model", ["1", "2", "3"], who="test")) == ["a\rb", "\r", "c\x85"]
+    with pytest.raises(ValueError, match="model: expected 2 translations, found 3"):
+        list(translate(acre, "model", ["1", "2"], who="test"))
 
 
 def test_a_teacher_needs_the_acre_command(tmp_path, corpora):
