@@ -15,6 +15,7 @@ RUNS = Path(__file__).parent / "runs"
 COMPARISONS = RUNS / "compare"
 COMPARED = Path(__file__).parent / "compared"
 README = Path(__file__).parents[1] / "README.md"
+INTERRUPTED = 128 + signal.SIGINT  # as shells say it
 
 
 def positive(kind):
@@ -313,16 +314,19 @@ def plot(options):
 
 
 def compare(options):
-    from .compare import chosen, do_all
-
-    if not options.acre:
-        do_all(chosen(options.only), options)
-        return
+    from .compare import Interrupted, chosen, do_all
     from .comparison import compare as make_table
     from .comparison import keep
 
-    if do_all(chosen(options.only), options, keep):
+    try:
+        failed = do_all(chosen(options.only), options, keep if options.acre else None)
+    except Interrupted:
+        print("compare: interrupted; the same command goes on", flush=True)
+        sys.exit(INTERRUPTED)
+    if options.acre:
         make_table(options)
+    if failed:
+        raise ValueError(f"compare: {', '.join(map(str, failed))} failed; what is done is kept")
 
 
 def run_command(options):

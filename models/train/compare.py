@@ -15,6 +15,8 @@ lets another machine go on where this one stopped.
 import dataclasses
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +44,14 @@ LOCK = "lock"  # of a cell, from its first file to its last; train.lock is the t
 # Pieces that do not depend on where the text is prepared, and text that no machine wrote.
 VOCABULARY = MODELS / "en-de-token"
 DATA = {"token": RECIPES / "en-de-token.json", "char": RECIPES / "en-de-char.json"}
+
+
+# Of one cell, of which the others know nothing.
+FAILURES = ValueError, OSError, subprocess.CalledProcessError
+
+
+class Interrupted(Exception):
+    """A signal ended a run, which is saved."""
 
 
 def widths(encoder_self=(1, 1), decoder_self=(1, 1), decoder_cross=(1, 1)):
@@ -194,16 +204,15 @@ def link_data(cell, data, folder):
 
 
 def train(run, steps):
-    """Trains for so many steps, cool-down included; whether that was not interrupted."""
+    """Trains for so many steps, cool-down included."""
     trainer = Trainer(run)
     cooldown = max(1, round(steps * trainer.recipe.cooldown_part))
     trainer.cooldown = Cooldown(steps - cooldown, cooldown)  # begins when its first step comes
     if not trainer.run():
-        return False
+        raise Interrupted
     if trainer.development.kept["step"] != steps:  # compared are the last weights, chosen by no score
         trainer.development.kept = None
         trainer.evaluate()
-    return True
 
 
 def processor():
@@ -239,38 +248,38 @@ def finish(run):
 
 
 def train_cell(cell, run, options):
-    """Trains what is left to train; whether that was not interrupted."""
+    """Trains what is left to train."""
     if (run / "trained.json").exists():
-        return True
+        return
     print(f"compare: {cell}", flush=True)
     model = GRID_MODELS[cell.model]
     link_data(cell, prepare_data(model.level, options), run / "prepared")
     with alone(run):
-        if not train(run, model.steps):
-            return False
+        train(run, model.steps)
         finish(run)
-    return True
 
 
 def do_cell(cell, options, keep):
-    """Does what is left to do for the cell; whether that was not interrupted."""
+    """Does what is left to do for the cell."""
     run, kept = options.folder / str(cell), options.kept / str(cell)
     with locked(run / LOCK) as mine:
         if not mine:
             print(f"compare: {cell}: another process is at it", flush=True)
         if not mine or (kept / "cell.json").exists():
-            return True
-        if not train_cell(cell, run, options):
-            return False
+            return
+        train_cell(cell, run, options)
         if keep:
             keep(run, kept, options)
-        return True
 
 
 def do_all(cells, options, keep=None):
-    """Trains the cells, and has `keep` keep what each shows; whether that was not interrupted."""
+    """Trains the cells, and has `keep` keep what each shows; returns those that failed, which do
+    not keep the others from it."""
+    failed = []
     for cell in cells:
-        if not do_cell(cell, options, keep):
-            print("compare: interrupted; the same command goes on", flush=True)
-            return False
-    return True
+        try:
+            do_cell(cell, options, keep)
+        except FAILURES as error:
+            print(f"compare: {cell}: {error}", file=sys.stderr, flush=True)
+            failed.append(cell)
+    return failed

@@ -227,10 +227,7 @@ def result(model, folder):
 def results(folder):
     """{model: what is said of it}."""
     found = {model: result(model, folder) for model in GRID_MODELS}
-    found = {model: said for model, said in found.items() if said}
-    if not found:
-        raise ValueError(f"{folder}: expected a cell that is done, found none")
-    return found
+    return {model: said for model, said in found.items() if said}
 
 
 def signatures():

@@ -297,7 +297,9 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch, capsys):
             trainer.stop()
 
     monkeypatch.setattr(training.Trainer, "train_step", interrupted)
-    assert run("char/eq3/1", "char/eq3/2") == 0
+    with pytest.raises(SystemExit) as ended:
+        run("char/eq3/1", "char/eq3/2")
+    assert ended.value.code == 130
     assert "interrupted; the same command goes on" in capsys.readouterr().out
     assert not (cell(tmp_path, "char/eq3/1") / "trained.json").exists()
     assert not cell(tmp_path, "char/eq3/2").exists()
@@ -306,6 +308,18 @@ def test_an_interrupted_run_goes_on(run, tmp_path, monkeypatch, capsys):
     assert "going on from step 2" in capsys.readouterr().out
     trained = json.loads((cell(tmp_path, "char/eq3/1") / "trained.json").read_text())
     assert trained["step"] == STEPS and trained["seconds"] > 0
+
+
+def test_a_cell_that_fails_does_not_end_the_rest(run, tmp_path, capsys):
+    """Here as its model writes too few lines."""
+    (tmp_path / "acre").write_text(ACRE.replace('1-3 "$4"', '1-3 "$4" | head -n 2'))
+    assert run("char/regular/1", "char/eq3/1") == 1
+    said = capsys.readouterr()
+    assert "char/regular/1/model: expected 20 translations, found 2" in said.err
+    assert said.err.endswith("compare: char/regular/1 failed; what is done is kept\n")
+    assert "compare: no table yet" in said.out
+    assert not (tmp_path / "kept/char/regular").exists()
+    assert (tmp_path / "kept/char/eq3/1/cell.json").exists()
 
 
 def test_a_cell_can_be_extended(run, tmp_path):
@@ -379,7 +393,7 @@ def test_training_speeds_of_different_machines_are_not_compared():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--only", "token/eq4"], "--only token/eq4: expected the beginning of one of token/regular/1"),
+    (["--only", "token/eq4"], "--only token/eq4: expected the beginning of one of start/regular/1"),
     (["--only", "char"], "new/data/char: nothing is prepared; that needs --corpora DIR and --eval"),
     (["--only", "char", "--corpora", "/nowhere", "--eval", "/nowhere"], "/nowhere"),
 ])
