@@ -61,9 +61,9 @@ seeds."""
 SCORE_NOTE = """\
 BLEU and chrF of translations by Acre, beam {beam}, {compute_type}: the mean over seeds ± half the
 95 % interval of {resamples:,} bootstrap resamples of the sentences, and the difference from regular
-attention of the same seeds with the interval of paired resamples. In bold are differences larger
-than that; in brackets those of the single seeds, which vary by chance too. sacreBLEU signatures:
-{signatures}."""
+attention of the same seeds with the interval of paired resamples; in brackets the differences of
+the single seeds. In bold are differences that every seed shows: in the same direction, and each
+larger than the interval of its own. sacreBLEU signatures: {signatures}."""
 
 
 # ---- What is kept ----
@@ -162,8 +162,8 @@ def difference(of_area, of_regular):
     by_seed = [of_area[seed] - of_regular[seed] for seed in of_area if seed in of_regular]
     if not by_seed:
         return None
-    seeds = [float(scores[0]) for scores in by_seed]
-    return bootstrap.interval(np.mean(by_seed, axis=0)) | {"seeds": seeds}
+    return bootstrap.interval(np.mean(by_seed, axis=0)) | {
+        "seeds": [bootstrap.interval(scores) for scores in by_seed]}
 
 
 def score(of_area, of_regular):
@@ -245,14 +245,21 @@ def times(value):
     return "–" if value is None else f"{value:.2f}"
 
 
+def is_plain(difference):
+    """Whether each seed shows it alone: all the same way, and by more than their intervals."""
+    seeds = difference["seeds"]
+    return (all(abs(seed["score"]) > seed["ci"] for seed in seeds)
+            and len({seed["score"] > 0 for seed in seeds}) == 1)
+
+
 def difference_in_words(said):
     """As +0.4 ± 0.3 (+0.6, +0.2), or nothing for the regular system and without one."""
     if said is None:
         return "–"
     words = f"{said['score']:+.1f} ± {said['ci']:.1f}"
-    if abs(said["score"]) > said["ci"]:
+    if is_plain(said):
         words = f"**{words}**"
-    return with_seeds(words, [f"{value:+.1f}" for value in said["seeds"]])
+    return with_seeds(words, [f"{seed['score']:+.1f}" for seed in said["seeds"]])
 
 
 def with_seeds(words, values):

@@ -365,13 +365,21 @@ def test_intervals_are_those_of_sacrebleu():
 
 def test_differences_are_between_runs_of_the_same_seed():
     regular = {1: np.array([10.0, 9.0, 11.0]), 2: np.array([20.0, 19.0, 21.0])}
-    areas = {2: regular[2] + 1}
-    assert comparison.difference(areas, regular) == {"score": 1.0, "ci": 0.0, "seeds": [1.0]}
+    areas, alone = {2: regular[2] + 1}, {"score": 1.0, "ci": 0.0}
+    assert comparison.difference(areas, regular) == alone | {"seeds": [alone]}
     assert comparison.difference(areas, {1: regular[1]}) is None
     said = comparison.difference({s: v + s for s, v in regular.items()}, regular)
     assert comparison.difference_in_words(said) == "**+1.5 ± 0.0** (+1.0, +2.0)"
-    assert comparison.difference_in_words(
-        {"score": 0.2, "ci": 0.5, "seeds": [0.2]}) == "+0.2 ± 0.5"
+
+
+@pytest.mark.parametrize("seeds, is_bold", [
+    ([(0.5, 0.4)], True), ([(0.3, 0.4)], False), ([(0.5, 0.4), (2.0, 0.4)], True),
+    ([(-0.5, 0.4), (-2.0, 0.4)], True), ([(0.3, 0.4), (2.0, 0.4)], False),
+    ([(-0.5, 0.4), (2.0, 0.4)], False)])
+def test_a_difference_is_bold_if_every_seed_shows_it(seeds, is_bold):
+    said = {"score": 1.0, "ci": 0.3,
+            "seeds": [{"score": score, "ci": ci} for score, ci in seeds]}
+    assert comparison.difference_in_words(said).startswith("**+1.0 ± 0.3**") == is_bold
 
 
 def test_losses_are_compared_with_those_of_the_same_seed():
