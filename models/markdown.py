@@ -41,7 +41,9 @@ def section_of(path, section):
 
 
 def put_in_place(path, section, words):
-    """Replaces what a section of a Markdown file says."""
+    """Replaces what a section of a Markdown file says; the file is always whole."""
     start, end, text = section_of(path, section)
     text = f"{text[:start]}\n{words}\n\n{text[end:]}"
-    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    unfinished.replace(path)

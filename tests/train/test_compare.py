@@ -4,6 +4,7 @@ import dataclasses
 import fcntl
 import json
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("sentencepiece")
 sacrebleu = pytest.importorskip("sacrebleu")
 pytest.importorskip("safetensors")
 
+from models.markdown import put_in_place  # noqa: E402
 from models.train import bootstrap, checkpoint, compare, comparison  # noqa: E402
 from models.train import development, trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
@@ -408,6 +410,20 @@ def test_training_speeds_of_different_machines_are_not_compared():
 def test_what_is_wrong_is_said(tmp_path, capsys, arguments, message):
     assert main(["compare", "--folder", str(tmp_path / "new"), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_table_is_put_in_place_whole(tmp_path, monkeypatch):
+    (tmp_path / "README.md").write_text(TABLE)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "replace", killed)
+        put_in_place(tmp_path / "README.md", "What area attention gives", "new")
+    assert (tmp_path / "README.md").read_text() == TABLE
+    put_in_place(tmp_path / "README.md", "What area attention gives", "new")
+    assert (tmp_path / "README.md").read_text() == TABLE.replace("old", "new")
 
 
 def test_a_table_needs_its_section(run, tmp_path, capsys):
