@@ -15,6 +15,32 @@ enum { SMALL_BYTES = 1 << 20 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t promised; /* and not filled yet, as far as anybody told; of the lock */
 
+/* ---- Forks ----------------------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* Who was promised something, or was about to be, is not here. */
+static void in_child(void)
+{
+    promised = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* ---- What there is --------------------------------------------------------------------------- */
+
 static FILE *open_file(const char *folder, const char *name)
 {
     char path[PATH_MAX];
@@ -78,9 +104,13 @@ size_t room_bytes(const char *root)
     return least < (double)SIZE_MAX ? (size_t)least : SIZE_MAX;
 }
 
+/* ---- Promises -------------------------------------------------------------------------------- */
+
 /* Promises it if it is there. */
 static bool promise(size_t bytes, size_t *left)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     size_t all = room_bytes("");
     *left = all > promised ? all - promised : 0;

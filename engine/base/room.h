@@ -2,7 +2,8 @@
  *
  * Pages are not reserved when they are mapped, and who writes more of them than there are is killed
  * by the kernel, with all that it was serving. So that whoever is about to fill a large block asks
- * first, and what others were promised and have not filled yet is not free. Any thread.
+ * first, and what others were promised and have not filled yet is not free. Any thread; a forked
+ * child begins with no promises.
  */
 #ifndef BASE_ROOM_H
 #define BASE_ROOM_H

@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../support/temp.h"
 #include "base/room.h"
@@ -118,12 +122,46 @@ static void test_promises(void **state)
     assert_int_equal(room_take("all", SIZE_MAX, NULL), ACRE_ENOMEM);
 }
 
+static atomic_bool is_over;
+
+static void *ask_on(void *user)
+{
+    while (!atomic_load(&is_over))
+        if (room_take("a block", 2 << 20, NULL) == 0)
+            room_filled(2 << 20);
+    return user;
+}
+
+/* Whatever the parent's other threads are at: the child asks too, and owes nobody what they do. */
+static void test_forks(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    size_t most = room_bytes("") / 8 * 5;
+    assert_int_equal(room_take("a block", most, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, ask_on, NULL), 0);
+    for (int i = 0; i < 20; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20); /* ends it where it hangs */
+            _exit(room_take("the same", most, NULL) == 0 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&is_over, true);
+    pthread_join(thread, NULL);
+    room_filled(most);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trees),
         cmocka_unit_test(test_this_machine),
         cmocka_unit_test(test_promises),
+        cmocka_unit_test(test_forks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
