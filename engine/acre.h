@@ -132,7 +132,7 @@ struct acre_model_info {
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **model,
                     struct acre_err *err);
 
-/* Unloads it; all its jobs must be closed. Waits for a worker to end its step. NULL is allowed. */
+/* Unloads it; all its jobs must be closed. NULL is allowed. */
 void acre_model_close(struct acre_model *model);
 
 const struct acre_model_info *acre_model_info(const struct acre_model *model);

@@ -157,7 +157,8 @@ struct plan_actions {
     struct sentence *ended; /* to hand back */
     enum plan_work work;
     struct plan_model *model;
-    struct sentence *leaving;          /* to drop from the model's batch, then to hand back */
+    struct sentence *leaving;          /* to drop from the model's batch, to hand back when the
+                                        * worker is ready again */
     struct sentence *const *newcomers; /* [n_newcomers] to admit to the model's batch, afterwards */
     size_t n_newcomers;
 };

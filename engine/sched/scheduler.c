@@ -1,5 +1,6 @@
 /* The happy path of a worker: ready, told by the plan what to do, drop and admit, one step, ready
- * again with those that have finished. With nothing to do it sleeps until the plan wakes it.
+ * again with those that have finished. With nothing to do it sleeps until the plan wakes it. While
+ * it steps a model, that has a sentence which was not handed back: nobody closes the model.
  *
  * What can go wrong: a text is refused, which its caller is told; memory for a sentence's results
  * is missing, which its status says; a device is lost. Then the plan is told, by the worker or by
@@ -26,17 +27,14 @@ struct worker {
     size_t index;
     pthread_t thread;
     pthread_cond_t woken;
-    bool is_asleep;                    /* guarded by the scheduler's lock */
-    const struct plan_model *stepping; /* likewise; NULL: none */
+    bool is_asleep; /* guarded by the scheduler's lock */
 };
 
 struct scheduler {
     struct scheduler_options options;
     pthread_mutex_t lock;
-    struct plan plan;       /* guarded by the lock, all that is in it */
-    struct acre_err lost;   /* likewise; code 0: a device is well */
-    pthread_cond_t stepped; /* a worker has ended a step, while somebody waits for that */
-    size_t n_waiting;       /* likewise; how many wait for it */
+    struct plan plan;     /* guarded by the lock, all that is in it */
+    struct acre_err lost; /* likewise; code 0: a device is well */
     struct worker *workers;
     size_t n_started;
 };
@@ -101,14 +99,12 @@ static void hand_over(const struct scheduler *scheduler, struct sentence *list)
 }
 
 /* Fills in what the plan is told when the worker is ready again. */
-static void run_step(const struct scheduler *scheduler, struct batch *batch,
-                     const struct plan_actions *actions, struct plan_event *ready,
-                     struct acre_err *err)
+static void run_step(struct batch *batch, const struct plan_actions *actions,
+                     struct plan_event *ready, struct acre_err *err)
 {
     struct batch_step step;
     for (const struct sentence *each = actions->leaving; each; each = each->next)
         batch_drop(batch, each);
-    hand_over(scheduler, actions->leaving);
     batch_admit(batch, actions->newcomers, actions->n_newcomers);
     ready->status = batch_step(batch, &step, err);
     ready->finished = step.finished;
@@ -127,9 +123,6 @@ static struct plan_actions next_work(struct worker *worker, const struct plan_ev
     pthread_mutex_lock(&scheduler->lock);
     struct plan_actions actions = tell_loss(scheduler, ready, err, &loss);
     worker->is_asleep = actions.work == PLAN_SLEEP;
-    worker->stepping = actions.work == PLAN_STEP ? actions.model : NULL;
-    if (scheduler->n_waiting > 0)
-        pthread_cond_broadcast(&scheduler->stepped);
     pthread_mutex_unlock(&scheduler->lock);
     say_loss(scheduler, err, &loss);
     return actions;
@@ -148,10 +141,14 @@ static void *work(void *argument)
     struct worker *worker = argument;
     struct scheduler *scheduler = worker->scheduler;
     struct plan_event ready = {.kind = PLAN_READY, .worker = worker->index};
+    struct plan_actions actions = {.status = 0};
     struct acre_err err;
     for (;;) {
-        struct plan_actions actions = next_work(worker, &ready, &err);
+        /* Only after the step: with its last sentence a model may be closed. */
+        struct sentence *left = actions.leaving;
+        actions = next_work(worker, &ready, &err);
         ready = (struct plan_event){.kind = PLAN_READY, .worker = worker->index};
+        hand_over(scheduler, left);
         hand_over(scheduler, actions.ended);
         if (actions.work == PLAN_STOP)
             return NULL;
@@ -160,7 +157,7 @@ static void *work(void *argument)
             continue;
         }
         struct served_model *served = (struct served_model *)actions.model;
-        run_step(scheduler, served->batches[worker->index], &actions, &ready, &err);
+        run_step(served->batches[worker->index], &actions, &ready, &err);
     }
 }
 
@@ -185,7 +182,6 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
         return err_set(err, ACRE_ENOMEM, "no memory for the scheduler");
     scheduler->options = *options;
     pthread_mutex_init(&scheduler->lock, NULL);
-    pthread_cond_init(&scheduler->stepped, NULL);
     int status = plan_init(&scheduler->plan, options->n_devices, n_workers(scheduler),
                            options->max_queued_tokens);
     scheduler->workers = mem_calloc(n_workers(scheduler), sizeof(*scheduler->workers));
@@ -234,7 +230,6 @@ void scheduler_close(struct scheduler *scheduler)
     }
     plan_fini(&scheduler->plan);
     mem_free(scheduler->workers);
-    pthread_cond_destroy(&scheduler->stepped);
     pthread_mutex_destroy(&scheduler->lock);
     mem_free(scheduler);
 }
@@ -300,21 +295,9 @@ int scheduler_add_model(struct scheduler *scheduler, struct network *const *netw
     return 0;
 }
 
-static bool is_stepped(const struct scheduler *scheduler, const struct plan_model *model)
-{
-    for (size_t i = 0; i < scheduler->n_started; i++)
-        if (scheduler->workers[i].stepping == model)
-            return true;
-    return false;
-}
-
 void scheduler_remove_model(struct scheduler *scheduler, struct served_model *served)
 {
     pthread_mutex_lock(&scheduler->lock);
-    scheduler->n_waiting++;
-    while (is_stepped(scheduler, &served->plan))
-        pthread_cond_wait(&scheduler->stepped, &scheduler->lock);
-    scheduler->n_waiting--;
     plan_remove_model(&scheduler->plan, &served->plan);
     pthread_mutex_unlock(&scheduler->lock);
     close_model(scheduler, served);

@@ -50,8 +50,7 @@ int scheduler_add_model(struct scheduler *scheduler, struct network *const *netw
                         const struct search_model *model, const struct batch_limits *limits,
                         struct served_model **served, struct acre_err *err);
 
-/* Frees a model all of whose sentences were handed back and freed; waits until no worker is in a
- * step of it. */
+/* Frees a model all of whose sentences were handed back. */
 void scheduler_remove_model(struct scheduler *scheduler, struct served_model *served);
 
 /* Queues all texts or none: ACRE_EBUSY when too many tokens wait already, ACRE_ETOOLARGE, see

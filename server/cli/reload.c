@@ -20,7 +20,7 @@ static void close_in_pool(uv_work_t *work)
 {
     struct reload *reload = work->data;
 
-    acre_model_close(reload->leaving); /* may wait for a step */
+    acre_model_close(reload->leaving); /* gives back much memory */
 }
 
 static void on_model_closed(uv_work_t *work, int status);

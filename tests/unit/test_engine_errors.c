@@ -220,6 +220,42 @@ static void cancelled_job_is_done_once(void **state)
     acre_engine_close(engine);
 }
 
+/* A job of a model, the only one. */
+struct last {
+    struct acre_job *job;
+    struct acre_model *model;
+    int calls;
+};
+
+static void close_model(void *user)
+{
+    struct last *last = user;
+    acre_job_close(last->job);
+    acre_model_close(last->model);
+    count_done(&last->calls);
+}
+
+/* Cancelled while it runs: its worker was at a step of the model that it closes. */
+static void done_closes_its_model(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 2);
+    struct last last = {.model = open_model(engine, model_directories[0])};
+    struct acre_statistics now = {0};
+    char *text = many_sentences(200);
+    struct acre_request request = long_request(last.model, text, NULL);
+    request.done = close_model;
+    request.user = &last;
+    assert_int_equal(acre_submit(&request, &last.job, NULL), 0);
+    while (now.running_sentences == 0)
+        acre_model_statistics(last.model, &now);
+    acre_job_cancel(last.job);
+    wait_done(1);
+    assert_int_equal(last.calls, 1);
+    free(text);
+    acre_engine_close(engine);
+}
+
 /* Cancelled while it waits behind another: none of its sentences was begun, and none counts as
  * queued any more although the worker is busy. */
 static void waiting_job_is_cancelled(void **state)
@@ -445,6 +481,7 @@ int main(void)
         cmocka_unit_test(decoding_of_a_model_fits_the_engine),
         cmocka_unit_test(engines_that_cannot_be_opened),
         cmocka_unit_test(cancelled_job_is_done_once),
+        cmocka_unit_test(done_closes_its_model),
         cmocka_unit_test(waiting_job_is_cancelled),
         cmocka_unit_test(deadline_ends_its_job_only),
         cmocka_unit_test(closing_ends_every_job),
