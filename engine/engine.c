@@ -202,8 +202,10 @@ void acre_engine_close(struct acre_engine *engine)
 {
     if (!engine)
         return;
+    scheduler_stop(engine->scheduler);
+    acre_engine_close(engine->fallback); /* what it is at is of these models' jobs: their `done` may
+                                          * ask the first scheduler, or submit to it */
     scheduler_close(engine->scheduler);
-    acre_engine_close(engine->fallback); /* what it is at is of these models' jobs */
     for (struct acre_model *model = engine->models, *next; model; model = next) {
         next = model->next;
         model_free(model);

@@ -191,6 +191,7 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **o
            start_worker(scheduler, scheduler->n_started))
         scheduler->n_started++;
     if (scheduler->n_started < n_workers(scheduler)) {
+        scheduler_stop(scheduler);
         scheduler_close(scheduler);
         return err_set(err, ACRE_ENOMEM, "threads: %d workers cannot be started",
                        options->n_workers);
@@ -208,22 +209,23 @@ static void close_model(const struct scheduler *scheduler, struct served_model *
     mem_free(served);
 }
 
-static void stop_workers(struct scheduler *scheduler)
+void scheduler_stop(struct scheduler *scheduler)
 {
+    if (!scheduler)
+        return;
     pthread_mutex_lock(&scheduler->lock);
     tell(scheduler, &(struct plan_event){.kind = PLAN_CLOSE});
     pthread_mutex_unlock(&scheduler->lock);
-    for (size_t i = 0; i < scheduler->n_started; i++) {
+    for (size_t i = 0; i < scheduler->n_started; i++)
         pthread_join(scheduler->workers[i].thread, NULL);
-        pthread_cond_destroy(&scheduler->workers[i].woken);
-    }
 }
 
 void scheduler_close(struct scheduler *scheduler)
 {
     if (!scheduler)
         return;
-    stop_workers(scheduler);
+    for (size_t i = 0; i < scheduler->n_started; i++)
+        pthread_cond_destroy(&scheduler->workers[i].woken);
     for (struct plan_model *model = scheduler->plan.models, *next; model; model = next) {
         next = model->next;
         close_model(scheduler, (struct served_model *)model);

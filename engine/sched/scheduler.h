@@ -41,7 +41,9 @@ int scheduler_open(const struct scheduler_options *options, struct scheduler **s
                    struct acre_err *err);
 
 /* Stops and joins the workers after their current step; every sentence still inside is finished
- * with ACRE_ECLOSED. Frees the models. NULL is allowed. */
+ * with ACRE_ECLOSED, and none is accepted any more. NULL is allowed. */
+void scheduler_stop(struct scheduler *scheduler);
+/* Frees one that is stopped, and its models. NULL is allowed. */
 void scheduler_close(struct scheduler *scheduler);
 
 /* Adds a model, which has a network on every device, or NULL for one that is lost; opens its

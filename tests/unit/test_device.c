@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,54 @@ static void fallback_ends_before_its_models(void **state)
     }
 }
 
+struct asking {
+    struct acre_engine *engine;
+    struct acre_request request;
+    struct acre_job *job;
+    int status, calls;
+};
+
+/* All that `done` may call, of an engine that is being closed too. */
+static void ask(void *user)
+{
+    struct asking *asking = user;
+    struct acre_statistics statistics;
+    struct acre_job *again;
+    acre_model_statistics(asking->request.model, &statistics);
+    asking->status = acre_engine_queued_tokens(asking->engine) == 0
+                         ? acre_submit(&asking->request, &again, NULL)
+                         : ACRE_EBUSY;
+    count_done(&asking->calls);
+}
+
+/* What is freed is filled with something else, so that nobody can read on in it. */
+static void fallback_ends_before_its_scheduler(void **state)
+{
+    (void)state;
+    static const char line[] = "the cat is old.\n";
+    char text[200 * sizeof(line)] = "";
+    struct asking asking = {.calls = 0};
+    struct acre_statistics statistics = {0};
+    for (size_t i = 0; i < 200; i++)
+        strcat(text, line);
+    mallopt(M_PERTURB, 0x5A);
+    assert_int_equal(open_with_fallback(0, 0, &asking.engine, NULL), 0);
+    struct acre_model *model = open_model(asking.engine, model_directories[0]);
+    asking.request = request_of(model, text, false);
+    asking.request.decoding.max_length = acre_model_info(model)->max_target_tokens;
+    asking.request.decoding.min_length = asking.request.decoding.max_length;
+    asking.request.done = ask;
+    asking.request.user = &asking;
+    assert_int_equal(acre_submit(&asking.request, &asking.job, NULL), 0);
+    while (statistics.running_sentences == 0)
+        acre_model_statistics(model->fallback, &statistics);
+    acre_engine_close(asking.engine);
+    mallopt(M_PERTURB, 0);
+    wait_done(1);
+    assert_int_equal(asking.status, ACRE_ECLOSED);
+    acre_job_close(asking.job);
+}
+
 static void engine_without_its_fallback_is_no_engine(void **state)
 {
     (void)state;
@@ -342,6 +391,7 @@ int main(void)
         cmocka_unit_test(others_go_on),
         cmocka_unit_test(fallback_takes_all),
         cmocka_unit_test(fallback_ends_before_its_models),
+        cmocka_unit_test(fallback_ends_before_its_scheduler),
         cmocka_unit_test(engine_without_its_fallback_is_no_engine),
         cmocka_unit_test(memory_of_all_is_stated),
         cmocka_unit_test(late_device_changes_nothing),
