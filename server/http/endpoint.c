@@ -92,6 +92,11 @@ bool endpoint_valid(const char *addresses)
     return true;
 }
 
+bool endpoint_any(const char *address)
+{
+    return strncmp(address, "[::]:", 5) == 0;
+}
+
 int endpoint_look_up(const char *address, struct addrinfo **list, struct acre_err *err)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -103,7 +108,7 @@ int endpoint_look_up(const char *address, struct addrinfo **list, struct acre_er
     if (!split(address, host, port))
         return error_set(err, ACRE_EOPTION, "expected %s, found \"%s\"", ENDPOINT_EXPECTED,
                          address);
-    rc = getaddrinfo(host, port, &hints, list);
+    rc = getaddrinfo(endpoint_any(address) ? NULL : host, port, &hints, list);
     if (rc != 0)
         return error_set(err, ACRE_EIO, "expected an address, found %s: %s", address,
                          gai_strerror(rc));

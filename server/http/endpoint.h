@@ -42,6 +42,9 @@ int endpoint_fd(const char *address);
 /* The address of the file at a path. */
 struct sockaddr_un endpoint_unix(const char *path);
 
+/* Whether it is [::], which is every address of both families. */
+bool endpoint_any(const char *address);
+
 /* Looks up HOST:PORT; freeaddrinfo(*list). */
 int endpoint_look_up(const char *address, struct addrinfo **list, struct acre_err *err);
 

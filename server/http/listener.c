@@ -39,7 +39,7 @@ static bool has_v4_port(const char *addresses, long wanted)
 }
 
 /* -1 with errno. */
-static int bind_one(const struct addrinfo *info, int v6_only, int *fd)
+static int bind_one(const struct addrinfo *info, int *fd)
 {
     const int on = 1;
     int saved;
@@ -49,7 +49,7 @@ static int bind_one(const struct addrinfo *info, int v6_only, int *fd)
         return -1;
     setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (info->ai_family == AF_INET6)
-        setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only));
+        setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
     if (bind(*fd, info->ai_addr, info->ai_addrlen) == 0)
         return 0;
     saved = errno;
@@ -78,17 +78,19 @@ static void take_port(int fd, struct addrinfo *list)
 }
 
 /* A family this machine does not have is left out, unless there is no other. -1 with errno. */
-static int bind_all(struct addrinfo *list, bool v6_only, struct listener *listener)
+static int bind_all(struct addrinfo *list, bool without_v4, struct listener *listener)
 {
     const size_t first = listener->n_fds;
     int why = EADDRNOTAVAIL;
 
     for (const struct addrinfo *info = list; info; info = info->ai_next) {
+        if (without_v4 && info->ai_family == AF_INET)
+            continue;
         if (listener->n_fds == LISTENER_SOCKETS) {
             errno = EMFILE;
             return -1;
         }
-        if (bind_one(info, v6_only, &listener->fds[listener->n_fds]) == 0) {
+        if (bind_one(info, &listener->fds[listener->n_fds]) == 0) {
             if (listener->n_fds++ == first)
                 take_port(listener->fds[first], list);
             continue;
@@ -107,7 +109,7 @@ static int refuse_taken(const char *address, struct acre_err *err)
                      address, strerror(errno));
 }
 
-/* [::] serves IPv4, too, where no other of `all` addresses does on its port. */
+/* [::] is IPv4, too, where no other of `all` addresses is on its port. */
 static int open_name(const char *address, const char *all, struct listener *listener,
                      struct acre_err *err)
 {
@@ -116,7 +118,7 @@ static int open_name(const char *address, const char *all, struct listener *list
 
     if (endpoint_look_up(address, &list, err) != 0)
         return error_prefix(err, "listen: ");
-    rc = bind_all(list, has_v4_port(all, port_of(address)), listener);
+    rc = bind_all(list, endpoint_any(address) && has_v4_port(all, port_of(address)), listener);
     if (rc != 0)
         refuse_taken(address, err);
     freeaddrinfo(list);

@@ -1,8 +1,8 @@
 /* listener.h - the sockets the server accepts connections on.
  *
  * "localhost" is an IPv4 and an IPv6 address, and clients may try either: a name has one socket for
- * each. Opened before models are loaded, so that a taken port is reported at once; nobody is
- * accepted until listener_listen(). Main thread only.
+ * each, and so has [::]. Opened before models are loaded, so that a taken port is reported at once;
+ * nobody is accepted until listener_listen(). Main thread only.
  */
 #ifndef SERVER_HTTP_LISTENER_H
 #define SERVER_HTTP_LISTENER_H

@@ -64,7 +64,7 @@ def test_its_settings_are_the_shipped_ones_but_for_four(root):
     shipped = json.loads((ROOT / "conf/acre.json").read_text())
     assert ours.keys() == shipped.keys()
     assert {key: value for key, value in ours.items() if value != shipped[key]} == {
-        "listen": "0.0.0.0:5000", "models": "/models", "log_format": "json", "drain_grace_s": 3}
+        "listen": "[::]:5000", "models": "/models", "log_format": "json", "drain_grace_s": 3}
 
 
 @pytest.mark.skipif(not can_run(), reason="needs root to give files away")
@@ -144,7 +144,7 @@ def test_images_have_one_health_check():
 
 
 @pytest.mark.skipif(not can_run(), reason="needs root and mount namespaces")
-@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", "[::]"])
 def test_the_health_check_asks_what_the_settings_say(root, settings, host):
     """Another port, and TLS."""
     models = shutil.copytree(ROOT / "tests/golden/models/tiny-token", root / "models/tiny-token",

@@ -9,7 +9,7 @@ import socket
 import subprocess
 
 import pytest
-from acre_server import ACRE, ROOT, Server, eventually
+from acre_server import ACRE, PATIENCE, ROOT, Server, eventually
 
 MODEL = ROOT / "tests/golden/models/tiny-token"
 
@@ -48,6 +48,24 @@ def test_both_families_have_the_same_port(hosts):
             with socket.create_connection((address, port), timeout=10) as connection:
                 connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
                 assert connection.recv(12) == b"HTTP/1.1 200", address
+    finally:
+        assert server.stop() == 0
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
+def test_every_address_is_those_of_ipv4_where_there_is_no_ipv6(tmp_path):
+    """Images listen at [::], and are asked for their health there, whatever the machine has."""
+    library = tmp_path / "no_ipv6.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, ROOT / "tests/http/no_ipv6.c",
+                    "-ldl"], check=True)
+    without = {"LD_PRELOAD": str(library)}
+    server = Server(MODEL, listen="[::]:0", env=without)
+    try:
+        assert f"listening on http://0.0.0.0:{server.port}, " in "".join(server.log)
+        assert server.get("/health").status_code == 200
+        done = subprocess.run([ACRE, "health", f"http://[::]:{server.port}"], timeout=60,
+                              check=False, env=os.environ | without)
+        assert done.returncode == 0
     finally:
         assert server.stop() == 0
 
