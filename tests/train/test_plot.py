@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib")
 
 from models.train import __main__ as command_line  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
-from models.train.plot import read_curve  # noqa: E402
+from models.train.plot import Looks, read_curve  # noqa: E402
 
 
 def report(step, loss=3.0, speed=1000):
@@ -27,7 +27,7 @@ def runs(tmp_path, monkeypatch):
     monkeypatch.setattr(command_line, "RUNS", tmp_path)
 
     def make(name, *entries):
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(parents=True)
         lines = "".join(json.dumps(entry) + "\n" for entry in entries)
         (tmp_path / name / "log.jsonl").write_text(lines)
         return tmp_path / name
@@ -73,6 +73,18 @@ def test_runs_are_drawn_with_a_legend(runs, tmp_path, capsys):
     for words in ("one", str(elsewhere), "tatoeba", "development BLEU", "hours of training"):
         assert f"<!-- {words} -->" in figure
     assert "figure.svg: one, " in capsys.readouterr().out
+
+
+def test_seeds_of_an_arm_have_its_colour(runs):
+    names = [f"arm{arm}/{seed}" for arm in range(12) for seed in (1, 2)]
+    for name in names:
+        runs(name, report(1000), evaluation(1500, 7.0, 1.0))
+    curves = [read_curve(name, command_line.RUNS / name) for name in names]
+    looks = Looks([*curves, read_curve("alone", command_line.RUNS / names[0])])
+    one, other = looks.of(curves[0]), looks.of(curves[1])
+    assert one["color"] == other["color"] and one["linestyle"] != other["linestyle"]
+    assert len(set(looks.colours.values())) == 13 and set(looks.dashes) == {"", "1", "2"}
+    assert looks.of(curves[2])["linestyle"] == one["linestyle"]
 
 
 @pytest.mark.parametrize("text, message", [
