@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine.h"
+#include "text/utf8.h"
 
 enum {
     LARGE_PARAMETERS = 100000000, /* whoever loads so many is told that it begins, */
@@ -410,6 +411,20 @@ static char *name_of(const char *directory, const char *path)
     return last_part(path);
 }
 
+/* It stands in lists, metrics and logs. */
+static int check_name(const char *name, struct acre_err *err)
+{
+    const size_t n = strlen(name);
+    for (size_t at = 0, begin = 0; at < n; begin = at) {
+        int32_t character = utf8_next(name, n, &at); /* negative where it is none */
+        if (character < 0x20 || (character >= 0x7F && character < 0xA0))
+            return err_set(err, ACRE_EMODEL,
+                           "expected a name in UTF-8 without control characters, found byte 0x%02X",
+                           (unsigned char)name[begin]);
+    }
+    return 0;
+}
+
 /* All files are read by the real path, so that they are of one version where a link changes. */
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **out,
                     struct acre_err *err)
@@ -422,12 +437,16 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
                        stat(directory, &stat_of) == 0 ? "a file" : "nothing");
     char *path = realpath(directory, NULL);
     char *name = path ? name_of(directory, path) : NULL;
-    int status = name ? open_model(engine, path, name, out, err)
-                      : err_set(err, ACRE_ENOMEM, "no memory for the model");
+    int status =
+        name ? check_name(name, err) : err_set(err, ACRE_ENOMEM, "no memory for the model");
+    bool is_named = status == 0;
+    if (is_named)
+        status = open_model(engine, path, name, out, err);
     mem_free(name);
     free(path);
     /* Errors of a file begin with its name in the directory. */
-    bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION && status != ACRE_EDEVICE;
+    bool is_of_file =
+        is_named && status != ACRE_ENOMEM && status != ACRE_EOPTION && status != ACRE_EDEVICE;
     if (status != 0)
         err_prefix(err, is_of_file ? "%s/" : "%s: ", directory);
     return status;

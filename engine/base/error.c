@@ -37,6 +37,7 @@ void err_prefix(struct acre_err *err, const char *format, ...)
     va_end(args);
     size_t used = strlen(err->text);
     snprintf(err->text + used, sizeof(err->text) - used, "%s", inner.text);
+    hide_controls(err->text);
 }
 
 const char *acre_status_name(int status)

@@ -86,6 +86,19 @@ def test_a_bad_model_stops_the_start_or_is_left_out(tmp_path):
     assert "broken-en-de/model.safetensors" in done.stderr
 
 
+def test_a_model_whose_name_is_no_text_is_left_out(tmp_path):
+    """It would stand in JSON."""
+    shutil.copytree(GOLDEN, tmp_path / "good-en-de")
+    (tmp_path / os.fsdecode(b"m\xe8-en-de")).symlink_to(tmp_path / "good-en-de")
+    server = Server(tmp_path, bad_models="skip", log_format="json")
+    try:
+        assert [m["name"] for m in server.get("/models").json()["models"]] == ["good-en-de"]
+        assert any("left out: " in line and "expected a name in UTF-8" in line
+                   for line in server.log)
+    finally:
+        assert server.stop() == 0
+
+
 def test_a_model_file_cut_short_harms_nobody(tmp_path):
     """Whatever happens to the file of a loaded model: the server has what it needs of it."""
     for name, golden in (("en-de-token", GOLDEN), ("en-fr-char", GOLDEN.parent / "tiny-char")):
