@@ -134,12 +134,38 @@ def test_a_bad_text_ends_batches_after_those_before_it(acre, translator):
     assert list(batches) == []
 
 
-def test_texts_beyond_the_queue_wait_for_room(acre):
-    """The engine's queue is far shorter than what is read ahead."""
+def test_many_large_texts_are_read_ahead(acre):
     with acre.Translator(MODELS / "tiny-area", threads=1, batch_size=2) as translator:
         text = " ".join(["The cat is old."] * 500)
         found = translator.translate([text] * 60, max_length=1)
         assert found == translator.translate([text], max_length=1) * 60
+
+
+def test_large_texts_of_two_threads_share(acre):
+    """None waits until the other has nothing more."""
+    with acre.Translator(MODELS / "tiny-token", threads=1, batch_size=2) as translator:
+        n_translated, is_over = 0, threading.Event()
+
+        def work():
+            nonlocal n_translated
+            stream = translator.stream(itertools.repeat(LONG), max_length=1)
+            for n_translated, _ in enumerate(stream):
+                if is_over.is_set():
+                    return
+
+        other = threading.Thread(target=work)
+        other.start()
+        while n_translated == 0:
+            time.sleep(0.01)
+        before = n_translated
+        large = threading.Thread(target=translator.translate, args=[[LONG * 80]],
+                                 kwargs={"max_length": 1}, daemon=True)
+        large.start()
+        large.join(60)
+        assert not large.is_alive()
+        assert n_translated - before > 10
+        is_over.set()
+        other.join()
 
 
 @pytest.mark.parametrize("code, call", [

@@ -14,8 +14,6 @@ from ctypes import (POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_fl
 from pathlib import Path
 from typing import Any
 
-EBUSY = -7
-
 
 class Error(Exception):
     """What the engine refuses or cannot do. `code` is a name for programs, e.g. "bad_model";

@@ -12,9 +12,10 @@ fork the engine's threads are not in the child: there everything is refused, and
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
+import sys
 import threading
-import time
 import weakref
 from collections import deque
 from contextlib import closing, contextmanager
@@ -32,9 +33,10 @@ _Result = TypeVar("_Result")
 
 
 class _Asked(NamedTuple):
-    """What a call wants of every text."""
+    """What a call wants of every text; `caller` is the call's own number."""
 
     decoding: _library.Decoding
+    caller: int
     scores: bool = False
     alignments: bool = False
     source: Optional[bytes] = None
@@ -109,22 +111,18 @@ class _Job:
         self._engine, self._text, self._asked, self._given = engine, text, asked, given
         self.handle = ctypes.c_void_p()
 
-    def submit(self) -> bool:
-        """False if the queue is full."""
+    def submit(self) -> None:
         words = _encoded(self._text)
         given = None if self._given is None else _encoded(self._given)
         request = _library.Request(
             model=self._engine.model, text=words, text_bytes=len(words), translation=given,
             translation_bytes=len(given or b""), source=self._asked.source,
             target=self._asked.target, decoding=self._asked.decoding,
-            is_aligned=self._asked.alignments)
+            is_aligned=self._asked.alignments, caller=self._asked.caller)
         err = _library.Err()
         with self._engine.entered():
             status = lib.acre_submit(request, self.handle, err)
-        if status == _library.EBUSY:
-            return False
         check(status, err)
-        return True
 
     def wait(self) -> None:
         self._engine.check_process()
@@ -210,10 +208,12 @@ class Translator:
         options = _library.Options(
             device=device.encode(), compute_type=compute_type.encode(),
             n_threads=_whole("threads", threads), batch_size=_whole("batch_size", batch_size),
-            max_beam_size=_whole("max_beam_size", max_beam_size))
+            max_beam_size=_whole("max_beam_size", max_beam_size),
+            max_queued_tokens=sys.maxsize)  # what waits is bounded by how far streams read ahead
         self._engine = _Engine(_path(model_dir), options)
         self._finalizer = weakref.finalize(self, self._engine.close)
         info = lib.acre_model_info(self._engine.model).contents
+        self._callers = itertools.count()
         self._decoding = _library.Decoding.from_buffer_copy(info.decoding)
         self.name: str = info.name.decode()
         self.source: str = info.source.decode()
@@ -247,7 +247,8 @@ class Translator:
         if read_ahead is not None and read_ahead < 1:
             raise Error("bad_option", f"read_ahead: expected at least 1, found {read_ahead}")
         decoding = self._decoding_of(beam_size, num_hypotheses, length_penalty, max_length)
-        asked = _Asked(decoding, scores, alignments, _name(source), _name(target))
+        asked = _Asked(decoding, next(self._callers), scores, alignments, _name(source),
+                       _name(target))
         self._engine.check_process()
         jobs = (_Job(self._engine, text, asked) for text in texts)
         return self._results(jobs, _Job.translation, read_ahead or self._ahead)
@@ -288,7 +289,8 @@ class Translator:
             raise Error("bad_input", f"translations: expected {len(texts)}, one for each text, "
                                      f"found {len(translations)}")
         decoding = self._decoding_of(1, 1, None, None)
-        asked = _Asked(decoding, source=_name(source), target=_name(target))
+        asked = _Asked(decoding, next(self._callers), source=_name(source),
+                       target=_name(target))
         self._engine.check_process()
         jobs = (_Job(self._engine, text, asked, given) for text, given in zip(texts, translations))
         return list(self._results(jobs, _Job.score, self._ahead))
@@ -298,10 +300,10 @@ class Translator:
         """What the decoder attended to, for each sentence of a text. Areas that weigh less than
         `least` are left out."""
         job = _Job(self._engine, text,
-                   _Asked(self._decoding_of(beam_size, 1, None, None), source=_name(source),
-                          target=_name(target)))
+                   _Asked(self._decoding_of(beam_size, 1, None, None), next(self._callers),
+                          source=_name(source), target=_name(target)))
         try:
-            self._submit_patiently(job)
+            job.submit()
             return [self._attention_of(job, sentence, least)
                     for sentence in range(job.result().n_sentences)]
         finally:
@@ -343,10 +345,7 @@ class Translator:
         jobs: Deque[_Job] = deque()  # oldest first
         try:
             for job in made:
-                while jobs and not job.submit():  # full: make room
-                    yield self._take(jobs, result)
-                if not job.handle:
-                    self._submit_patiently(job)
+                job.submit()
                 jobs.append(job)
                 if len(jobs) >= ahead:  # half of them at once: to wake up for each takes the
                     jobs[(ahead - 1) // 2].wait()  # processor from an engine on the same one
@@ -383,12 +382,6 @@ class Translator:
         found = result(jobs[0])
         jobs.popleft().release()
         return found
-
-    @staticmethod
-    def _submit_patiently(job: _Job) -> None:
-        """Others' texts fill the queue: they get on."""
-        while not job.submit():
-            time.sleep(0.01)
 
     def _attention_of(self, job: _Job, sentence: int, least: float) -> Attention:
         found, err = AttentionPointer(), _library.Err()
