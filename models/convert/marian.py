@@ -94,6 +94,11 @@ class Converter:
             return (1, shape[1] - 1)
         return (1, *shape) if len(shape) == 1 else shape[::-1]
 
+    def no_bias(self, shape):
+        """That of a model which has none; the padding has its own all the same."""
+        zeros = np.zeros(self.own_shape(BIAS, shape), np.float32)
+        return with_pad_row(BIAS, zeros, self.config["pad_token_id"])
+
     def load(self, name, shape):
         _, array = self.npz.floats(marian_name(name))
         array = array.reshape(self.own_shape(name, shape))
@@ -103,6 +108,8 @@ class Converter:
                             self.config["pad_token_id"])
 
     def tensor(self, name, shape):
+        if name == BIAS and self.omits_bias:
+            return Tensor("F32", shape, lambda: self.no_bias(shape))
         where = f"{self.npz.name}: {marian_name(name)}"
         dtype, array = self.npz.floats(marian_name(name))
         expected = self.own_shape(name, shape)
@@ -118,8 +125,6 @@ class Converter:
             if name not in known:
                 raise unlike(f"{self.npz.name}: {shown(name)}", "a tensor of such a model",
                              "one that Acre does not know")
-        if self.omits_bias:
-            del shapes[BIAS]
         return {name: self.tensor(name, shape) for name, shape in shapes.items()}
 
 
