@@ -144,8 +144,10 @@ void text_fini(struct text *text)
 bool file_exists(const char *directory, const char *name)
 {
     char *path = file_path(directory, name);
-    /* Without memory for the path say yes: the reading that follows fails and says why. */
-    bool exists = !path || access(path, F_OK) == 0;
+    struct stat found;
+    /* Where it is a link to nothing, or cannot be told: the reading that follows fails and says
+     * why. */
+    bool exists = !path || lstat(path, &found) == 0 || errno != ENOENT;
     mem_free(path);
     return exists;
 }

@@ -38,6 +38,7 @@ int file_open(const char *path, const char *name, size_t *bytes, struct acre_err
 int file_read_part(int descriptor, const char *name, size_t first, size_t n, void *out,
                    struct acre_err *err);
 
+/* False only if nothing has that name; so a link to nothing is there, and cannot be opened. */
 bool file_exists(const char *directory, const char *name);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../support/temp.h"
 #include "base/file.h"
@@ -185,6 +186,8 @@ static void test_files(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof(path), "%s/fifo", directory);
     assert_int_equal(mkfifo(path, 0600), 0);
+    snprintf(path, sizeof(path), "%s/link", directory);
+    assert_int_equal(symlink("gone", path), 0);
 
     assert_int_equal(file_read(directory, "a", 5, &text, &err), 0);
     assert_string_equal(text.bytes, "hello");
@@ -211,6 +214,11 @@ static void test_files(void **state)
     assert_int_equal(file_read_optional(directory, "b", 4, &text, &err), 0);
     assert_null(text.bytes);
     assert_int_equal(file_read_optional(directory, "a", 4, &text, &err), ACRE_EIO);
+    static const char *const there[] = {"link", "a/b"}; /* though nobody can read them */
+    for (size_t i = 0; i < sizeof(there) / sizeof(there[0]); i++) {
+        assert_true(file_exists(directory, there[i]));
+        assert_int_equal(file_read_optional(directory, there[i], 4, &text, &err), ACRE_EIO);
+    }
     for (int n = 0; n < 2; n++) {
         mem_fail_after(n);
         assert_int_equal(file_read(directory, "a", 5, &text, &err), ACRE_ENOMEM);
