@@ -165,14 +165,17 @@ static bool wait_for_oldest(struct ring *ring)
 {
     for (;;) {
         const struct slot *slot = &ring->slots[ring->n_written % ring->n_slots];
+        bool is_flushed;
 
         if (ring->n_written == ring->n_submitted && ring->is_at_end)
             return false;
         if (ring->n_written < ring->n_submitted && slot->is_done)
             return true;
         pthread_mutex_unlock(&ring->lock);
-        fflush(stdout);
+        is_flushed = fflush(stdout) == 0;
         pthread_mutex_lock(&ring->lock);
+        if (!is_flushed)
+            ring->has_failed = error_set(&ring->err, ACRE_EIO, ARGS_NOT_PRINTED) != 0;
         slot = &ring->slots[ring->n_written % ring->n_slots];
         if (ring->n_written < ring->n_submitted ? !slot->is_done : !ring->is_at_end)
             pthread_cond_wait(&ring->changed, &ring->lock);
@@ -182,14 +185,14 @@ static bool wait_for_oldest(struct ring *ring)
 static void *write_all(void *user)
 {
     struct ring *ring = user;
-    int rc = 0;
 
     pthread_mutex_lock(&ring->lock);
     while (wait_for_oldest(ring)) {
         struct slot *slot = &ring->slots[ring->n_written % ring->n_slots];
+        int rc = 0;
 
         pthread_mutex_unlock(&ring->lock);
-        if (rc == 0)
+        if (!ring->has_failed) /* which no other thread changes */
             rc = write_slot(ring, slot, ring->n_written + 1, &ring->err);
         show_progress(ring, ring->n_written + 1, false);
         pthread_mutex_lock(&ring->lock);

@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -237,6 +238,31 @@ def test_a_closed_pipe_ends_it(acre_path, token_model):
     except BrokenPipeError:
         pass
     assert process.wait(timeout=30) in (-signal.SIGPIPE, 1)
+
+
+def ends_in_a_conversation(command, seconds):
+    """Whether it ends with the second line, a while after the first could not be written."""
+    with open("/dev/full", "wb") as full:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=full,
+                                   stderr=subprocess.DEVNULL)
+    try:
+        for pause in (seconds, 0):
+            process.stdin.write(b"How are you?\n")
+            process.stdin.flush()
+            time.sleep(pause)
+        return process.wait(timeout=5) == 1
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_output_that_cannot_be_written_ends_a_conversation(acre_path, token_model):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    command = [acre_path, "translate", "--model", token_model]
+    assert any(ends_in_a_conversation(command, seconds) for seconds in (0.5, 2, 8))
 
 
 def test_results_come_while_input_is_open(acre_path, token_model):
