@@ -116,6 +116,7 @@ static const struct {
     double neutral;
 } ignored[] = {
     {"do_sample", 0},
+    {"early_stopping", 0},
     {"num_beam_groups", 1},
     {"diversity_penalty", 0},
     {"penalty_alpha", 0},

@@ -272,12 +272,15 @@ static void test_keys_that_are_not_applied(void **state)
 {
     (void)state;
     parse_good(";repetition_penalty:1.0;no_repeat_ngram_size:0;do_sample:false;suppress_tokens:[];"
-               "sequence_bias:null;num_beam_groups:1;guidance_scale:1",
+               "sequence_bias:null;num_beam_groups:1;guidance_scale:1;early_stopping:false",
                NULL);
     assert_string_equal(config.ignored, "");
     config_fini(&config);
     parse_good(";no_repeat_ngram_size:2", NULL);
     assert_string_equal(config.ignored, "config.json: not applied: no_repeat_ngram_size");
+    config_fini(&config);
+    parse_good(";early_stopping:true", NULL);
+    assert_string_equal(config.ignored, "config.json: not applied: early_stopping");
     config_fini(&config);
     parse_good(";no_repeat_ngram_size:2",
                "{\"repetition_penalty\":1.2,\"do_sample\":true,\"suppress_tokens\":[3]}");
