@@ -362,7 +362,8 @@ def test_empty_and_blank_files(server):
     ("=?utf-8?B?w5xiZXJzaWNodC50eHQ=?=", "Übersicht_de.txt"),
     ("=?utf-8?B?Li4vYi50eHQ=?=", "b_de.txt"), ("=?utf-8?B?!.txt?=/a.txt", "a_de.txt"),
     ('x.txt"; filename*="utf-8\'\'%C3%9Cber+sicht.txt', "Über+sicht_de.txt"),
-    ("b.txt\"; filename*=\"latin1''a.txt", "b_de.txt"), ("b.txt\"; filename*=\"utf-8''", "b_de.txt"),
+    ("b.txt\"; filename*=\"latin1''a.txt", "b_de.txt"),
+    ("b.txt\"; filename*=\"utf-8''", "b_de.txt"),
     ("b.txt\"; filename*=\"UTF-8'de'..%2f%FFa.txt", "_a_de.txt"),
     ("a;b=c, d.txt", "a;b=c, d_de.txt"), ("a.tar.txt", "a.tar_de.txt"), ("con.txt", "con_de.txt"),
 ])
