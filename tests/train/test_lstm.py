@@ -35,15 +35,16 @@ KINDS = [
 ]
 
 
-def small_model(area, heads, dropout=0.0):
-    torch.manual_seed(3)
+def small_model(area, heads, dropout=0.0, seed=3):
+    torch.manual_seed(seed)
     shape = dataclasses.replace(shape_of("lstm-256", dropout, area, heads), width=24)
     return Lstm(shape, SIZE, PAD, END)
 
 
 def lively_model(area, heads):
-    """Random weights, large enough that the logits tell tokens apart."""
-    model = small_model(area, heads).eval()
+    """Random weights, large enough that the logits tell tokens apart; of a seed with which every kind
+    translates the sentences of batch() differently."""
+    model = small_model(area, heads, seed=10).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=1.5 * parameter.shape[-1] ** -0.5)
     model.clear_pad()
