@@ -210,7 +210,7 @@ def train(run, steps):
     trainer.cooldown = Cooldown(steps - cooldown, cooldown)  # begins when its first step comes
     if not trainer.run():
         raise Interrupted
-    if trainer.development.kept["step"] != steps:  # compared are the last weights, chosen by no score
+    if trainer.development.kept["step"] != steps:  # the last weights are compared, no chosen ones
         trainer.development.kept = None
         trainer.evaluate()
 

@@ -49,15 +49,15 @@ Made by `python3 -m models.train compare`: the same data, steps and seeds for re
 for areas, from random weights and with a linear cool-down; the last weights. Areas are as wide as
 published, or of Eq. 3 and as wide as the table says. "Divided by" says how much smaller than Xavier
 the weights start that read what areas give; where it is not said, they start as usual. The text is
-what people translated, mixed as for `en-de-token`. These runs are short: they compare, they do not show how good a model can be.
-{models} Trained on {machines}.
+what people translated, mixed as for `en-de-token`. These runs are short: they compare, they do not
+show how good a model can be. {models} Trained on {machines}.
 """
 TRAINING_NOTE = """\
 Training: target ids a second of CPU time, and the time of an id as a multiple of regular
 attention's on the same machine. What areas cost in translation is measured by `acre bench
---preset`. Loss: the mean of the last {part:.0f} % of the steps, in training, and the difference from
-regular attention of the same seeds, which learnt the same batches; in brackets those of the single
-seeds."""
+--preset`. Loss: the mean of the last {part:.0f} % of the steps, in training, and the difference
+from regular attention of the same seeds, which learnt the same batches; in brackets those of the
+single seeds."""
 SCORE_NOTE = """\
 BLEU and chrF of translations by Acre, beam {beam}, {compute_type}: the mean over seeds ± half the
 95 % interval of {resamples:,} bootstrap resamples of the sentences, and the difference from regular

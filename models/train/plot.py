@@ -1,8 +1,8 @@
 """Learning curves from the logs of runs: loss, development BLEU and speed, as one figure.
 
 On the left against the target tokens a run has seen, on the right against its hours of training,
-which leave out pauses and evaluations. Runs of a comparison, ARM/SEED, have a colour of their arm and
-a line style of their seed.
+which leave out pauses and evaluations. Runs of a comparison, ARM/SEED, have a colour of their arm
+and a line style of their seed.
 """
 
 from dataclasses import dataclass
