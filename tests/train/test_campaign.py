@@ -51,7 +51,7 @@ def small_and_quick(monkeypatch):
     """Compiling takes longer than a test; an untrained model never ends a sentence."""
     monkeypatch.setattr(training.area, "fuse", lambda: None)
     monkeypatch.setattr(development, "DEVELOPMENT_SENTENCES", 2)
-    for module in (training, campaigns):
+    for module in (development, campaigns):
         monkeypatch.setattr(module, "LONGEST_TRANSLATION", {"token": 12, "char": 20})
     torch.set_num_threads(1)
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
