@@ -297,7 +297,7 @@ static void print_reloads(FILE *out, const struct server *server)
 }
 
 /* As Prometheus's own clients name them. */
-static void print_process(FILE *out)
+static void print_process(FILE *out, const struct server *server)
 {
     struct rusage used;
     size_t resident_bytes = 0;
@@ -307,6 +307,8 @@ static void print_process(FILE *out)
     fprintf(out, "process_cpu_seconds_total %.6f\n",
             (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec));
+    print_gauge(out, "process_start_time_seconds", "When it was started, since 1970.",
+                (double)server->started_s);
     if (uv_resident_set_memory(&resident_bytes) == 0)
         print_gauge(out, "process_resident_memory_bytes", "Memory in use.", (double)resident_bytes);
 }
@@ -323,7 +325,7 @@ static void print_all(FILE *out, const struct server *server)
     print_devices(out, server);
     print_files(out, server);
     print_reloads(out, server);
-    print_process(out);
+    print_process(out, server);
     print_gauge(out, "acre_queued_tokens", "Source tokens that wait for a worker.",
                 (double)acre_engine_queued_tokens(server->engine));
     print_gauge(out, "acre_glossaries", "Glossaries of all keys.",

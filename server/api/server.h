@@ -46,7 +46,8 @@ struct server {
     struct stats_route *routes; /* as in the table of routes; the last counts what has no route */
     size_t n_routes;
     uint64_t n_characters; /* of texts that were translated for clients of DeepL's API */
-    uint64_t n_reloads, n_failed_reloads; /* since the start */
+    uint64_t n_reloads, n_failed_reloads; /* since the start, which was then: */
+    int64_t started_s;                    /* since 1970 */
     bool has_full_suggestions;            /* as the last one found, and the log was told */
 };
 

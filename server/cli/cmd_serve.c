@@ -5,6 +5,7 @@
  * Failure modes: anything wrong before the loop ends the command with one message. */
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -419,7 +420,7 @@ static int open_listener(struct serve *serve, struct acre_err *err)
 static int run_server(struct settings *settings, struct serve_args *args)
 {
     const uint64_t start_ns = uv_hrtime();
-    struct serve serve = {.server = {.settings = settings},
+    struct serve serve = {.server = {.settings = settings, .started_s = time(NULL)},
                           .settings = settings,
                           .reload = {.server = &serve.server,
                                      .settings = settings,

@@ -3,6 +3,7 @@
 import shutil
 import signal
 import subprocess
+import time
 
 from acre_server import ROOT, Server, eventually
 from prometheus_client.parser import text_string_to_metric_families
@@ -153,6 +154,7 @@ def test_memory_reloads_and_the_process_are_told(serve):
             assert got[("acre_model_memory_bytes", labels_)] == model[key] > 0
     assert got[("process_resident_memory_bytes", ())] > 1 << 20
     assert got[("process_cpu_seconds_total", ())] > 0
+    assert -60 < got[("process_start_time_seconds", ())] - time.time() <= 1
     server.signal(signal.SIGHUP)
     done = ("acre_reloads_total", (("outcome", "done"),))
     assert got[done] == 0 and eventually(lambda: samples(server)[done] == 1, 30)
