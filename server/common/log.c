@@ -24,6 +24,8 @@ enum { OFTEN_MS = 10000 };
 static struct spool *messages; /* NULL: written at once */
 static struct spool *replies;  /* NULL: nobody wants them */
 static char *replies_path;     /* owned */
+static size_t n_lost_replies;  /* that nobody has been told of; since: */
+static uint64_t told_lost_ms;
 static atomic_bool as_json;
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -129,13 +131,10 @@ static void write_message(const char *level, const char *text)
         return; /* nowhere left to complain */
 }
 
-static void tell_of_lost(struct spool *spool, const char *which)
+static void tell_of_lost(size_t n, const char *which)
 {
-    const size_t n = spool ? spool_take_lost(spool) : 0;
     char text[120];
 
-    if (n == 0)
-        return;
     snprintf(text, sizeof(text), "%zu lines of the %s were lost: they could not be written", n,
              which);
     write_message("warning", text);
@@ -143,10 +142,12 @@ static void tell_of_lost(struct spool *spool, const char *which)
 
 static void write_line(const char *level, const char *format, va_list args)
 {
+    const size_t n_lost = messages ? spool_take_lost(messages) : 0;
     char text[1024];
 
     vsnprintf(text, sizeof(text), format, args);
-    tell_of_lost(messages, "log");
+    if (n_lost > 0)
+        tell_of_lost(n_lost, "log");
     write_message(level, text);
 }
 
@@ -222,13 +223,27 @@ static void put_reply_as_text(struct line *line, const struct log_reply *reply)
     put_word(line, reply->code);
 }
 
+/* Where a disk is full each reply would tell. */
+static void tell_of_lost_replies(void)
+{
+    struct timespec now;
+
+    n_lost_replies += spool_take_lost(replies);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (n_lost_replies == 0 ||
+        !log_is_due(&told_lost_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000))
+        return;
+    tell_of_lost(n_lost_replies, "access log");
+    n_lost_replies = 0;
+}
+
 void log_reply(const struct log_reply *reply)
 {
     struct line line = {.used = 0};
 
     if (!replies)
         return;
-    tell_of_lost(replies, "access log");
+    tell_of_lost_replies();
     if (atomic_load(&as_json))
         put_reply_as_json(&line, reply);
     else

@@ -13,11 +13,12 @@
 
 #include "common/thread.h"
 
-enum { ROOM_BYTES = 256 << 10, CLOSE_WAIT_S = 1 };
+enum { ROOM_BYTES = 256 << 10, CLOSE_WAIT_S = 1, RETRY_S = 1 };
 
 struct spool {
-    char *path; /* owned; or NULL */
-    int fd;     /* of the thread; -1: could not be opened */
+    char *path;            /* owned; or NULL */
+    int fd;                /* of the thread; -1: could not be opened, */
+    struct timespec tried; /* then */
     pthread_t thread;
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
@@ -55,12 +56,24 @@ static size_t write_all(int fd, const char *text, size_t bytes)
     return written;
 }
 
+/* Whether a file that could not be opened may be there by now. */
+static bool is_due(const struct spool *spool)
+{
+    struct timespec now;
+
+    if (!spool->path || spool->fd >= 0)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec - spool->tried.tv_sec > RETRY_S;
+}
+
 static void reopen(struct spool *spool)
 {
     if (!spool->path)
         return;
     if (spool->fd >= 0)
         close(spool->fd);
+    clock_gettime(CLOCK_MONOTONIC, &spool->tried);
     spool->fd = open(spool->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
 }
 
@@ -77,7 +90,7 @@ static void write_buffer(struct spool *spool, char **empty)
     spool->filled_bytes = 0;
     spool->reopens = false;
     pthread_mutex_unlock(&spool->lock);
-    if (reopens)
+    if (reopens || is_due(spool))
         reopen(spool);
     written = write_all(spool->fd, full, bytes);
     pthread_mutex_lock(&spool->lock);

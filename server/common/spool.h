@@ -3,7 +3,7 @@
  *
  * A thread of its own writes what has been added. Adding takes a lock that is never held while
  * anything is written; lines that find no room are dropped and counted, and so are those that the
- * file refuses. Any thread may add.
+ * file refuses. A file that cannot be opened is tried again each second or two. Any thread may add.
  */
 #ifndef SERVER_COMMON_SPOOL_H
 #define SERVER_COMMON_SPOOL_H

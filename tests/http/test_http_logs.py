@@ -112,6 +112,28 @@ def test_a_full_disk_holds_up_nobody(serve):
         for line in server.log))
 
 
+def test_a_log_that_cannot_be_opened_is_tried_again(serve, tmp_path):
+    """And what was lost is told with its number, not with each reply."""
+    folder, away = tmp_path / "logs", tmp_path / "away"
+    folder.mkdir()
+    server = serve(access_log=folder / "access.log")
+    folder.rename(away)
+    server.signal(signal.SIGHUP)
+    assert eventually(lambda: any("reloaded" in line for line in server.log), 30 * PATIENCE)
+    for _ in range(20):
+        server.get("/lost")
+        time.sleep(0.02)
+    told = [line for line in server.log if "lines of the access log were lost" in line]
+    assert len(told) <= 1 + (PATIENCE > 1)
+    away.rename(folder)
+
+    def is_there():
+        server.get("/there")
+        return any("/there" in line for line in lines_of(folder / "access.log"))
+
+    assert eventually(is_there, 10 * PATIENCE)
+
+
 def test_pipes_that_nobody_reads_hold_up_nobody(models):
     """Neither the log's nor that of replies."""
     process = subprocess.Popen([ACRE, "serve", "--listen", "127.0.0.1:0", "--models", models,
