@@ -67,6 +67,7 @@ def test_haproxy_is_who_it_is_told_to_be(tmp_path):
     if not shutil.which("haproxy", path=SYSTEM_PATH):
         pytest.skip("haproxy is not installed")
     environment = os.environ | {"PATH": SYSTEM_PATH, "ACRE_USER": "nobody",
+                                "ACRE_GROUP": "nogroup",
                                 "ACRE_BIND": f"127.0.0.1:{free_port()}",
                                 "ACRE_STATS_BIND": f"127.0.0.1:{free_port()}"}
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
@@ -75,6 +76,7 @@ def test_haproxy_is_who_it_is_told_to_be(tmp_path):
     try:
         status = Path(f"/proc/{process.pid}/status")
         wait_until(lambda: "Uid:\t65534" in status.read_text(), "HAProxy to be nobody")
+        assert "Gid:\t65534\t65534" in status.read_text()
     finally:
         process.kill()
         process.wait()
@@ -187,6 +189,30 @@ def test_addresses_that_are_told_are_published():
     assert "127.0.0.1:8404" in told and all(f"{at}:{at.split(':')[1]}" in ports for at in told)
 
 
+def test_an_upgrade_replaces_every_replica(tmp_path):
+    """Those that the file has now, one after the other; nothing else."""
+    said = tmp_path / "said"
+    services = ["haproxy", "acre-10", "acre-3", "acre-1", "acre-2", "grafana"]
+    (tmp_path / "docker").write_text(f"""#!/bin/sh
+case $* in *"config --services") printf '%s\\n' {' '.join(services)} ;; *) echo "$*" >>{said} ;; esac
+""")
+    (tmp_path / "sleep").write_text("#!/bin/sh\n")
+    for name in ("docker", "sleep"):
+        (tmp_path / name).chmod(0o755)
+    subprocess.run([ROOT / "docker/upgrade"], check=True, timeout=30,
+                   env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    lines = said.read_text().splitlines()
+    assert [line.split()[-1] for line in lines] == ["acre-1", "acre-2", "acre-3", "acre-10"]
+    assert all(" --wait " in line for line in lines)
+
+
+@pytest.mark.parametrize("third", ["", "127.0.0.1:5003"])
+def test_haproxy_has_the_third_replica_that_compose_tells(third, monkeypatch):
+    assert "ACRE_REPLICA_3" in compose()["services"]["haproxy"]["environment"]
+    monkeypatch.setenv("ACRE_REPLICA_3", third)
+    assert "Configuration file is valid" in run("haproxy", "-c", "-f", "conf/haproxy.cfg")
+
+
 def test_replicas_have_no_privileges_and_time_to_drain():
     services = compose()["services"]
     for name in ("acre-1", "acre-2"):
@@ -225,7 +251,7 @@ def test_every_variable_of_compose_is_told_with_its_default():
     rows = re.findall(r"^\| (`[A-Z].*?) \| (.*?) \|", (ROOT / "docker/README.md").read_text(),
                       re.MULTILINE)
     told = {name: value for names, values in rows
-            for name, value in zip(re.findall(r"`([A-Z_]+)`", names),
+            for name, value in zip(re.findall(r"`([A-Z_0-9]+)`", names),
                                    values.replace("`", "").replace("none", "").split(", "))}
     assert used.items() <= told.items()
     for name in (".gitignore", ".dockerignore"):
