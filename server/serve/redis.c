@@ -3,7 +3,7 @@
  *
  * Failure modes: no connection, no greeting in DEAD_MS; an error of the socket; anything that is no
  * reply, is longer than one may be, or comes unasked. Each ends the connection, and it is tried
- * again RETRY_MS after the last attempt. */
+ * again RETRY_MS after the last attempt, at the next address that its name has. */
 #include "serve/redis.h"
 
 #include <errno.h>
@@ -43,6 +43,7 @@ struct redis {
     struct link *link; /* NULL: not connected, nor trying to be */
     uv_getaddrinfo_t resolving;
     uint64_t tried_ns;
+    size_t n_tried;                /* addresses of its name */
     size_t n_greetings, n_pending; /* replies that are to come; the latter of all */
     bool is_up, is_resolving, is_stopping;
 };
@@ -337,6 +338,18 @@ static void begin(struct redis *redis, redisContext *context)
     uv_poll_start(&link->poll, UV_READABLE | UV_WRITABLE, on_poll);
 }
 
+/* One of them, another one for the next `n`. */
+static const struct sockaddr *choose(const struct addrinfo *list, size_t n)
+{
+    size_t n_all = 0;
+
+    for (const struct addrinfo *info = list; info; info = info->ai_next)
+        n_all++;
+    for (n %= n_all; n > 0; n--)
+        list = list->ai_next;
+    return list->ai_addr;
+}
+
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
 {
     struct redis *redis = request->data;
@@ -344,12 +357,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
 
     redis->is_resolving = false;
     if (status == 0 && !redis->is_stopping) {
-        if (list->ai_family == AF_INET6)
-            uv_ip6_name((const struct sockaddr_in6 *)(const void *)list->ai_addr, host,
-                        sizeof(host));
-        else
-            uv_ip4_name((const struct sockaddr_in *)(const void *)list->ai_addr, host,
-                        sizeof(host));
+        uv_ip_name(choose(list, redis->n_tried++), host, sizeof(host));
         begin(redis, redisConnectNonBlock(host, redis->target.port));
     } else if (!redis->is_stopping) {
         give_up(redis, NULL, uv_strerror(status));

@@ -5,12 +5,13 @@ Requests are served all the same, each replica keeps the limits alone, and nothi
 
 import re
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from acre_server import PATIENCE, eventually
+from acre_server import PATIENCE, ROOT, eventually
 from test_http_replicas import HELLO, Store, ask, metric, up
 
 PONG = b"+PONG\r\n"
@@ -168,6 +169,17 @@ def test_what_speaks_unasked_is_away(serve, fake):
     assert eventually(lambda: up(server))
     assert metric(server, "acre_shared_limits_up") == 1
     assert server.post(json=HELLO).status_code == 200
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
+def test_the_next_address_of_its_name_is_tried(serve, fake, tmp_path, monkeypatch):
+    library = tmp_path / "two_addresses.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, ROOT / "tests/http/two_addresses.c",
+                    "-ldl"], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    server = serve(shared_limits=fake(hang).url.replace("127.0.0.1", "two.test"))
+    monkeypatch.delenv("LD_PRELOAD")
+    assert eventually(lambda: up(server))
 
 
 def test_the_log_says_why_it_is_away(serve):
