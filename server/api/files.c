@@ -1,6 +1,6 @@
 /* Happy path: files_add() -> files_finish() -> files_find() by the client that has id and key ->
- * files_remove(), or on_tick() when its time is over. Failure modes: no room, as all that are there
- * are still being translated, or half are its client's own and are: refused. */
+ * files_remove(), or on_tick() when its time is over. Failure modes: its client has half of the
+ * room, or all others have it, for files that are still being translated: refused. */
 #include "api/files.h"
 
 #include <openssl/crypto.h>
@@ -121,13 +121,15 @@ static struct file *find_oldest(const struct files *files, const uint64_t *calle
     return file;
 }
 
-/* Besides one. */
-static bool has_half(const struct server *server, uint64_t caller, const struct file *besides)
+/* Besides one; with all his files, or with those that cannot leave. */
+static bool has_half(const struct server *server, uint64_t caller, const struct file *besides,
+                     bool with_all)
 {
     size_t n = 0, bytes = 0;
 
     for (const struct file *file = server->files->oldest; file; file = file->newer)
-        if (file->caller == caller && file != besides) {
+        if (file->caller == caller && file != besides &&
+            (with_all || file->state == FILE_TRANSLATING)) {
             n++;
             bytes += file->bytes;
         }
@@ -141,7 +143,17 @@ static struct file *find_leaving(const struct server *server, uint64_t caller,
 {
     struct file *own = find_oldest(server->files, &caller);
 
-    return own || has_half(server, caller, growing) ? own : find_oldest(server->files, NULL);
+    if (own || has_half(server, caller, growing, true))
+        return own;
+    return find_oldest(server->files, NULL);
+}
+
+static int refuse_full(struct srv_error *error)
+{
+    error_http(error, 503, "files_full",
+               "Too many files are being translated or waiting for their clients");
+    error->retry_after_s = 5;
+    return -1;
 }
 
 /* For a new file, or, if one grows, for that. */
@@ -154,15 +166,13 @@ static int make_room(struct server *server, uint64_t caller, const struct file *
         return error_http(error, 413, "file_too_large",
                           "expected a file and a translation of at most %lld bytes, found %zu",
                           (long long)most, bytes);
+    if (!growing && has_half(server, caller, NULL, false))
+        return refuse_full(error);
     while (is_full(server, growing ? 0 : 1, bytes)) {
         struct file *file = find_leaving(server, caller, growing);
 
-        if (!file) {
-            error_http(error, 503, "files_full",
-                       "Too many files are being translated or waiting for their clients");
-            error->retry_after_s = 5;
-            return -1;
-        }
+        if (!file)
+            return refuse_full(error);
         files_remove(server, file);
         server->files->count.n_evicted++;
     }

@@ -3,8 +3,8 @@
  * A file has a random id and a random key; without both nobody finds it. There are at most
  * `max_files`, of at most `max_files_bytes`, each for at most `file_lifetime_s`; for a new one the
  * oldest that is done leaves, of its client's own first, then, if he has less than half, of
- * anybody's. One that is still being translated owns the call that does it, and ends it when it
- * leaves. Loop thread.
+ * anybody's. Those that are still being translated leave for nobody, and one client's take half of
+ * the room at most; each owns the call that does it, and ends it with itself. Loop thread.
  */
 #ifndef SERVER_API_FILES_H
 #define SERVER_API_FILES_H

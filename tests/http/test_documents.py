@@ -290,13 +290,22 @@ def metric(server, name):
 
 
 def test_documents_in_translation_leave_for_nobody(serve):
+    """One client has half of the places, so that there are some for others, until all are taken."""
     server = serve(threads=1, max_files=3, max_queued_tokens=10**9)
-    text = f"{SENTENCE}\n" * 5000
-    handles = [upload(server, data=text).json() for _ in range(3)]
-    full = upload(server, data=text)
-    assert full.status_code == 503 and full.json()["code"] == "files_full"
-    assert int(full.headers["Retry-After"]) > 0
+
+    def upload_from(address):
+        with requests.Session() as session:
+            session.get_adapter("http://").init_poolmanager(1, 1, source_address=(address, 0))
+            return session.post(f"{server.url}/v2/document", data=ENGLISH, timeout=20,
+                                files={"file": ("a.txt", f"{SENTENCE}\n" * 5000)})
+
+    replies = [upload_from(f"127.0.0.{i}") for i in (1, 1, 1, 2, 3)]
+    assert [reply.status_code for reply in replies] == [200, 200, 503, 200, 503]
+    for full in (replies[2], replies[4]):
+        assert full.json()["code"] == "files_full"
+        assert int(full.headers["Retry-After"]) > 0
     assert server.get("/health/live").status_code == 200
+    handles = [reply.json() for reply in replies if reply.status_code == 200]
     assert [ask(server, handle).json()["status"] for handle in handles] == ["translating"] * 3
 
 
