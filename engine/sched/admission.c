@@ -64,7 +64,9 @@ static size_t beyond_half(const struct plan *plan, uint64_t caller)
 bool admission_has_room(const struct plan *plan, const struct demand *demand)
 {
     size_t queued = plan_queued_tokens(plan), room = plan->max_queued_tokens;
-    if (demand->is_retried || queued == 0 || queued + demand->n_tokens <= room)
+    if (demand->is_retried || demand->n_sentences == 0)
+        return true;
+    if (queued == 0 || queued + demand->n_tokens <= room)
         return true;
     queued -= beyond_half(plan, demand->caller);
     if (queued + demand->n_tokens <= room)

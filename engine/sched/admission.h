@@ -26,7 +26,8 @@ struct demand {
 struct demand admission_demand(const struct plan_model *model, const struct plan_text *texts,
                                size_t n);
 
-/* Whether the caller's share of the plan's room leaves place for it, or it was accepted before.
+/* Whether the caller's share of the plan's room leaves place for it, or it was accepted before,
+ * or asks for nothing.
  * Where something waits of him, that room is max_queued_tokens; else there is an eighth more, so
  * that nobody can fill the queue for all others. The other caller of whom most waits counts with
  * at most half of it, however much that is. */

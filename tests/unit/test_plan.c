@@ -845,13 +845,14 @@ static void queue_limit_does_not_count_the_dead(void **state)
     close_small(&s);
 }
 
-/* A text larger than the limit keeps out its own caller, and leaves half of it to others. */
+/* A text larger than the limit keeps out its own caller, but for what is cached, and leaves half of
+ * it to others. */
 static void large_text_leaves_room_for_others(void **state)
 {
     (void)state;
     struct small s;
     struct sentence large[10] = {{.n_source = 0}}, others[9] = {{.n_source = 0}};
-    struct sentence again = {.n_source = 1};
+    struct sentence again = {.n_source = 1}, cached = {.n_source = 1, .is_cached = true};
     open_small(&s, 1, 100);
     for (size_t i = 0; i < 10; i++)
         large[i].n_source = 50;
@@ -861,6 +862,7 @@ static void large_text_leaves_room_for_others(void **state)
         assert_int_equal(put(&s, &others[i], 1, 1000).status, i < 5 || i == 6 ? 0 : ACRE_EBUSY);
     }
     assert_int_equal(put(&s, &again, 1, 1000).status, ACRE_EBUSY);
+    assert_int_equal(put(&s, &cached, 1, 1000).status, 0);
     close_small(&s);
 }
 
