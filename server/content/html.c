@@ -87,6 +87,19 @@ static void add_point(struct html *h, size_t at, size_t n)
     prose_add_mark(h->prose, PROSE_POINT, at, n);
 }
 
+/* Before what ends a clause it takes the blank along, so that no word stands apart from that. */
+static void add_sign(struct html *h, size_t at, size_t n)
+{
+    const char *text = h->reader.text;
+
+    if (h->n_blanks == 1 && text[at - 1] == ' ' && at + n < h->reader.bytes &&
+        memchr(".,;:!?", text[at + n], 6)) {
+        prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
+        h->n_blanks = 0;
+    }
+    add_point(h, at, n);
+}
+
 /* What subtitles have between words counts for all that follows: none of it may pass another. */
 static void add_code(struct html *h, size_t at, size_t n)
 {
@@ -112,7 +125,7 @@ static void add_placeholder(struct html *h, enum placeholder_kind kind, size_t a
         add_point(h, at, n);
         break;
     case PLACEHOLDER_SIGN:
-        add_point(h, at, n);
+        add_sign(h, at, n);
         break;
     }
 }

@@ -9,15 +9,17 @@ static bool ends_sentence(const char *text, size_t at)
     return text[at] == '\n' || (strchr(".!?", text[at]) && (text[at + 1] == ' '));
 }
 
-/* Emoji and signs go with one of the blanks beside them, so that the words do not stand apart. */
+/* Emoji and signs go with one of the blanks beside them, so that the words do not stand apart, nor
+ * what ends a clause apart from them. */
 static void add_point(struct prose *prose, size_t at, size_t n)
 {
     const char *document = prose->document;
     const bool is_after_blank = at > 0 && document[at - 1] == ' ' && prose->text_bytes > 0 &&
                                 prose->text[prose->text_bytes - 1] == ' ';
-    const bool is_before_blank = at + n < prose->document_bytes && document[at + n] == ' ';
+    const bool is_before_apart =
+        at + n == prose->document_bytes || memchr(" .,;:!?", document[at + n], 7);
 
-    if (is_after_blank && (is_before_blank || at + n == prose->document_bytes)) {
+    if (is_after_blank && is_before_apart) {
         prose->text_bytes--;
         prose_add_mark(prose, PROSE_POINT, at - 1, n + 1);
     } else {

@@ -167,6 +167,14 @@ def test_kept_whatever_is_around_them(server, text, placeholders):
     assert out.count("{a}") == text.count("{a}")
 
 
+@pytest.mark.parametrize("text_format", ["text", "html"])
+def test_emoji_before_punctuation_keep_their_blank(shipped, text_format):
+    texts = ["Thanks 😊, see you!", "Good morning 🙂! How are you 🙂?", "The dog sleeps 🐕🐕."]
+    reply = shipped.translate(texts, format=text_format).json()["translatedText"]
+    assert [re.findall(r"\w* ?[^\w\s,.!?]+[,.!?]", out) for out in reply] == \
+        [["Danke 😊,"], ["Morgen 🙂!", "Ihnen 🙂?"], ["schläft 🐕🐕."]]
+
+
 def test_an_address_ends_before_quotes(shipped):
     """Else they would come out as they are in the source."""
     reply = shipped.translate("See “https://example.org/ä_b” now.", alignments=True).json()
