@@ -163,10 +163,10 @@ typedef void acre_done_fn(void *user);
 
 /* Where sentences end, besides where they are longer than the model can read. */
 enum acre_split {
-    ACRE_SPLIT_LINES,     /* where they read like it, and at line ends */
+    ACRE_SPLIT_LINES,     /* where they read like it, and at line ends and tabs */
     ACRE_SPLIT_SENTENCES, /* only where they read like it */
     ACRE_SPLIT_NOTHING,   /* nowhere */
-    ACRE_SPLIT_ONLY_LINES /* only at line ends */
+    ACRE_SPLIT_ONLY_LINES /* only at line ends and tabs */
 };
 
 struct acre_request {

@@ -1,6 +1,6 @@
 /* ICU proposes where sentences end. A proposal after what looks like an abbreviation is passed
  * over: two sentences in one are translated well, half a sentence is not. What remains is cut at
- * line ends, trimmed, and encoded.
+ * line ends and tabs, trimmed, and encoded.
  *
  * A splitter goes through these three by steps: take_sentence() finds lines, take_line() a span of
  * one, and cut_piece() takes pieces off a span that is too long; each goes on where it was. No
@@ -260,15 +260,18 @@ static int take_span(struct splitter *splitter, size_t begin, size_t end)
     return 0;
 }
 
+/* Tabs part the cells of a table, and a model would make blanks of them. */
 static int take_line(struct splitter *splitter)
 {
     struct part *lines = &splitter->lines;
     size_t begin = lines->at;
     if (splitter->split == ACRE_SPLIT_SENTENCES || splitter->split == ACRE_SPLIT_NOTHING)
         lines->at = lines->end;
-    while (lines->at < lines->end)
-        if (is_line_end(utf8_next(splitter->document->text, lines->end, &lines->at)))
+    while (lines->at < lines->end) {
+        int32_t character = utf8_next(splitter->document->text, lines->end, &lines->at);
+        if (is_line_end(character) || character == '\t')
             break;
+    }
     return take_span(splitter, begin, lines->at);
 }
 

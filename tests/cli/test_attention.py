@@ -324,7 +324,7 @@ def test_text_is_escaped(show, char_model, ending):
 @pytest.mark.parametrize("ending", ["html", "svg"])
 def test_headings_are_the_text_itself(show, char_model, trained_model, ending):
     """Also what labels name; but not what no page may hold."""
-    text = "Hx\u0301 \u200dsays\ta\u00a0b, \u0301c"  # which nothing composes
+    text = "Hx\u0301 \u200dsays\u2003a\u00a0b, \u0301c"  # which nothing composes
     assert headings(show(char_model, text, ending))[0] == text
     assert headings(show(char_model, "a\x07b\x7f", ending))[0] == "a␇b␡"
     sentence, = show(trained_model, STATION, "json")["attention"]
@@ -347,8 +347,8 @@ def test_names_are_escaped(acre, char_model, tmp_path):
 
 
 def test_bytes_are_shown_as_characters(show, char_model):
-    page = show(char_model, "Hé 日\t\u00a0😀x\u0301.", "svg")
-    expected = ["H", "é", "␣", "日", "␉", "U+00A0", "😀", "x", "◌\u0301", ".", "</s>"]
+    page = show(char_model, "Hé 日\x07\u00a0😀x\u0301.", "svg")
+    expected = ["H", "é", "␣", "日", "␇", "U+00A0", "😀", "x", "◌\u0301", ".", "</s>"]
     for chart in charts(page)[0].values():
         assert texts_of(chart, "c")[:len(expected)] == expected
 

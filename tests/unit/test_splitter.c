@@ -75,6 +75,7 @@ static const struct splitting splittings[] = {
     {"en",
      "One line\nand another\r\n\r\nthird\rfourth\vfifth\fsixth",
      {"One line", "and another", "third", "fourth", "fifth", "sixth"}},
+    {"en", "\tName:\t\tJohn Doe\tAge: \t42", {"Name:", "John Doe", "Age:", "42"}},
     {"en",
      "a" LINE_SEPARATOR "b\xE2\x80\xA9"
      "c\xC2\x85"
@@ -348,8 +349,8 @@ static void check_shape(const struct document *document, size_t max_tokens)
         at = sentence->first + sentence->n_bytes;
         assert_true(at <= document->text_bytes);
         assert_true(sentence->source.n > 0 && sentence->source.n <= max_tokens);
-        assert_false(strchr(" \n\r", document->text[sentence->first]));
-        assert_false(strchr(" \n\r", document->text[at - 1]));
+        assert_false(strchr(" \t\n\r", document->text[sentence->first]));
+        assert_false(strchr(" \t\n\r", document->text[at - 1]));
         assert_int_equal(utf8_check(document->text + sentence->first, sentence->n_bytes),
                          sentence->n_bytes);
     }
