@@ -1,8 +1,8 @@
-/* A job is one submitted text: it is split, its sentences go to the scheduler, and the worker that
- * finishes the last one puts the results together and calls `done`. From its queueing until then
- * the job belongs to the scheduler; `n_left` is the only part that several threads touch, and of a
- * job that is taken sentence by sentence `has_ended` and `awaited`. Sentences that the cache has
- * do not go to the scheduler. */
+/* A job is one submitted text: it is split, its sentences go to the scheduler, each is written as
+ * text when it ends, and the worker that finishes the last one joins them and calls `done`. From
+ * its queueing until then the job belongs to the scheduler; `n_left` is the only part that several
+ * threads touch, and of a job that is taken sentence by sentence `has_ended` and `awaited`.
+ * Sentences that the cache has do not go to the scheduler. */
 #include "job.h"
 
 #include <limits.h>
@@ -49,6 +49,7 @@ void job_sentence_finished(struct sentence *sentence)
     struct cache *cache = job->model->engine->cache;
     if (cache && sentence->status == 0 && !sentence->prefix.is_whole)
         cache_put(cache, job->model->serial, sentence);
+    result_write(job, sentence);
     tell_ended(job, sentence);
     if (atomic_fetch_sub(&job->n_left, 1) == 1)
         finish(job);
@@ -56,49 +57,24 @@ void job_sentence_finished(struct sentence *sentence)
 
 /* ---- One sentence after the other ------------------------------------------------------------ */
 
-static int take_alignments(struct acre_job *job, struct acre_err *err)
-{
-    struct aligned_sentence sentence = result_aligned(job, job->n_taken, 0, job->taken,
-                                                      (struct acre_range){0, strlen(job->taken)});
-    size_t n = sentence.hypothesis->n_tokens;
-    job->taken_alignments = mem_alloc(n * sizeof(*job->taken_alignments));
-    if (!job->taken_alignments)
-        return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a sentence");
-    return align_sentence(job->model->tokenizer, &sentence, job->taken_alignments, err);
-}
-
 static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct acre_err *err)
 {
     const struct sentence *sentence = &job->sentences[job->n_taken];
     if (sentence->status != 0)
         return err_set(err, sentence->status, "%s", acre_status_text(sentence->status));
-    const struct sentence_hypothesis *best = &sentence->hypotheses[0];
-    int status = result_text(job, best, &job->taken, err);
-    if (status == 0 && job->is_aligned)
-        status = take_alignments(job, err);
-    if (status != 0)
-        return status;
-    out->text = job->taken;
-    out->part = result_part(sentence, best);
+    const struct written *best = &job->written[job->n_taken][0];
+    out->text = best->text;
+    out->part = result_part(sentence, &sentence->hypotheses[0]);
     out->part.is_apart =
-        document_is_apart(&job->document, job->n_taken, job->taken, &job->taken_end);
-    out->alignments = job->taken_alignments;
+        document_is_apart(&job->document, job->n_taken, best->text, &job->taken_end);
+    out->alignments = best->alignments;
     job->n_taken++;
     return 0;
-}
-
-static void drop_taken(struct acre_job *job)
-{
-    mem_free(job->taken);
-    mem_free(job->taken_alignments);
-    job->taken = NULL;
-    job->taken_alignments = NULL;
 }
 
 int acre_job_next(struct acre_job *job, struct acre_sentence *out, struct acre_err *err)
 {
     *out = (struct acre_sentence){.number = job->n_taken, .n_sentences = job->document.n_sentences};
-    drop_taken(job);
     if (out->number == out->n_sentences)
         return 0;
     out->source = job->ranges[out->number];
@@ -185,9 +161,10 @@ static int make_sentences(struct acre_job *job, struct acre_err *err)
     size_t n = job->document.n_sentences;
     job->sentences = mem_calloc(n, sizeof(*job->sentences));
     job->ranges = mem_alloc(n * sizeof(*job->ranges));
+    job->written = mem_calloc(n, sizeof(struct written *));
     if (job->next)
         job->has_ended = mem_calloc(n, sizeof(*job->has_ended));
-    if (!job->sentences || !job->ranges || (job->next && !job->has_ended))
+    if (!job->sentences || !job->ranges || !job->written || (job->next && !job->has_ended))
         return err_set(err, ACRE_ENOMEM, "no memory for %zu sentences", n);
     for (size_t s = 0; s < n; s++) {
         struct sentence *sentence = &job->sentences[s];
@@ -272,6 +249,8 @@ static void find_cached(struct acre_job *job)
         struct sentence *sentence = &job->sentences[s];
         if (!sentence->is_cached && !cache_get(cache, job->model->serial, sentence))
             continue;
+        if (!sentence->is_cached)
+            result_write(job, sentence);
         sentence->is_cached = true;
         tell_ended(job, sentence);
         n--;
@@ -388,7 +367,6 @@ void acre_job_close(struct acre_job *job)
     mem_free(job->sentences);
     mem_free(job->ranges);
     mem_free(job->has_ended);
-    drop_taken(job);
     splitter_close(job->splitter);
     frame_fini(&job->frame);
     document_fini(&job->document);

@@ -11,6 +11,12 @@
 #include "text/splitter.h"
 #include "waiter.h"
 
+/* A translation of a sentence as text, written when it ends. */
+struct written {
+    char *text;                        /* owned */
+    struct acre_alignment *alignments; /* owned: of its tokens, with targets in `text`; or NULL */
+};
+
 struct acre_job {
     struct acre_model *model;
     acre_done_fn *done; /* NULL: the waiter tells */
@@ -26,25 +32,23 @@ struct acre_job {
     struct sentence *sentences; /* owned, [document.n_sentences] */
     struct acre_range *ranges;  /* owned, likewise: result.sentences */
     atomic_size_t n_left;
-    atomic_bool *has_ended; /* owned, likewise; NULL: not taken sentence by sentence */
-    atomic_size_t awaited;  /* who ends this one calls `next` */
+    atomic_bool *has_ended;   /* owned, likewise; NULL: not taken sentence by sentence */
+    atomic_size_t awaited;    /* who ends this one calls `next` */
+    struct written **written; /* owned, likewise: each of its hypotheses; NULL: it has not ended */
     size_t n_taken;
-    char *taken; /* owned: the text of the last one, and its alignments */
-    struct acre_alignment *taken_alignments;
     enum spacing taken_end; /* of those so far, see document_is_apart() */
     struct acre_result result;
     struct acre_hypothesis *hypotheses; /* owned, result.hypotheses */
 };
 
+/* Writes what became of a sentence; or its status says why not. So the worker who ends the last one
+ * has little left to do, while all others in his batch wait. */
+void result_write(struct acre_job *job, struct sentence *sentence);
+
 /* Puts the translations of all sentences together to job->result. The first sentence's error is the
  * job's; then there are no hypotheses. */
 int result_fill(struct acre_job *job, struct acre_err *err);
 void result_free(struct acre_job *job);
-
-/* A sentence's translation: text, or tokens separated by spaces where tokens were asked for. *text
- * is owned by the caller. */
-int result_text(const struct acre_job *job, const struct sentence_hypothesis *hypothesis,
-                char **text, struct acre_err *err);
 
 /* What is told of a sentence's translation. */
 struct acre_part result_part(const struct sentence *sentence,

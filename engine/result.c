@@ -8,9 +8,19 @@
 #include "job.h"
 
 /* The i-th hypothesis of a sentence, or its last where it has fewer. */
+static size_t number_of(const struct sentence *sentence, size_t i)
+{
+    return i < sentence->n_hypotheses ? i : sentence->n_hypotheses - 1;
+}
+
 static const struct sentence_hypothesis *pick(const struct sentence *sentence, size_t i)
 {
-    return &sentence->hypotheses[i < sentence->n_hypotheses ? i : sentence->n_hypotheses - 1];
+    return &sentence->hypotheses[number_of(sentence, i)];
+}
+
+static const struct written *pick_written(const struct acre_job *job, size_t sentence, size_t i)
+{
+    return &job->written[sentence][number_of(&job->sentences[sentence], i)];
 }
 
 /* At max_length no hypothesis goes on: who has so many tokens was ended there. */
@@ -54,6 +64,8 @@ static int fill_tokens(const struct acre_job *job, size_t i, struct acre_hypothe
     return 0;
 }
 
+/* ---- As text --------------------------------------------------------------------------------- */
+
 /* Vocabulary tokens separated by spaces. */
 static char *join_tokens(const struct tokenizer *tokenizer,
                          const struct sentence_hypothesis *hypothesis)
@@ -71,52 +83,14 @@ static char *join_tokens(const struct tokenizer *tokenizer,
     return text;
 }
 
-int result_text(const struct acre_job *job, const struct sentence_hypothesis *hypothesis,
-                char **text, struct acre_err *err)
+static int write_text(const struct acre_job *job, const struct sentence_hypothesis *hypothesis,
+                      char **text)
 {
     const struct tokenizer *tokenizer = job->model->tokenizer;
     if (!job->is_tokens)
-        return tokenizer_decode(tokenizer, hypothesis->tokens, hypothesis->n_tokens, text, err);
+        return tokenizer_decode(tokenizer, hypothesis->tokens, hypothesis->n_tokens, text, NULL);
     *text = join_tokens(tokenizer, hypothesis);
-    return *text ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the translation");
-}
-
-static int decode_sentences(const struct acre_job *job, size_t i, char **texts,
-                            struct acre_err *err)
-{
-    for (size_t s = 0; s < job->document.n_sentences; s++) {
-        int status = result_text(job, pick(&job->sentences[s], i), &texts[s], err);
-        if (status != 0)
-            return status;
-    }
-    return 0;
-}
-
-/* The i-th translation of the whole text, and where its sentences stand. *text is owned by the
- * caller. */
-static int join_sentences(const struct acre_job *job, size_t i, char **text,
-                          struct acre_range *places, struct acre_err *err)
-{
-    char **texts = mem_calloc(job->document.n_sentences, sizeof(*texts));
-    if (!texts)
-        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
-    int status = decode_sentences(job, i, texts, err);
-    if (status == 0)
-        status = document_join(&job->document, (const char *const *)texts, text, places, err);
-    for (size_t s = 0; s < job->document.n_sentences; s++)
-        mem_free(texts[s]);
-    mem_free(texts);
-    return status;
-}
-
-/* Where nothing is between two sentences of the request, document_join() may have put a space. */
-static void tell_apart(const struct acre_job *job, const struct acre_range *places,
-                       struct acre_part *parts)
-{
-    const struct acre_range *ranges = job->ranges;
-    for (size_t s = 1; s < job->document.n_sentences; s++)
-        parts[s].is_apart = ranges[s - 1].first + ranges[s - 1].n_bytes == ranges[s].first &&
-                            places[s - 1].first + places[s - 1].n_bytes < places[s].first;
+    return *text ? 0 : ACRE_ENOMEM;
 }
 
 struct aligned_sentence result_aligned(const struct acre_job *job, size_t number, size_t i,
@@ -134,18 +108,84 @@ struct aligned_sentence result_aligned(const struct acre_job *job, size_t number
     };
 }
 
-static int fill_alignments(const struct acre_job *job, size_t i,
-                           const struct acre_hypothesis *hypothesis,
-                           struct acre_alignment *alignments, struct acre_err *err)
+static int write_hypothesis(const struct acre_job *job, size_t number, size_t i,
+                            struct written *written)
 {
-    int status = 0;
-    for (size_t s = 0; s < job->document.n_sentences && status == 0; s++) {
-        struct aligned_sentence sentence =
-            result_aligned(job, s, i, hypothesis->text, hypothesis->sentences[s]);
-        status = align_sentence(job->model->tokenizer, &sentence, alignments, err);
-        alignments += sentence.hypothesis->n_tokens;
+    const struct sentence_hypothesis *hypothesis = &job->sentences[number].hypotheses[i];
+    int status = write_text(job, hypothesis, &written->text);
+    if (status != 0 || !job->is_aligned)
+        return status;
+    written->alignments = mem_alloc(hypothesis->n_tokens * sizeof(*written->alignments));
+    if (!written->alignments)
+        return ACRE_ENOMEM;
+    struct acre_range all = {0, strlen(written->text)};
+    struct aligned_sentence aligned = result_aligned(job, number, i, written->text, all);
+    return align_sentence(job->model->tokenizer, &aligned, written->alignments, NULL);
+}
+
+void result_write(struct acre_job *job, struct sentence *sentence)
+{
+    size_t number = (size_t)(sentence - job->sentences);
+    if (sentence->status != 0)
+        return;
+    struct written *written = mem_calloc(sentence->n_hypotheses, sizeof(*written));
+    job->written[number] = written;
+    sentence->status = written ? 0 : ACRE_ENOMEM;
+    for (size_t i = 0; i < sentence->n_hypotheses && sentence->status == 0; i++)
+        sentence->status = write_hypothesis(job, number, i, &written[i]);
+}
+
+static void free_written(struct acre_job *job)
+{
+    for (size_t s = 0; job->written && s < job->document.n_sentences; s++) {
+        for (size_t i = 0; job->written[s] && i < job->sentences[s].n_hypotheses; i++) {
+            mem_free(job->written[s][i].text);
+            mem_free(job->written[s][i].alignments);
+        }
+        mem_free(job->written[s]);
     }
+    mem_free(job->written);
+    job->written = NULL;
+}
+
+/* ---- Joined ---------------------------------------------------------------------------------- */
+
+/* The i-th translation of the whole text, and where its sentences stand. *text is owned by the
+ * caller. */
+static int join_sentences(const struct acre_job *job, size_t i, char **text,
+                          struct acre_range *places, struct acre_err *err)
+{
+    const char **texts = mem_alloc(job->document.n_sentences * sizeof(*texts));
+    if (!texts)
+        return err_set(err, ACRE_ENOMEM, "no memory for the translation");
+    for (size_t s = 0; s < job->document.n_sentences; s++)
+        texts[s] = pick_written(job, s, i)->text;
+    int status = document_join(&job->document, texts, text, places, err);
+    mem_free(texts);
     return status;
+}
+
+/* Where nothing is between two sentences of the request, document_join() may have put a space. */
+static void tell_apart(const struct acre_job *job, const struct acre_range *places,
+                       struct acre_part *parts)
+{
+    const struct acre_range *ranges = job->ranges;
+    for (size_t s = 1; s < job->document.n_sentences; s++)
+        parts[s].is_apart = ranges[s - 1].first + ranges[s - 1].n_bytes == ranges[s].first &&
+                            places[s - 1].first + places[s - 1].n_bytes < places[s].first;
+}
+
+static void join_alignments(const struct acre_job *job, size_t i, const struct acre_range *places,
+                            struct acre_alignment *alignments)
+{
+    for (size_t s = 0; s < job->document.n_sentences; s++) {
+        const struct acre_alignment *from = pick_written(job, s, i)->alignments;
+        size_t n = pick(&job->sentences[s], i)->n_tokens;
+        for (size_t t = 0; t < n; t++) {
+            *alignments = from[t];
+            alignments++->target.first += places[s].first;
+        }
+    }
 }
 
 static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hypothesis *hypothesis,
@@ -168,7 +208,8 @@ static int fill_hypothesis(const struct acre_job *job, size_t i, struct acre_hyp
     hypothesis->alignments = alignments;
     if (!alignments)
         return err_set(err, ACRE_ENOMEM, "no memory for the alignment of a text");
-    return fill_alignments(job, i, hypothesis, alignments, err);
+    join_alignments(job, i, places, alignments);
+    return 0;
 }
 
 static int first_error(const struct acre_job *job)
@@ -179,7 +220,7 @@ static int first_error(const struct acre_job *job)
     return 0;
 }
 
-void result_free(struct acre_job *job)
+static void free_hypotheses(struct acre_job *job)
 {
     for (size_t i = 0; i < job->result.n_hypotheses; i++) {
         mem_free((void *)(uintptr_t)job->hypotheses[i].text);
@@ -192,6 +233,12 @@ void result_free(struct acre_job *job)
     job->hypotheses = NULL;
     job->result.hypotheses = NULL;
     job->result.n_hypotheses = 0;
+}
+
+void result_free(struct acre_job *job)
+{
+    free_hypotheses(job);
+    free_written(job);
 }
 
 int result_fill(struct acre_job *job, struct acre_err *err)
@@ -211,6 +258,8 @@ int result_fill(struct acre_job *job, struct acre_err *err)
     for (size_t i = 0; i < n && status == 0; i++)
         status = fill_hypothesis(job, i, &job->hypotheses[i], err);
     if (status != 0)
-        result_free(job);
+        free_hypotheses(job);
+    if (!job->next)
+        free_written(job);
     return status;
 }

@@ -17,6 +17,7 @@
 #include "../support/engines.h"
 #include "../support/random.h"
 #include "../support/vocabulary.h"
+#include "base/mem.h"
 
 enum { N_LINES = 240, MAX_TOKENS = 30 };
 
@@ -395,6 +396,40 @@ static void attention_is_told(void **state)
     acre_engine_close(engine);
 }
 
+/* The worker who ends the last sentence keeps his batch waiting, so all have been written by then.
+ * Here the cache has them, and who queues the job ends it. */
+static void ending_a_job_writes_no_sentence(void **state)
+{
+    (void)state;
+    enum { N_SENTENCES = 200 };
+    const struct acre_options options = {.n_threads = 1, .cache_bytes = 1 << 20};
+    char text[N_SENTENCES * 8 + 1] = "";
+    struct acre_engine *engine;
+    struct acre_job *job;
+    bool is_split;
+    int calls = 0;
+    assert_int_equal(acre_engine_open(&options, &engine, NULL), 0);
+    for (size_t i = 0; i < N_SENTENCES; i++)
+        strcat(text, i % 2 ? "We go.\n" : "A cat.\n");
+    struct acre_request request = request_of(open_model(engine, model_directories[0]), text, false);
+    request.is_aligned = true;
+    request.decoding.max_length = 5;
+    assert_int_equal(acre_translate(&request, &job, NULL), 0);
+    acre_job_close(job);
+    request.done = count_done;
+    request.user = &calls;
+    assert_int_equal(acre_job_open(&request, &job, NULL), 0);
+    assert_int_equal(acre_job_split(job, SIZE_MAX, &is_split, NULL), 0);
+    unsigned long before = mem_count();
+    assert_int_equal(acre_jobs_queue(&job, 1, NULL), 0);
+    assert_in_range(mem_count() - before, 1, N_SENTENCES / 10);
+    assert_int_equal(calls, 1);
+    wait_done(1);
+    assert_int_equal(acre_job_result(job)->n_sentences, N_SENTENCES);
+    acre_job_close(job);
+    acre_engine_close(engine);
+}
+
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 static void statistics_count_sentences(void **state)
@@ -577,6 +612,7 @@ int main(void)
         cmocka_unit_test(whitespace_is_kept),
         cmocka_unit_test(text_of_sentences_adds_up),
         cmocka_unit_test(attention_is_told),
+        cmocka_unit_test(ending_a_job_writes_no_sentence),
         cmocka_unit_test(statistics_count_sentences),
         cmocka_unit_test(statistics_count_everybody_once),
         cmocka_unit_test(models_come_and_go),
