@@ -174,8 +174,8 @@ LONG_LIST = b'{"source":"en","target":"de","q":%s}' % many(b"[]", 20_000)
     (post(LONG_LIST), 400),
 ], ids=["texts", "bodies"])
 def test_what_the_pool_refuses_comes_in_turn(serve, asked, status):
-    """Who sends a hundred waits for himself, and who comes later for a few of them. The answer about
-    health, asked for last, comes when the loop has read what is short."""
+    """Who sends a hundred waits for himself, and who comes later for a few of them. The answer
+    about health, asked for last, comes when the loop has read what is short."""
     server = serve(max_queued_tokens=100)
 
     def n_answered():
