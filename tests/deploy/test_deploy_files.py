@@ -194,7 +194,10 @@ def test_an_upgrade_replaces_every_replica(tmp_path):
     said = tmp_path / "said"
     services = ["haproxy", "acre-10", "acre-3", "acre-1", "acre-2", "grafana"]
     (tmp_path / "docker").write_text(f"""#!/bin/sh
-case $* in *"config --services") printf '%s\\n' {' '.join(services)} ;; *) echo "$*" >>{said} ;; esac
+case $* in
+*"config --services") printf '%s\\n' {' '.join(services)} ;;
+*) echo "$*" >>{said} ;;
+esac
 """)
     (tmp_path / "sleep").write_text("#!/bin/sh\n")
     for name in ("docker", "sleep"):
