@@ -128,10 +128,9 @@ static bool has_half(const struct server *server, uint64_t caller, const struct 
     size_t n = 0, bytes = 0;
 
     for (const struct file *file = server->files->oldest; file; file = file->newer)
-        if (file->caller == caller && file != besides &&
-            (with_all || file->state == FILE_TRANSLATING)) {
-            n++;
-            bytes += file->bytes;
+        if (file->caller == caller && (with_all || file->state == FILE_TRANSLATING)) {
+            n += file != besides;
+            bytes += file != besides ? file->bytes : 0;
         }
     return 2 * n >= (size_t)server->settings->max_files ||
            2 * bytes >= (size_t)server->settings->max_files_bytes;

@@ -42,8 +42,8 @@ def small_model(area, heads, dropout=0.0, seed=3):
 
 
 def lively_model(area, heads):
-    """Random weights, large enough that the logits tell tokens apart; of a seed with which every kind
-    translates the sentences of batch() differently."""
+    """Random weights, large enough that the logits tell tokens apart; of a seed with which every
+    kind translates the sentences of batch() differently."""
     model = small_model(area, heads, seed=10).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=1.5 * parameter.shape[-1] ** -0.5)
