@@ -16,8 +16,9 @@
  * Before the first word of a page there is its head. */
 enum { ENOUGH_BYTES = 2048, ENOUGH_MARKUP_BYTES = 16384 };
 
-/* Fewer tell nothing beside other texts: CLD2 is sure that "Berlin" is Indonesian. */
-enum { TELLING_BYTES = 20 };
+/* Of words. Fewer tell nothing beside other texts: CLD2 is sure that "iPhone 15 Pro Max" is Czech,
+ * and "Anna Maria Garcia Lopez" Norwegian. */
+enum { TELLING_BYTES = 40 };
 
 static size_t most_bytes(const struct srv_translate *request)
 {
@@ -166,10 +167,8 @@ void detect_look(struct call *call)
 
     call->found = calloc(request->n_texts, sizeof(call->found[0]));
     for (size_t i = 0; call->found && i < request->n_texts; i++)
-        if (request->texts[i].bytes >= TELLING_BYTES)
-            detect_guess(request->texts[i].data,
-                         first_bytes(&request->texts[i], most_bytes(request)),
-                         request->format != SRV_TEXT, &call->found[i].guess);
+        detect_guess(request->texts[i].data, first_bytes(&request->texts[i], most_bytes(request)),
+                     request->format != SRV_TEXT, &call->found[i].guess);
 }
 
 struct search {
@@ -179,6 +178,8 @@ struct search {
     const char *target;             /* its tag, or ""; NULL: nobody asked for it yet */
     const char **codes;             /* owned, [n_codes]: what a text may be in */
     size_t n_codes;
+    struct detection whole;   /* what all texts look like as one */
+    struct detection assumed; /* where nothing is known */
 };
 
 static int begin_search(struct search *search, const struct call *call,
@@ -196,7 +197,9 @@ static int begin_search(struct search *search, const struct call *call,
         return error_no_memory(error);
     for (size_t i = 0; i < search->n_codes; i++)
         search->codes[i] = candidate(call, among, i);
-    return 0;
+    search->assumed.certain.code = "";
+    detect_take_default(call, model, &search->assumed);
+    return detect_joined(call, model, search->codes, search->n_codes, &search->whole, error);
 }
 
 static const char *target_of(struct search *search)
@@ -213,12 +216,14 @@ static const char *target_of(struct search *search)
     return search->target;
 }
 
-static bool is_translated(const struct search *search, const char *source)
+static bool is_translated(struct search *search, const char *source)
 {
+    const char *target = target_of(search);
+
     if (!search->model)
-        return pairs_have_tags(&search->call->pending.server->models.pairs, source, search->target);
+        return pairs_have_tags(&search->call->pending.server->models.pairs, source, target);
     return (!search->given || strcmp(search->given, source) == 0) &&
-           pairs_allow(acre_model_info(search->model), source, search->target);
+           pairs_allow(acre_model_info(search->model), source, target);
 }
 
 /* As LibreTranslate has it, and clients that send all they have. But models may translate from one
@@ -254,16 +259,18 @@ static void settle(struct search *search, const struct detection *detection, str
     }
 }
 
-static int refuse(const struct search *search, const struct detection *detection, size_t text,
-                  struct srv_error *error)
+/* `text` is the one that is at fault by itself; NULL: all are. */
+static int refuse(const struct search *search, const struct detection *detection,
+                  const struct found *text, struct srv_error *error)
 {
     const struct call *call = search->call;
     const char *certain = detection->certain.code;
     char sources[128], which[48] = "";
 
     models_list_sources(&call->pending.server->models, search->model, sources, sizeof(sources));
-    if (call->request.n_texts > 1)
-        snprintf(which, sizeof(which), "%s[%zu]: ", call->texts_field, text);
+    if (text)
+        snprintf(which, sizeof(which), "%s[%zu]: ", call->texts_field,
+                 (size_t)(text - call->found));
     if (certain[0])
         return error_http(error, 400, "language_not_supported",
                           "auto: %sexpected a language that this %s translates from (%s), "
@@ -276,35 +283,63 @@ static int refuse(const struct search *search, const struct detection *detection
                       which, sources);
 }
 
-/* `whole` is what all look like as one. */
-static int settle_text(struct search *search, const struct detection *whole, struct found *found,
-                       struct srv_error *error)
+/* As if it were the only thing that is known. */
+static void settle_own(struct search *search, struct found *found)
 {
-    struct detection own = {.n = 0};
+    struct detection own;
 
-    if (found->guess.is_reliable)
-        detect_judge(&found->guess, search->codes, search->n_codes, &own);
-    else
-        own = *whole;
+    detect_judge(&found->guess, search->codes, search->n_codes, &own);
+    own.certain.code = ""; /* it is too short for that */
+    if (own.n == 0 || !is_translated(search, own.items[0].code))
+        own = search->assumed;
     settle(search, &own, found);
-    return found->code[0] ? 0 : refuse(search, &own, (size_t)(found - search->call->found), error);
+}
+
+/* From all texts. One that does not look like them itself gets no language's confidence, and is
+ * translated all the same where they are not. */
+static void borrow(struct search *search, struct found *found)
+{
+    const struct detect_guess *guess = &found->guess;
+    const char *code;
+
+    settle(search, &search->whole, found);
+    code = found->code[0] ? found->code : search->whole.certain.code;
+    if (language_is_same(guess->codes[0], code))
+        found->confidence = guess->percents[0] / (guess->is_reliable ? 1 : 2);
+    else if (code[0] && (found->is_kept || !is_translated(search, found->code)))
+        settle_own(search, found);
+    else
+        found->confidence = 0;
+}
+
+static int settle_text(struct search *search, struct found *found, struct srv_error *error)
+{
+    struct detection own;
+
+    if (search->call->request.n_texts == 1) {
+        settle(search, &search->whole, found);
+    } else if (found->guess.is_reliable && found->guess.text_bytes >= TELLING_BYTES) {
+        detect_judge(&found->guess, search->codes, search->n_codes, &own);
+        settle(search, &own, found);
+        return found->code[0] ? 0 : refuse(search, &own, found, error);
+    } else {
+        borrow(search, found);
+    }
+    return found->code[0] ? 0 : refuse(search, &search->whole, NULL, error);
 }
 
 int detect_source(struct call *call, const struct acre_model *model, struct srv_error *error)
 {
     struct search search;
-    struct detection whole;
     int status;
 
-    if (!call->found)
+    if (!call->found && !detect_must_look(call))
         call->found = calloc(call->request.n_texts, sizeof(call->found[0]));
     if (!call->found)
         return error_no_memory(error);
-    if (begin_search(&search, call, model, error) != 0)
-        return -1;
-    status = detect_joined(call, model, search.codes, search.n_codes, &whole, error);
+    status = begin_search(&search, call, model, error);
     for (size_t i = 0; status == 0 && i < call->request.n_texts; i++)
-        status = settle_text(&search, &whole, &call->found[i], error);
+        status = settle_text(&search, &call->found[i], error);
     call->is_detected = status == 0;
     free(search.codes);
     return status;

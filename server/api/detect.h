@@ -1,7 +1,8 @@
 /* detect.h - the language of a call's texts, where the call does not say it.
  *
  * Each text is in the language that it is without doubt. What is short or leaves doubt is in that
- * of all texts together, which are looked at as one. Loop thread, but for detect_look().
+ * of all texts together, which are looked at as one; but for that it neither stays as it is nor is
+ * refused, unless it looks like it itself. Loop thread, but for detect_look().
  */
 #ifndef SERVER_API_DETECT_H
 #define SERVER_API_DETECT_H

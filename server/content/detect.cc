@@ -36,10 +36,9 @@ struct detect_guess ask(const char *text, size_t n, bool is_html, int flags, con
     CLD2::Language languages[3];
     struct detect_guess found;
     double scores[3];
-    int text_bytes;
 
     CLD2::ExtDetectLanguageSummary(text, bytes, !is_html, &hints, flags, languages, found.percents,
-                                   scores, nullptr, &text_bytes, &found.is_reliable);
+                                   scores, nullptr, &found.text_bytes, &found.is_reliable);
     for (int i = 0; i < DETECT_MOST; i++)
         found.codes[i] = languages[i] == CLD2::UNKNOWN_LANGUAGE ? "" : modern_code(languages[i]);
     return found;
@@ -67,6 +66,10 @@ void take(const struct detect_guess &found, const char *const *codes, size_t n_c
 void detect_guess(const char *text, size_t bytes, bool is_html, struct detect_guess *guess)
 {
     *guess = ask(text, bytes, is_html, 0, nullptr);
+    if (!guess->codes[0][0]) {
+        *guess = ask(text, bytes, is_html, CLD2::kCLDFlagBestEffort, nullptr);
+        guess->is_reliable = false;
+    }
 }
 
 void detect_judge(const struct detect_guess *guess, const char *const *codes, size_t n_codes,

@@ -32,6 +32,7 @@ struct detection {
 struct detect_guess {
     const char *codes[DETECT_MOST]; /* static, best first; "" is none */
     int percents[DETECT_MOST];
+    int text_bytes; /* of words, without markup, digits and the like */
     bool is_reliable;
 };
 
@@ -39,7 +40,8 @@ struct detect_guess {
 void detect_languages(const char *text, size_t bytes, bool is_html, const char *const *codes,
                       size_t n_codes, struct detection *detection);
 
-/* The first of the questions alone, and what its answer says of codes[n_codes]. */
+/* The first of the questions, or the second where it has no answer; and what that says of
+ * codes[n_codes]. */
 void detect_guess(const char *text, size_t bytes, bool is_html, struct detect_guess *guess);
 void detect_judge(const struct detect_guess *guess, const char *const *codes, size_t n_codes,
                   struct detection *detection);

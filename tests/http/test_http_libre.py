@@ -59,7 +59,7 @@ def test_auto_does_not_guess(server, q, code, words):
     assert "(en)" in reply.json()["error"]
 
 
-GERMAN = "Guten Morgen, wie geht es Ihnen heute?"
+GERMAN = "Guten Morgen, wie geht es Ihnen heute Abend?"
 FRENCH = "Bonjour, comment allez-vous aujourd'hui ?"
 
 
@@ -126,6 +126,41 @@ def test_a_text_of_no_source_is_named(two, path, field, fields):
     assert reply.status_code == 400
     assert f"auto: {field}[1]: " in reply.json()["message"]
     assert "found Russian (ru)" in reply.json()["message"]
+
+
+def found_in(reply):
+    assert reply.status_code == 200, reply.text
+    return [(each["language"], each["confidence"]) for each in reply.json()["detectedLanguage"]]
+
+
+@pytest.mark.parametrize("q, fields", [
+    ("iPhone 15 Pro Max 256GB", {}),
+    ("Kuala Lumpur, Malaysia", {}),
+    ("Anna Maria Garcia Lopez", {}),
+    ("Lionel Messi (Barcelona)", {}),
+    ("<p><b>Berlin</b></p>", {"format": "html"}),
+])
+def test_a_short_text_that_is_misjudged_takes_the_language_of_the_others(server, q, fields):
+    found = found_in(server.translate([SENTENCE * 3, q], **PAIR, **fields))
+    assert found[0][1] > 80 and found[1] == ("en", 0)
+
+
+def test_a_short_text_is_neither_kept_nor_refused_for_the_others(two):
+    reply = two.translate([GERMAN * 3, "Yes.", "42", "Guten Tag"], **PAIR)
+    (german, sure), (yes, _), number, (hello, half) = found_in(reply)
+    assert [german, yes, number, hello] == ["de", "en", ("en", 0), "de"]
+    assert sure > 80 and 0 < half < 50
+    assert reply.json()["translatedText"][3] == "Guten Tag"
+    assert reply.json()["translatedText"][1] == \
+        two.translate("Yes.", source="en", target="de").json()["translatedText"]
+    named = two.translate([GERMAN * 3, "Malaysia"], model="fr-de", **PAIR)
+    assert found_in(named)[1] == ("fr", 0)
+
+
+def test_what_all_short_texts_look_like_is_refused_as_one(two):
+    reply = two.translate(["Здравствуйте", "Спасибо", "Как дела"], **PAIR)
+    assert reply.json()["code"] == "language_not_supported"
+    assert "q[" not in reply.json()["error"] and "Russian" in reply.json()["error"]
 
 
 @pytest.mark.parametrize("fields", [{}, {"alternatives": 2, "scores": True, "alignments": True},
