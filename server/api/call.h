@@ -43,7 +43,7 @@ struct call {
     bool is_detected;              /* request.source is "auto", and this is what was found: */
     struct found *found;           /* owned, [request.n_texts] */
     struct srv_text *ignored;      /* owned: request.ignored */
-    char target[16];               /* request.target may stand here */
+    char target[24];               /* request.target may stand here */
     struct dictionary *dictionary; /* owned: what the request itself brings */
     const char *glossary_ids[CALL_MAX_GLOSSARIES];
     size_t n_glossary_ids;

@@ -6,6 +6,7 @@
  * fields that contradict the model that is named. */
 #include "api/choice.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -219,7 +220,10 @@ int choice_make(struct call *call, struct srv_error *error)
         return -1;
     status = call->is_detected ? route_found(call, named, error)
                                : add_route(call, named, call->request.source, error);
-    if (status == 0 && !call->request.target)
-        call->request.target = acre_model_info(named)->target;
+    if (status == 0 && !call->request.target) {
+        /* Where all is kept nothing holds the model, which a reload may close. */
+        snprintf(call->target, sizeof(call->target), "%s", acre_model_info(named)->target);
+        call->request.target = call->target;
+    }
     return status;
 }

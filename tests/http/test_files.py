@@ -97,6 +97,10 @@ def test_auto_and_other_fields(server):
     by_model = server.post("/translate_file", files={"file": ("a.txt", SENTENCE)},
                            data={"model": "en-fr-char"})
     assert by_model.json()["translatedFileUrl"].endswith(".a_fr.txt")
+    german = "Guten Morgen, wie geht es Ihnen heute Abend?"
+    kept = server.post("/translate_file", files={"file": ("a.txt", german)},
+                       data={"model": "en-de-token", "source": "auto"})
+    assert kept.json()["translatedFileUrl"].endswith(".a_de.txt")
 
 
 def test_page(shipped):
