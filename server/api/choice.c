@@ -121,10 +121,9 @@ static int choose_by_pair(const struct call *call, struct srv_route *route, stru
 }
 
 /* How long a translation may be is the model's to say. */
-static int read_decoding(struct call *call, const struct acre_model *model, struct srv_error *error)
+static int read_decoding(struct call *call, int max_length, struct srv_error *error)
 {
     const int max_beam_size = (int)call->pending.server->settings->max_beam_size;
-    const int max_length = acre_model_info(model)->decoding.max_length;
     const struct acre_decoding most = {max_beam_size, max_beam_size, max_length, max_length,
                                        ACRE_MAX_LENGTH_PENALTY};
     struct decoding_wish *wish = &call->request.decoding;
@@ -136,6 +135,16 @@ static int read_decoding(struct call *call, const struct acre_model *model, stru
                            "expected more than alternatives (%d), found %d",
                            (int)wish->num_hypotheses - 1, (int)wish->beam_size);
     return 0;
+}
+
+static int find_glossary(const struct call *call, const char *id, const struct glossary **glossary,
+                         struct srv_error *error)
+{
+    *glossary = glossaries_find(&call->pending.server->glossaries, id,
+                                glossary_owner(call->pending.grant.key));
+    if (*glossary)
+        return 0;
+    return error_http(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
 }
 
 /* The request's own, then those of its glossaries for what the model translates. They know
@@ -154,12 +163,11 @@ static int find_dictionaries(const struct call *call, struct srv_route *route,
         route->dictionaries[route->n_dictionaries++] = call->dictionary;
     for (size_t i = 0; i < call->n_glossary_ids; i++) {
         const char *id = call->glossary_ids[i];
-        const struct glossary *glossary = glossaries_find(&call->pending.server->glossaries, id,
-                                                          glossary_owner(call->pending.grant.key));
+        const struct glossary *glossary;
         const struct glossary_part *part;
 
-        if (!glossary)
-            return error_http(error, 404, "glossary_not_found", "Glossary not found: %.40s", id);
+        if (find_glossary(call, id, &glossary, error) != 0)
+            return -1;
         part = glossary_find_part(glossary, source, target);
         if (!part)
             return error_http(error, 400, "dictionary_not_found",
@@ -185,9 +193,29 @@ static int add_route(struct call *call, struct acre_model *named, const char *so
     route = &more[request->n_routes++];
     *route = (struct srv_route){.model = named, .source = source};
     if ((named ? check_named(request, route, error) : choose_by_pair(call, route, error)) != 0 ||
-        read_decoding(call, route->model, error) != 0)
+        read_decoding(call, acre_model_info(route->model)->decoding.max_length, error) != 0)
         return -1;
     return find_dictionaries(call, route, error);
+}
+
+/* What is kept takes no route, but may not be asked for what there is not. */
+static int check_kept(struct call *call, const struct acre_model *named, struct srv_error *error)
+{
+    const struct models *models = &call->pending.server->models;
+    const struct acre_model_info *info = named ? acre_model_info(named) : NULL;
+    const struct glossary *ignored;
+    int max_length = info ? info->decoding.max_length : 0;
+
+    for (size_t i = 0; !named && i < models->n_items; i++)
+        if (acre_model_info(models->items[i])->decoding.max_length > max_length)
+            max_length = acre_model_info(models->items[i])->decoding.max_length;
+    if ((named && must_match("level", call->request.level, info->level, info, error) != 0) ||
+        read_decoding(call, max_length, error) != 0)
+        return -1;
+    for (size_t i = 0; i < call->n_glossary_ids; i++)
+        if (find_glossary(call, call->glossary_ids[i], &ignored, error) != 0)
+            return -1;
+    return 0;
 }
 
 /* One for each language that texts are in. */
@@ -208,7 +236,7 @@ static int route_found(struct call *call, struct acre_model *named, struct srv_e
             return -1;
         request->route_of[i] = (uint16_t)r;
     }
-    return 0;
+    return request->n_routes > 0 ? 0 : check_kept(call, named, error);
 }
 
 int choice_make(struct call *call, struct srv_error *error)

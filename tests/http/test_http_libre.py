@@ -177,6 +177,19 @@ def test_a_text_in_the_language_of_the_target_stays_as_it_is(server, fields):
     assert named.json()["code"] == "pair_not_available"
 
 
+@pytest.mark.parametrize("fields, code", [
+    ({"beam_size": 9999}, "invalid_parameter"),
+    ({"max_length": 9999999}, "invalid_parameter"),
+    ({"beam_size": 1, "alternatives": 2}, "invalid_parameter"),
+    ({"glossary_id": "nobody"}, "glossary_not_found"),
+    ({"model": "en-de-token", "level": "char"}, "model_mismatch"),
+])
+def test_what_stays_as_it_is_is_asked_for_rightly(server, fields, code):
+    reply = server.translate(GERMAN, **PAIR, **fields)
+    assert reply.status_code == (404 if "glossary_id" in fields else 400), reply.text
+    assert reply.json()["code"] == code
+
+
 def test_detect_in_every_form(server):
     answers = [server.post("/detect", **way) for way in ways({"q": SENTENCE})]
     assert {reply.status_code for reply in answers} == {200}
