@@ -11,6 +11,7 @@
 #include "api/deepl.h"
 #include "api/reply.h"
 #include "api/routes.h"
+#include "common/language.h"
 #include "serve/languages.h"
 
 /* ---- Showing --------------------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ static int read_one_v3(struct glossary_call *call, struct srv_error *error)
 static int check_pair(const struct glossary_part *part, struct srv_error *error)
 {
     if (!languages_known(part->source) || !languages_known(part->target) ||
-        strcmp(part->source, part->target) == 0)
+        language_is_same(part->source, part->target))
         return error_http(error, 400, "glossary_pair_not_supported",
                           "Unsupported glossary source and target language pair: %s to %s",
                           part->source, part->target);

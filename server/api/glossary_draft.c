@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api/terms_field.h"
+#include "common/language.h"
 
 const char *const glossary_draft_fields[] = {
     "name",    "dictionaries",   "source_lang", "target_lang",
@@ -121,8 +122,8 @@ int glossary_draft_pair(const struct fields *fields, struct glossary_part *part,
 static bool has_pair(const struct glossary_draft *draft, const struct glossary_part *part)
 {
     for (size_t i = 0; i < draft->n_parts; i++)
-        if (strcmp(draft->parts[i].source, part->source) == 0 &&
-            strcmp(draft->parts[i].target, part->target) == 0)
+        if (language_is_same(draft->parts[i].source, part->source) &&
+            language_is_same(draft->parts[i].target, part->target))
             return true;
     return false;
 }

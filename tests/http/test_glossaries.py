@@ -207,6 +207,11 @@ def test_names_and_dictionaries_change(client):
     ({"name": "a", "dictionaries": 2 * [{"source_lang": "en", "target_lang": "de",
                                          "entries": "a\tb", "entries_format": "tsv"}]},
      "Value for 'dictionaries' not supported: expected one for each pair"),
+    ({"name": "a", "dictionaries": [{"source_lang": "en", "target_lang": code, "entries": "a\tb",
+                                     "entries_format": "tsv"} for code in ("nb", "no")]},
+     "Value for 'dictionaries' not supported: expected one for each pair"),
+    ({"name": "a", "dictionaries": [{"source_lang": "nb", "target_lang": "no", "entries": "a\tb",
+                                     "entries_format": "tsv"}]}, "Unsupported glossary source"),
     ({"dictionaries": [{}]}, "Parameter 'name' not specified"),
 ])
 def test_refused_in_version_3(server, body, message):
