@@ -1,7 +1,7 @@
 /* glossary_call.h - a call of DeepL's that makes, shows, changes or deletes a glossary.
  *
- * Its fields and entries are read, and long replies made, in a thread of the pool, one call's at a
- * time, of callers in turn: the other threads are for those who translate. The change is made on
+ * Its fields are read in a thread of the pool, as all long bodies are, two at a time; then entries
+ * are read, or a long reply made, one call's at a time; of callers in turn. The change is made on
  * the loop and replied to when the store has it. A glossary that was changed meanwhile by another
  * call is changed from there. A request finds the glossaries of its own key alone.
  */

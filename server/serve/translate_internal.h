@@ -117,7 +117,8 @@ void translator_on_next(void *item);
 
 /* ---- submit.c -------------------------------------------------------------------------------- */
 
-/* Splits the texts to jobs, in the pool unless it is one short text, and queues all or none. */
+/* Splits the texts to jobs, in the pool unless it is one short text, and queues all or none; of
+ * several routes one may be queued before another is refused, and is cancelled then. */
 void submit_start(struct translate *translate);
 void submit_cancel(struct translate *translate);
 /* Also one that is submitting; what a thread has at hand may still take a while. */
