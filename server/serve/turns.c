@@ -65,6 +65,7 @@ static void start_next(struct turns *turns)
             first = link;
     turn = *first;
     *first = turn->next;
+    turn->is_waiting = false;
     turns->n_at_work++;
     turn->is_working = true;
     ++*turns->n_working;
@@ -81,6 +82,7 @@ void turns_wait(struct turns *turns, struct turn *turn, uint64_t caller)
     turn->caller = caller;
     turn->since = turns->n_done;
     turn->next = NULL;
+    turn->is_waiting = true;
     while (*end)
         end = &(*end)->next;
     *end = turn;
@@ -89,12 +91,14 @@ void turns_wait(struct turns *turns, struct turn *turn, uint64_t caller)
 
 bool turn_leave(struct turn *turn)
 {
-    struct turn **link = turn->turns ? &turn->turns->waiting : NULL;
+    struct turn **link;
 
-    while (link && *link && *link != turn)
-        link = &(*link)->next;
-    if (!link || !*link)
+    if (!turn->is_waiting)
         return false;
+    link = &turn->turns->waiting;
+    while (*link != turn)
+        link = &(*link)->next;
     *link = turn->next;
+    turn->is_waiting = false;
     return true;
 }

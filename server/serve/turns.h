@@ -24,6 +24,7 @@ struct turn {
     void (*done)(void *user);  /* then, on the loop: it may free the turn */
     void *user;
     bool goes_on;        /* what is done is a part, and others' work comes before the next */
+    bool is_waiting;     /* in turns->waiting */
     bool is_working;     /* it has its turn: from there until done(), nothing can stop it */
     struct turns *turns; /* where it waited last, or NULL */
     uint64_t caller;

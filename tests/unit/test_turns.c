@@ -30,6 +30,7 @@ static void begin_work(void *user)
     const struct piece *piece = user;
 
     assert_true(piece->turn.is_working);
+    assert_false(piece->turn.is_waiting);
     assert_in_range(n_working, 1, turns.most_at_work);
     most_at_work = (int)n_working > most_at_work ? (int)n_working : most_at_work;
     if (strlen(order) < N_PIECES)
@@ -171,8 +172,10 @@ static void test_who_leaves_keeps_no_place(void **state)
 
     (void)state;
     begin(&loop, pieces, "caaabbb");
-    turn_leave(&pieces[1].turn);
-    turn_leave(&pieces[2].turn);
+    assert_true(turn_leave(&pieces[1].turn));
+    assert_true(turn_leave(&pieces[2].turn));
+    assert_false(pieces[2].turn.is_waiting || turn_leave(&pieces[2].turn));
+    assert_true(pieces[3].turn.is_waiting);
     end(&loop, "cabbb");
 }
 
