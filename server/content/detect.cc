@@ -44,18 +44,29 @@ struct detect_guess ask(const char *text, size_t n, bool is_html, int flags, con
     return found;
 }
 
+/* Quickly: a thousand texts may be judged among two hundred languages. `code` is in lower case;
+ * "nb" and "no" begin alike. */
+bool may_be_same(const char *tag, const char *code)
+{
+    return (tag[0] | 0x20) == code[0];
+}
+
 /* What of a guess is among the codes. */
 void take(const struct detect_guess &found, const char *const *codes, size_t n_codes, int divisor,
           struct detection *detection)
 {
     for (int i = 0; i < DETECT_MOST; i++) {
         const char *same = nullptr;
-        for (size_t c = 0; c < n_codes && found.codes[i][0]; c++)
+        for (size_t c = 0; c < n_codes && found.codes[i][0]; c++) {
+            if (!may_be_same(codes[c], found.codes[i]))
+                continue;
             if (strcasecmp(codes[c], found.codes[i]) == 0) {
                 same = codes[c];
                 break;
-            } else if (!same && language_is_same(codes[c], found.codes[i]))
+            }
+            if (!same && language_is_same(codes[c], found.codes[i]))
                 same = codes[c];
+        }
         if (same)
             detection->items[detection->n++] = {same, found.percents[i] / divisor};
     }
