@@ -179,7 +179,8 @@ struct search {
     const char **codes;             /* owned, [n_codes]: what a text may be in */
     size_t n_codes;
     struct detection whole;   /* what all texts look like as one */
-    struct detection assumed; /* where nothing is known */
+    bool is_whole_translated; /* or it is kept, or refused */
+    struct detection assumed; /* instead, where a text says nothing itself */
 };
 
 static int begin_search(struct search *search, const struct call *call,
@@ -197,9 +198,7 @@ static int begin_search(struct search *search, const struct call *call,
         return error_no_memory(error);
     for (size_t i = 0; i < search->n_codes; i++)
         search->codes[i] = candidate(call, among, i);
-    search->assumed.certain.code = "";
-    detect_take_default(call, model, &search->assumed);
-    return detect_joined(call, model, search->codes, search->n_codes, &search->whole, error);
+    return 0;
 }
 
 static const char *target_of(struct search *search)
@@ -283,6 +282,25 @@ static int refuse(const struct search *search, const struct detection *detection
                       which, sources);
 }
 
+/* Once for all texts. */
+static int look_at_whole(struct search *search, struct srv_error *error)
+{
+    const struct call *call = search->call;
+    struct found all = {.code = ""};
+
+    if (detect_joined(call, search->model, search->codes, search->n_codes, &search->whole, error) !=
+        0)
+        return -1;
+    if (call->request.n_texts == 1)
+        return 0;
+    settle(search, &search->whole, &all);
+    search->is_whole_translated = !all.is_kept && is_translated(search, all.code);
+    search->assumed.certain.code = "";
+    if (!search->is_whole_translated)
+        detect_take_default(call, search->model, &search->assumed);
+    return 0;
+}
+
 /* As if it were the only thing that is known. */
 static void settle_own(struct search *search, struct found *found)
 {
@@ -306,7 +324,7 @@ static void borrow(struct search *search, struct found *found)
     code = found->code[0] ? found->code : search->whole.certain.code;
     if (language_is_same(guess->codes[0], code))
         found->confidence = guess->percents[0] / (guess->is_reliable ? 1 : 2);
-    else if (code[0] && (found->is_kept || !is_translated(search, found->code)))
+    else if (code[0] && !search->is_whole_translated)
         settle_own(search, found);
     else
         found->confidence = 0;
@@ -337,7 +355,9 @@ int detect_source(struct call *call, const struct acre_model *model, struct srv_
         call->found = calloc(call->request.n_texts, sizeof(call->found[0]));
     if (!call->found)
         return error_no_memory(error);
-    status = begin_search(&search, call, model, error);
+    if (begin_search(&search, call, model, error) != 0)
+        return -1;
+    status = look_at_whole(&search, error);
     for (size_t i = 0; status == 0 && i < call->request.n_texts; i++)
         status = settle_text(&search, &call->found[i], error);
     call->is_detected = status == 0;
