@@ -313,10 +313,16 @@ static void settle_own(struct search *search, struct found *found)
     settle(search, &own, found);
 }
 
+static bool is_wordless(const struct srv_text *text)
+{
+    return !detect_has_letters(text->data, first_bytes(text, ENOUGH_BYTES));
+}
+
 /* From all texts. One that does not look like them itself gets no language's confidence, and is
  * translated all the same where they are not. */
 static void borrow(struct search *search, struct found *found)
 {
+    const struct srv_text *text = &search->call->request.texts[found - search->call->found];
     const struct detect_guess *guess = &found->guess;
     const char *code;
 
@@ -324,7 +330,7 @@ static void borrow(struct search *search, struct found *found)
     code = found->code[0] ? found->code : search->whole.certain.code;
     if (language_is_same(guess->codes[0], code))
         found->confidence = guess->percents[0] / (guess->is_reliable ? 1 : 2);
-    else if (code[0] && !search->is_whole_translated)
+    else if (code[0] && !search->is_whole_translated && !(found->is_kept && is_wordless(text)))
         settle_own(search, found);
     else
         found->confidence = 0;
