@@ -44,6 +44,13 @@ static int parse_output(const struct call *call, struct srv_error *error)
     return 0;
 }
 
+static int make_room(const struct call *call, struct srv_error *error)
+{
+    return files_make_room(call->pending.server,
+                           access_caller(call->pending.http, &call->pending.grant),
+                           call->upload->text.bytes, error);
+}
+
 static int parse(struct call *call, struct srv_error *error)
 {
     struct server *server = call->pending.server;
@@ -55,8 +62,7 @@ static int parse(struct call *call, struct srv_error *error)
         parse_output(call, error) != 0)
         return -1;
     call->request.timeout_ms = (uint64_t)server->settings->file_lifetime_s * 1000;
-    return files_make_room(server, access_caller(call->pending.http, &call->pending.grant),
-                           call->upload->text.bytes, error);
+    return make_room(call, error);
 }
 
 static void phrase(const struct call *call, struct srv_error *error)
@@ -75,7 +81,7 @@ static int accept_call(struct call *call, struct srv_error *error)
 {
     struct file *file;
 
-    if (files_add(call, &file, error) != 0)
+    if (make_room(call, error) != 0 || files_add(call, &file, error) != 0)
         return -1;
     file->call = call;
     call->file = file;

@@ -165,8 +165,6 @@ static int make_room(struct server *server, uint64_t caller, const struct file *
         return error_http(error, 413, "file_too_large",
                           "expected a file and a translation of at most %lld bytes, found %zu",
                           (long long)most, bytes);
-    if (!growing && has_half(server, caller, NULL, false))
-        return refuse_full(error);
     while (is_full(server, growing ? 0 : 1, bytes)) {
         struct file *file = find_leaving(server, caller, growing);
 
@@ -180,6 +178,8 @@ static int make_room(struct server *server, uint64_t caller, const struct file *
 
 int files_make_room(struct server *server, uint64_t caller, size_t bytes, struct srv_error *error)
 {
+    if (has_half(server, caller, NULL, false))
+        return refuse_full(error);
     return make_room(server, caller, NULL, bytes, error);
 }
 
@@ -229,7 +229,7 @@ int files_add(const struct call *call, struct file **out, struct srv_error *erro
     const uint64_t caller = call->request.caller;
     struct file *file;
 
-    if (files_make_room(server, caller, upload->text.bytes, error) != 0)
+    if (make_room(server, caller, NULL, upload->text.bytes, error) != 0)
         return -1;
     file = calloc(1, sizeof(*file));
     if (!file || make_names(file) != 0) {

@@ -3,8 +3,9 @@
  * A file has a random id and a random key; without both nobody finds it. There are at most
  * `max_files`, of at most `max_files_bytes`, each for at most `file_lifetime_s`; for a new one the
  * oldest that is done leaves, of its client's own first, then, if he has less than half, of
- * anybody's. Those that are still being translated leave for nobody, and one client's take half of
- * the room at most; each owns the call that does it, and ends it with itself. Loop thread.
+ * anybody's. Those that are still being translated leave for nobody, and a client with half of the
+ * room in such gets no more of it; each owns the call that does it, and ends it with itself. Loop
+ * thread.
  */
 #ifndef SERVER_API_FILES_H
 #define SERVER_API_FILES_H
@@ -38,7 +39,8 @@ int files_open(struct server *server, struct acre_err *err);
 /* Ends what is being translated; run the loop afterwards, which frees what is left. */
 void files_close(struct server *server);
 
-/* Whether files are translated at all, and so many bytes more find room, which is made. */
+/* Whether files are translated at all, and so many bytes that are yet to be translated find room,
+ * which is made. */
 bool files_are_on(const struct server *server);
 int files_make_room(struct server *server, uint64_t caller, size_t bytes, struct srv_error *error);
 

@@ -513,6 +513,9 @@ def test_one_client_s_translations_push_out_nobody_s(serve):
                             files={"file": ("a.txt", f"{SENTENCE} " * 2000)}) for _ in range(4)]
     assert [reply.status_code for reply in replies] == [200, 200, 503, 503]
     assert requests.get(mine, timeout=10).status_code == 200
+    translated = session.post(server.url + "/translate_file", data=PAIR, timeout=20,
+                              files={"file": ("a.txt", "\n")})
+    assert translated.status_code == 200  # it never waits in translation
     assert upload(server, "a.txt", "Hello").status_code == 200
 
 
