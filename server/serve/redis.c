@@ -165,8 +165,10 @@ static void take_greeting(struct redis *redis, const redisReply *reply)
         return;
     }
     redis->is_up = --redis->n_greetings == 0;
-    if (redis->is_up)
-        redis->events->up(redis->user);
+    if (!redis->is_up)
+        return;
+    redis->n_tried = 0; /* replicas that lose it try its addresses in the same order */
+    redis->events->up(redis->user);
 }
 
 static void take_reply(struct redis *redis, const redisReply *reply)
