@@ -6,7 +6,8 @@
 
 static bool ends_sentence(const char *text, size_t at)
 {
-    return text[at] == '\n' || (strchr(".!?", text[at]) && (text[at + 1] == ' '));
+    return text[at] == '\n' || text[at] == '\t' ||
+           (strchr(".!?", text[at]) && (text[at + 1] == ' '));
 }
 
 /* Emoji and signs go with one of the blanks beside them, so that the words do not stand apart, nor
