@@ -411,18 +411,24 @@ static char *name_of(const char *directory, const char *path)
     return last_part(path);
 }
 
-/* It stands in lists, metrics and logs. */
-static int check_name(const char *name, struct acre_err *err)
+/* What stands in lists, metrics and logs: what is no UTF-8 or a control character is U+FFFD there.
+ * Takes `name`; NULL: no memory. */
+static char *as_text(char *name)
 {
-    const size_t n = strlen(name);
-    for (size_t at = 0, begin = 0; at < n; begin = at) {
+    const size_t n = name ? strlen(name) : 0;
+    char *text = name ? mem_alloc(3 * n + 1) : NULL;
+    char *end = text;
+    for (size_t at = 0, begin = 0; text && at < n; begin = at) {
         int32_t character = utf8_next(name, n, &at); /* negative where it is none */
-        if (character < 0x20 || (character >= 0x7F && character < 0xA0))
-            return err_set(err, ACRE_EMODEL,
-                           "expected a name in UTF-8 without control characters, found byte 0x%02X",
-                           (unsigned char)name[begin]);
+        bool is_text = character >= 0x20 && (character < 0x7F || character >= 0xA0);
+        size_t bytes = is_text ? at - begin : 3;
+        memcpy(end, is_text ? name + begin : "\xEF\xBF\xBD", bytes);
+        end += bytes;
     }
-    return 0;
+    if (text)
+        *end = '\0';
+    mem_free(name);
+    return text;
 }
 
 /* All files are read by the real path, so that they are of one version where a link changes. */
@@ -436,17 +442,13 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
         return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,
                        stat(directory, &stat_of) == 0 ? "a file" : "nothing");
     char *path = realpath(directory, NULL);
-    char *name = path ? name_of(directory, path) : NULL;
-    int status =
-        name ? check_name(name, err) : err_set(err, ACRE_ENOMEM, "no memory for the model");
-    bool is_named = status == 0;
-    if (is_named)
-        status = open_model(engine, path, name, out, err);
+    char *name = path ? as_text(name_of(directory, path)) : NULL;
+    int status = name ? open_model(engine, path, name, out, err)
+                      : err_set(err, ACRE_ENOMEM, "no memory for the model");
     mem_free(name);
     free(path);
     /* Errors of a file begin with its name in the directory. */
-    bool is_of_file =
-        is_named && status != ACRE_ENOMEM && status != ACRE_EOPTION && status != ACRE_EDEVICE;
+    bool is_of_file = status != ACRE_ENOMEM && status != ACRE_EOPTION && status != ACRE_EDEVICE;
     if (status != 0)
         err_prefix(err, is_of_file ? "%s/" : "%s: ", directory);
     return status;

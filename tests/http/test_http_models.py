@@ -86,15 +86,15 @@ def test_a_bad_model_stops_the_start_or_is_left_out(tmp_path):
     assert "broken-en-de/model.safetensors" in done.stderr
 
 
-def test_a_model_whose_name_is_no_text_is_left_out(tmp_path):
-    """It would stand in JSON."""
-    shutil.copytree(GOLDEN, tmp_path / "good-en-de")
-    (tmp_path / os.fsdecode(b"m\xe8-en-de")).symlink_to(tmp_path / "good-en-de")
-    server = Server(tmp_path, bad_models="skip", log_format="json")
+def test_a_folder_whose_name_is_no_text(tmp_path):
+    """Its model stands in JSON and in metrics all the same."""
+    (tmp_path / os.fsdecode(b"m\xe8-en-de")).symlink_to(GOLDEN)
+    server = Server(tmp_path)
     try:
-        assert [m["name"] for m in server.get("/models").json()["models"]] == ["good-en-de"]
-        assert any("left out: " in line and "expected a name in UTF-8" in line
-                   for line in server.log)
+        (model,) = server.get("/models").json()["models"]
+        assert model["name"] == "m\ufffd-en-de"
+        assert server.post("/translate/m%EF%BF%BD-en-de", json={"q": "Hi."}).status_code == 200
+        assert 'model="m\ufffd-en-de"' in server.get("/metrics").content.decode()
     finally:
         assert server.stop() == 0
 
