@@ -453,13 +453,14 @@ static void add_section(struct html *h, const struct html_token *token)
         .text = outer.text, .bytes = text.at + text.n, .at = text.at, .syntax = HTML_PAGE};
     h->is_plain = !is_page(&h->reader);
     end_line(h);
-    prose_add_mark(h->prose, h->is_plain ? PROSE_PLAIN : PROSE_POINT, token->at, HTML_CDATA_BYTES);
+    prose_add_mark(h->prose, h->is_plain ? PROSE_PLAIN : PROSE_SECTION, token->at,
+                   HTML_CDATA_BYTES);
     if (h->is_plain)
         add_text(h, &text);
     while (!h->is_plain && !h->prose->no_memory && html_next(&h->reader, &text))
         add_token(h, &text);
     end_line(h);
-    prose_add_mark(h->prose, PROSE_ESCAPED, h->reader.bytes, HTML_CDATA_END_BYTES);
+    prose_add_mark(h->prose, PROSE_SECTION_END, h->reader.bytes, HTML_CDATA_END_BYTES);
     html_pairs_leave(&h->pairs, n_outer);
     h->is_plain = false;
     h->reader = outer;

@@ -24,11 +24,12 @@ enum prose_kind {
     PROSE_TAG,   /* likewise: a tag without partner, which keeps its order among other tags */
     PROSE_OPEN,  /* where an element begins; its partner is the PROSE_CLOSE */
     PROSE_CLOSE,
-    PROSE_APART,  /* a sign between sentences: in the text it is the end of a line */
-    PROSE_MASK,   /* stands in the text as n bytes that translators copy, e.g. "X1" */
-    PROSE_TERM,   /* n bytes of the text whose translation is known (terms.h) */
-    PROSE_PLAIN,  /* from here on nothing is escaped, */
-    PROSE_ESCAPED /* and from here on it is */
+    PROSE_APART,   /* a sign between sentences: in the text it is the end of a line */
+    PROSE_MASK,    /* stands in the text as n bytes that translators copy, e.g. "X1" */
+    PROSE_TERM,    /* n bytes of the text whose translation is known (terms.h) */
+    PROSE_SECTION, /* a CDATA section of XML begins whose text is markup, escaped as such, */
+    PROSE_PLAIN,   /* or one whose text is plain: nothing in it is escaped */
+    PROSE_SECTION_END
 };
 
 struct prose_mark {

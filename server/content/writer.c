@@ -69,20 +69,39 @@ static void leave_term(struct writer *w, const char *text, size_t n)
     w->is_behind = w->is_behind && n == 0;
 }
 
-/* Of a section of XML: "]]>" would end it, and is parted among two. */
-static void put_plain(struct writer *w, const char *text, size_t n)
+/* The bytes before the i-th of a text that is to be written are "]]". */
+static bool is_after_brackets(const struct writer *w, const char *text, size_t i)
 {
+    char before[2];
+
+    for (size_t k = 1; k <= 2; k++)
+        before[2 - k] = k <= i              ? text[i - k]
+                        : k - i <= w->bytes ? w->text[w->bytes - (k - i)]
+                                            : w->last[2 + w->bytes - (k - i)];
+    return memcmp(before, "]]", 2) == 0;
+}
+
+/* Of XML: "]]>" ends a section, and is no text outside of one. Where the first `n_checked` bytes
+ * would make one, it is parted among two sections, or escaped. */
+static void put_apart(struct writer *w, const char *text, size_t n, size_t n_checked)
+{
+    const char *instead = w->is_section ? "]]><![CDATA[>" : "&gt;";
     size_t begin = 0;
 
-    for (size_t i = 0; i < n && w->prose->is_xml; i++) {
-        if (text[i] != '>')
+    for (size_t i = 0; i < n_checked; i++) {
+        if (text[i] != '>' || !is_after_brackets(w, text, i))
             continue;
         put(w, text + begin, i - begin);
-        begin = i;
-        if (w->bytes > 1 && memcmp(w->text + w->bytes - 2, "]]", 2) == 0)
-            put(w, "]]><![CDATA[", 12);
+        put(w, instead, strlen(instead));
+        begin = i + 1;
     }
     put(w, text + begin, n - begin);
+}
+
+/* Bytes of the document that are no words; inside them it says what it said. */
+static void put_raw(struct writer *w, const char *text, size_t n)
+{
+    put_apart(w, text, n, !w->prose->is_xml ? 0 : n < 2 ? n : 2);
 }
 
 void writer_text(struct writer *w, const char *text, size_t n)
@@ -92,7 +111,7 @@ void writer_text(struct writer *w, const char *text, size_t n)
 
     leave_term(w, text, n);
     if (w->is_plain) {
-        put_plain(w, text, n);
+        put_apart(w, text, n, w->prose->is_xml ? n : 0);
         return;
     }
     for (size_t i = 0; i < n; i += used) {
@@ -163,6 +182,8 @@ void writer_raw(struct writer *w, const struct prose_mark *mark)
     const size_t end = (size_t)mark->raw + mark->n_raw;
     size_t at = mark->raw, low = 0, high = p->n_values;
 
+    if (mark->kind == PROSE_SECTION_END)
+        w->is_plain = w->is_section = false;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
 
@@ -172,13 +193,15 @@ void writer_raw(struct writer *w, const struct prose_mark *mark)
             high = middle;
     }
     for (; low < p->n_values && p->values[low].raw < end; low++) {
-        put(w, p->document + at, p->values[low].raw - at);
+        put_raw(w, p->document + at, p->values[low].raw - at);
         put_value(w, &p->values[low]);
         at = (size_t)p->values[low].raw + p->values[low].n_raw;
     }
-    put(w, p->document + at, end - at);
-    if (mark->kind == PROSE_PLAIN || mark->kind == PROSE_ESCAPED)
+    put_raw(w, p->document + at, end - at);
+    if (mark->kind == PROSE_SECTION || mark->kind == PROSE_PLAIN) {
+        w->is_section = true;
         w->is_plain = mark->kind == PROSE_PLAIN;
+    }
 }
 
 /* ---- Terms ----------------------------------------------------------------------------------- */
@@ -292,6 +315,10 @@ char *writer_take(struct writer *w)
     text[w->bytes] = '\0';
     if (w->bytes > 0)
         w->has_word = ends_with_word(text, w->bytes);
+    for (size_t i = w->bytes < 2 ? 0 : w->bytes - 2; i < w->bytes; i++) {
+        w->last[0] = w->last[1];
+        w->last[1] = text[i];
+    }
     w->n_taken += w->bytes;
     w->text = NULL;
     w->bytes = w->capacity = w->line = 0;

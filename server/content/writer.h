@@ -17,8 +17,10 @@ struct writer {
     char *text; /* owned */
     size_t bytes, capacity;
     size_t n_taken;    /* of the document: bytes before `text` */
+    char last[2];      /* the end of those */
     size_t line;       /* of `text`: where this line of the prose, with its marks, begins */
     size_t next_break; /* of the prose's */
+    bool is_section;   /* CDATA, of XML */
     bool is_plain;     /* nothing is escaped */
     bool is_value;     /* of an attribute: quotes are escaped, too */
     bool is_behind;    /* a term or a mask, from which the next word must stand apart */

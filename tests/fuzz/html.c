@@ -2,7 +2,7 @@
  * many wrong translations it gets: words in another order, left out, doubled, aligned at random;
  * and which of its words are terms of a glossary, and what those are called. Whatever the
  * translation, every tag of the document comes out once; of subtitles, numbers and times stay as
- * they are. */
+ * they are; and of XML no "]]>" comes about that would end a section, or be none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +118,18 @@ static unsigned long count_tags(const char *text, size_t bytes, enum html_syntax
         sum += hash * hash;
     }
     return sum;
+}
+
+/* Text of XML that has "]]>", which readers refuse outside of a section. */
+static bool has_stray_end(const char *text, size_t bytes)
+{
+    struct html_reader reader = {.text = text, .bytes = bytes, .syntax = HTML_XML};
+    struct html_token token;
+
+    while (html_next(&reader, &token))
+        if (token.type == HTML_TEXT && memmem(text + token.at, token.n, "]]>", 3))
+            return true;
+    return false;
 }
 
 /* In one piece; *out is owned by the caller. */
@@ -274,6 +286,8 @@ static void check(const char *document, size_t bytes, unsigned kind)
     if (unicode_valid_bytes(out, n) != n || strlen(out) != n)
         abort();
     if (kind < 3 && count_tags(document, bytes, markup.syntax) != count_tags(out, n, markup.syntax))
+        abort();
+    if (kind == 2 && has_stray_end(out, n) && !has_stray_end(document, bytes))
         abort();
     if (prose.n_values == 0 && kind < 5)
         check_parts(&prose, &t, out, n);

@@ -227,12 +227,56 @@ static void ends_of_lines_are_those_of_the_text(void **state)
     }
 }
 
+/* "a ]] b" becomes "a ]]b", so that the sign between them comes behind the brackets at once. */
+static char *render_joined(const struct prose *prose)
+{
+    static const struct acre_alignment words[] = {
+        {{0, 1}, {0, 1}}, {{2, 2}, {2, 2}}, {{5, 1}, {4, 1}}};
+    const struct render_sentence sentence = {.source = {0, 6},
+                                             .target = {0, 5},
+                                             .text = "a ]]b",
+                                             .alignments = words,
+                                             .n_alignments = 3};
+    struct render_part part;
+    struct render *render;
+
+    assert_int_equal(render_open(prose, NULL, 0, false, &render, NULL), 0);
+    render_sentence(render, &sentence);
+    render_rest(render);
+    assert_int_equal(render_take(render, &part, NULL), 0);
+    render_close(render);
+    return part.text;
+}
+
+static void brackets_end_no_section_of_xml(void **state)
+{
+    static const struct reading joined[] = {
+        {HTML_XML, "<n><![CDATA[a ]] ><b>b</b>]]></n>", "a ]] b\n",
+         "<n><![CDATA[a ]]]]><![CDATA[><b>b</b>]]></n>"},
+        {HTML_XML, "<n>a ]] ><b>b</b></n>", "a ]] b\n", "<n>a ]]&gt;<b>b</b></n>"},
+        {HTML_PAGE, "<p>a ]] ><b>b</b></p>", "a ]] b\n", "<p>a ]]><b>b</b></p>"},
+    };
+    struct prose prose;
+    char *rendered;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(joined) / sizeof(joined[0]); i++) {
+        read_as(joined[i].document, strlen(joined[i].document), joined[i].syntax, &prose);
+        assert_memory_equal(prose.text, joined[i].text, prose.text_bytes);
+        rendered = render_joined(&prose);
+        assert_string_equal(rendered, joined[i].rendered);
+        free(rendered);
+        prose_fini(&prose);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_read_behind_the_document),
         cmocka_unit_test(text_is_what_is_to_be_translated),
         cmocka_unit_test(ends_of_lines_are_those_of_the_text),
+        cmocka_unit_test(brackets_end_no_section_of_xml),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
