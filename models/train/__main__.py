@@ -97,7 +97,11 @@ def add_back_options(parser):
                         help="where NAME.back.en-XX.tsv is written, or gone on with")
     parser.add_argument("--acre", type=Path, required=True, metavar="FILE",
                         help="the acre command that translates")
-    parser.add_argument("--most", type=int, metavar="N", help="most sentences of each TEXT")
+    parser.add_argument("--first", type=positive(int), default=1, metavar="N",
+                        help="begin with the N-th sentence of each TEXT, in the order of their "
+                             "hashes (default: 1)")
+    parser.add_argument("--most", type=positive(int), metavar="N",
+                        help="most sentences of each TEXT")
     parser.add_argument("--beam", type=int, default=1, metavar="N",
                         help="beam size (default: 1)")
 
@@ -276,8 +280,8 @@ def back(options):
     from .back import back_translate
 
     for text in options.texts:
-        back_translate(options.acre, options.model, text, options.out, options.most,
-                       ("--beam-size", options.beam, *threads_of_acre(options)))
+        back_translate(options.acre, options.model, text, options.out, options.first,
+                       options.most, ("--beam-size", options.beam, *threads_of_acre(options)))
 
 
 def pack(options):

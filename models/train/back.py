@@ -38,9 +38,10 @@ def check_writer(made, model):
     known.write_text(own + "\n", encoding="utf-8")
 
 
-def back_translate(acre, model, path, out, most=None, options=()):
+def back_translate(acre, model, path, out, first=1, most=None, options=()):
     """Writes, or goes on writing, `out`/NAME.back.en-XX.tsv of the text NAME[.XX].txt[.gz].
 
+    Of its sentences, in their order, it takes `most` from the `first` one on, counted from 1.
     `options` are further ones of `acre translate`.
     """
     language = languages_of(model)
@@ -48,5 +49,5 @@ def back_translate(acre, model, path, out, most=None, options=()):
     made = out / f"{name}{corpus.BACK_SUFFIX}.en-{language}.tsv"
     out.mkdir(parents=True, exist_ok=True)
     check_writer(made, model)
-    translations(made, plain_text([path])[:most], acre, model, *options, who="back",
+    translations(made, plain_text([path])[first - 1:][:most], acre, model, *options, who="back",
                  translation_first=True)

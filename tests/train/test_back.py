@@ -100,6 +100,14 @@ def test_at_most_so_many_sentences(machine):
     assert (machine / "made/wiki.back.en-de.tsv").read_text().count("\n") == 5
 
 
+def test_of_a_text_some_sentences(machine):
+    assert back(machine, "wiki.de.txt.gz") == 0
+    whole = (machine / "made/wiki.back.en-de.tsv").read_text().splitlines()
+    (machine / "made/wiki.back.en-de.tsv").unlink()
+    assert back(machine, "wiki.de.txt.gz", "--first", "6", "--most", "5") == 0
+    assert (machine / "made/wiki.back.en-de.tsv").read_text().splitlines() == whole[5:10]
+
+
 def test_only_models_into_english_are_taken(machine, capsys):
     (machine / "de-en/tokenizer_config.json").write_text(
         json.dumps({"source_lang": "en", "target_lang": "de"}))
