@@ -106,6 +106,26 @@ def add_back_options(parser):
                         help="beam size (default: 1)")
 
 
+def part(text):
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected more than 0, at most 1, found {text}")
+    return value
+
+
+def add_likely_options(parser):
+    parser.add_argument("model", type=Path, metavar="MODEL",
+                        help="the folder of a model from English")
+    parser.add_argument("corpora", type=Path, nargs="+", metavar="CORPUS",
+                        help="NAME.en-XX.tsv[.gz], as `back` writes it")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+                        help="another folder, where what is kept is written")
+    parser.add_argument("--acre", type=Path, required=True, metavar="FILE",
+                        help="the acre command that scores")
+    parser.add_argument("--part", type=part, default=0.75, metavar="X",
+                        help="the part of each CORPUS that is kept (default: 0.75)")
+
+
 def add_pack_options(parser):
     parser.add_argument("prepared", type=Path, metavar="PREPARED",
                         help="the prepared folder of a run on pieces")
@@ -177,6 +197,8 @@ def parse_arguments(arguments):
         add(name, what, add_run, *adders)
     add("back", "translate plain text into English, as a corpus for models from English",
         add_back_options)
+    add("likely", "of a corpus that a machine wrote, keep what a model finds likely",
+        add_likely_options)
     add("pack", "write what a campaign on another machine needs into one file", add_pack_options)
     add("campaign", "train everything of a pair, in the order and time of a plan",
         add_campaign_options)
@@ -284,6 +306,14 @@ def back(options):
                        options.most, ("--beam-size", options.beam, *threads_of_acre(options)))
 
 
+def likely(options):
+    from .likely import keep_likely
+
+    for path in options.corpora:
+        keep_likely(options.acre, options.model, path, options.part, options.out,
+                    threads_of_acre(options))
+
+
 def pack(options):
     from .pack import pack as pack_run
 
@@ -341,13 +371,13 @@ def run_command(options):
 
 def main(arguments=None):
     options = parse_arguments(arguments)
-    if options.threads and options.command not in ("prepare", "plot", "back"):
+    if options.threads and options.command not in ("prepare", "plot", "back", "likely"):
         import torch
 
         torch.set_num_threads(options.threads)
     try:
-        own = {"average": average, "plot": plot, "compare": compare, "back": back, "pack": pack,
-               "campaign": campaign}
+        own = {"average": average, "plot": plot, "compare": compare, "back": back,
+               "likely": likely, "pack": pack, "campaign": campaign}
         own.get(options.command, run_command)(options)
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         print(f"models.train: {error}", file=sys.stderr)

@@ -123,14 +123,20 @@ def read_lines(path):
         yield from file
 
 
-def read_pairs(origin, path, dropped):
-    """Clean pairs of one file; `dropped` counts the others by reason."""
-    seen = set()
-    targets = Counter()
+def read_columns(path):
+    """The English and the target of each line, as they are."""
     for number, line in enumerate(read_lines(path), 1):
         columns = line.rstrip("\n").split("\t")
         if len(columns) != 2:
             raise ValueError(f"{path}:{number}: expected 2 columns, found {len(columns)}")
+        yield columns
+
+
+def read_pairs(origin, path, dropped):
+    """Clean pairs of one file; `dropped` counts the others by reason."""
+    seen = set()
+    targets = Counter()
+    for columns in read_columns(path):
         english, target = map(tidy, columns)
         reason = fault(english, target)
         if reason is None and (english, target) in seen:

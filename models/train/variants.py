@@ -29,6 +29,7 @@ PICTURES = [*range(0x1F300, 0x1F650), *range(0x1F680, 0x1F6D0), *range(0x1F90C, 
             *range(0x2600, 0x2700)]
 SKIN_TONES = [chr(c) for c in range(0x1F3FB, 0x1F400)]
 DOMAINS = "com org net de fr eu io co.uk".split()
+CODES = 0.03  # the part of new numbers that begin with a zero
 FILES = "txt pdf html png zip csv".split()
 
 
@@ -84,10 +85,17 @@ def renumbered(pair, chance):
     return Pair(pair.origin, *sides)
 
 
+def digits_of(n, chance):
+    return "".join(chance.choices(string.digits, k=n))
+
+
 def other_number(number, chance):
-    """1 stays 1 and 0 stays 0, because the words beside them depend on it."""
+    """1 stays 1 and 0 stays 0, because the words beside them depend on it. What begins with a zero
+    is a code and not a number of things: another code; long numbers sometimes become one."""
     if number in ("0", "1"):
         return number
+    if len(number) > 1 and (number[0] == "0" or chance.random() < CODES):
+        return "0" + digits_of(len(number) - 1, chance)
     digits = max(1, len(number) + chance.choice((-1, 0, 0, 0, 1)))
     lowest = 2 if digits == 1 else 10 ** (digits - 1)
     return str(chance.randrange(lowest, 10**digits))
@@ -145,8 +153,9 @@ def address(pair, chance):
 
 
 def amount(_, chance):
-    form = chance.choice(("{}", "{}.{}", "{}:{}", "+{} {}", "{}-{}", "{}/{}", "v{}.{}", "#{}"))
-    return form.format(*(chance.randrange(10 ** chance.randint(1, 4)) for _ in range(2)))
+    form = chance.choice(("{}", "{}.{}", "{}:{}", "+{} {}", "{}-{}", "{}/{}", "v{}.{}", "#{}",
+                          "{} {} {}"))
+    return form.format(*(digits_of(chance.randint(1, 4), chance) for _ in range(3)))
 
 
 def sign(_, chance):

@@ -1,6 +1,7 @@
 """Untidy variants of clean pairs."""
 
 import random
+import re
 
 import pytest
 
@@ -74,6 +75,17 @@ def test_numbers_that_cannot_be_matched_stay(english, target):
 def test_one_stays_one():
     changed = made("renumbered", Pair("t", "1 dog and 0 cats.", "1 Hund und 0 Katzen."))
     assert changed == Pair("t", "1 dog and 0 cats.", "1 Hund und 0 Katzen.")
+
+
+def test_codes_begin_with_a_zero():
+    calls = Pair("t", "Call 0800 555 today.", "Rufe heute 0800 555 an.")
+    changed = filter(None, (made("renumbered", calls, seed) for seed in range(50)))
+    assert all(re.search(r" 0\d{3} \d", pair.english) for pair in changed)
+    changed = filter(None, (made("renumbered", seed=seed) for seed in range(300)))
+    assert {DIGITS.findall(pair.english)[2][0] for pair in changed} == set("0123456789")
+    copied = (made("with_copied", seed=seed).english for seed in range(300))
+    assert any(code[0] == "0" and len(code) > 1
+               for english in copied for code in DIGITS.findall(english))
 
 
 def test_copied_things_stand_on_both_sides_whole():

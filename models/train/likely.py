@@ -1,0 +1,51 @@
+"""Without their worst part, pairs of which a machine wrote one side.
+
+What a small reverse model writes has now and then little to do with its text: "The notion was
+guilty of cutting the gates." A model into the other language finds the text unlikely as the
+translation of that. Scores are of a token, since longer text is less likely; each corpus loses the
+same part, since some are harder than others.
+"""
+
+import json
+import re
+import tempfile
+from pathlib import Path
+
+from . import corpus
+from .acre_command import translate
+
+
+def check_languages(path, model):
+    named = re.search(r"\.en-(\w+)\.tsv(\.gz)?$", path.name)
+    if not named:
+        raise ValueError(f"{path}: expected a file called NAME.en-XX.tsv or .tsv.gz")
+    config = json.loads((Path(model) / "tokenizer_config.json").read_text(encoding="utf-8"))
+    found = config.get("source_lang"), config.get("target_lang")
+    if found != ("en", named[1]):
+        raise ValueError(f"{model}: tokenizer_config.json: expected a model from en to {named[1]}, "
+                         f"as in {path.name}, found {found[0]} to {found[1]}")
+
+
+def scores(acre, model, pairs, options):
+    """Of each pair (English, target), the mean log-probability of a token of its target."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as targets:
+        targets.writelines(target + "\n" for _, target in pairs)
+        targets.flush()
+        lines = translate(acre, model, [english for english, _ in pairs],
+                          "--score", targets.name, "--json", *options, who="likely")
+        return [json.loads(line)["normalized_score"] for line in lines]
+
+
+def keep_likely(acre, model, path, part, out, options=()):
+    """Writes `out`/NAME.en-XX.tsv: of a corpus the `part` that `model` finds most likely."""
+    check_languages(path, model)
+    made = out / path.name.removesuffix(".gz")
+    if made.exists():
+        raise FileExistsError(f"{made}: expected no such file")
+    pairs = list(corpus.read_columns(path))
+    of_pairs = scores(acre, model, pairs, options)
+    worst_first = sorted(range(len(pairs)), key=of_pairs.__getitem__)
+    kept = sorted(worst_first[round(len(pairs) * (1 - part)):])
+    out.mkdir(parents=True, exist_ok=True)
+    made.write_text("".join("\t".join(pairs[i]) + "\n" for i in kept), encoding="utf-8")
+    print(f"likely: {len(kept)} of {len(pairs)} pairs are in {made}", flush=True)
