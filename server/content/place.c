@@ -210,6 +210,21 @@ static void place_term(struct placing *placing, size_t m)
         placing->gap = window.end;
 }
 
+/* What stands before an element that goes on in the next sentence stays before it: nothing of its
+ * parent's can come behind it in this one. */
+static void clear_way(struct place *p, uint32_t parent, size_t begin)
+{
+    for (size_t i = parent + 1; i + 1 < p->n_nodes; i++) {
+        struct place_node *node = &p->nodes[i];
+
+        if (node->begin <= begin)
+            continue;
+        node->begin = node->end = begin;
+        node->is_left = false;
+        node->key = 4 * begin + 1;
+    }
+}
+
 static void place_element(struct placing *placing, size_t m)
 {
     struct place *p = placing->place;
@@ -228,6 +243,7 @@ static void place_element(struct placing *placing, size_t m)
             window = window_nearest(&parent, begin, end);
     } else if (!ends_here) {
         window = window_last(&parent, begin);
+        clear_way(p, placing->parent, window.begin);
     }
     if (ends_here)
         node->close = open->partner;

@@ -227,19 +227,23 @@ static void ends_of_lines_are_those_of_the_text(void **state)
     }
 }
 
-/* "a ]] b" becomes "a ]]b", so that the sign between them comes behind the brackets at once. */
-static char *render_joined(const struct prose *prose)
+/* The first sentence of the text, of `bytes`, becomes `said`, each of whose characters comes from
+ * the first one like it. */
+static char *render_as(const struct prose *prose, size_t bytes, const char *said)
 {
-    static const struct acre_alignment words[] = {
-        {{0, 1}, {0, 1}}, {{2, 2}, {2, 2}}, {{5, 1}, {4, 1}}};
-    const struct render_sentence sentence = {.source = {0, 6},
-                                             .target = {0, 5},
-                                             .text = "a ]]b",
-                                             .alignments = words,
-                                             .n_alignments = 3};
+    struct acre_alignment characters[64];
+    struct render_sentence sentence = {
+        .source = {0, bytes}, .target = {0, strlen(said)}, .text = said, .alignments = characters};
     struct render_part part;
     struct render *render;
 
+    for (size_t i = 0; said[i]; i++) {
+        const char *from = memchr(prose->text, said[i], bytes);
+
+        if (said[i] != ' ')
+            characters[sentence.n_alignments++] = (struct acre_alignment){
+                {from ? (size_t)(from - prose->text) : 0, from ? 1 : 0}, {i, 1}};
+    }
     assert_int_equal(render_open(prose, NULL, 0, false, &render, NULL), 0);
     render_sentence(render, &sentence);
     render_rest(render);
@@ -248,26 +252,54 @@ static char *render_joined(const struct prose *prose)
     return part.text;
 }
 
-static void brackets_end_no_section_of_xml(void **state)
+struct translation {
+    enum html_syntax syntax;
+    const char *document, *sentence, *said, *rendered;
+};
+
+static void check_translation(const struct translation *t)
 {
-    static const struct reading joined[] = {
-        {HTML_XML, "<n><![CDATA[a ]] ><b>b</b>]]></n>", "a ]] b\n",
-         "<n><![CDATA[a ]]]]><![CDATA[><b>b</b>]]></n>"},
-        {HTML_XML, "<n>a ]] ><b>b</b></n>", "a ]] b\n", "<n>a ]]&gt;<b>b</b></n>"},
-        {HTML_PAGE, "<p>a ]] ><b>b</b></p>", "a ]] b\n", "<p>a ]]><b>b</b></p>"},
-    };
+    const size_t bytes = strlen(t->sentence);
     struct prose prose;
     char *rendered;
 
+    read_as(t->document, strlen(t->document), t->syntax, &prose);
+    assert_true(prose.text_bytes >= bytes);
+    assert_memory_equal(prose.text, t->sentence, bytes);
+    rendered = render_as(&prose, bytes, t->said);
+    assert_string_equal(rendered, t->rendered);
+    free(rendered);
+    prose_fini(&prose);
+}
+
+/* The sign comes behind the brackets at once. */
+static void brackets_end_no_section_of_xml(void **state)
+{
+    static const struct translation joined[] = {
+        {HTML_XML, "<n><![CDATA[a ]] ><b>b</b>]]></n>", "a ]] b", "a ]]b",
+         "<n><![CDATA[a ]]]]><![CDATA[><b>b</b>]]></n>"},
+        {HTML_XML, "<n>a ]] ><b>b</b></n>", "a ]] b", "a ]]b", "<n>a ]]&gt;<b>b</b></n>"},
+        {HTML_PAGE, "<p>a ]] ><b>b</b></p>", "a ]] b", "a ]]b", "<p>a ]]><b>b</b></p>"},
+    };
+
     (void)state;
-    for (size_t i = 0; i < sizeof(joined) / sizeof(joined[0]); i++) {
-        read_as(joined[i].document, strlen(joined[i].document), joined[i].syntax, &prose);
-        assert_memory_equal(prose.text, joined[i].text, prose.text_bytes);
-        rendered = render_joined(&prose);
-        assert_string_equal(rendered, joined[i].rendered);
-        free(rendered);
-        prose_fini(&prose);
-    }
+    for (size_t i = 0; i < sizeof(joined) / sizeof(joined[0]); i++)
+        check_translation(&joined[i]);
+}
+
+static void an_element_that_goes_on_swallows_nothing_before_it(void **state)
+{
+    static const struct translation swapped[] = {
+        {HTML_PAGE, "<p>a <img> <b>b c. d</b></p>", "a b c.", "a c b.",
+         "<p>a <img> <b>c b. d</b></p>"},
+        {HTML_PAGE, "<p>a <a id=n></a><a href=y>b c. d</a></p>", "a b c.", "a c b.",
+         "<p>a <a id=n></a><a href=y>c b. d</a></p>"},
+        {HTML_XML, "<r>a <x/><g>b c. d</g></r>", "a b c.", "a c b.", "<r>a <x/><g>c b. d</g></r>"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(swapped) / sizeof(swapped[0]); i++)
+        check_translation(&swapped[i]);
 }
 
 int main(void)
@@ -277,6 +309,7 @@ int main(void)
         cmocka_unit_test(text_is_what_is_to_be_translated),
         cmocka_unit_test(ends_of_lines_are_those_of_the_text),
         cmocka_unit_test(brackets_end_no_section_of_xml),
+        cmocka_unit_test(an_element_that_goes_on_swallows_nothing_before_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,7 @@ static const struct shape shapes[] = {
     {"nested inline tags", "", "<b>word ", "", .is_text = false},
     {"nested blocks", "", "<div>", "word", .is_text = false},
     {"closed blocks", "", "</div>", "word", .is_text = false},
+    {"images before unclosed tags", "", "word <img> <b>", "", .is_whole = true},
     {"misnested", "", "<b><i>word</b></i> ", "", .is_text = false},
     {"attributes", "<p", " title=word", ">word</p>", .is_text = false},
     {"attributes of many", "", "<img title='some word' alt=more>", "", .is_text = false},
