@@ -157,8 +157,9 @@ static bool is_of_url(const char *text, size_t end, size_t at, size_t *n)
     return placeholder_url_has(text, end, unicode_next(utf8, strlen(utf8), &first), at + *n);
 }
 
-/* Like placeholder_bytes(), but that references are read in what begins with a letter, as addresses
- * do. No URL goes beyond *url_end, which is found once for all that begin before it. */
+/* Like placeholder_bytes(), but that references are read in addresses and paths, which begin with a
+ * letter, a digit or a backslash. None goes beyond *url_end, which is found once for all that begin
+ * before it. */
 static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t *url_end)
 {
     const char *text = h->reader.text;
@@ -166,7 +167,7 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
 
     if (text[at] == '<' && !h->is_plain)
         return 0; /* text that is escaped when it is written; elsewhere it might begin a tag */
-    if (h->is_plain || !isalnum((unsigned char)text[at]))
+    if (h->is_plain || (!isalnum((unsigned char)text[at]) && text[at] != '\\'))
         return placeholder_bytes(text, end, at);
     if (*url_end <= at)
         for (*url_end = at; *url_end < end && is_of_url(text, end, *url_end, &n);)

@@ -125,6 +125,8 @@ static const struct reading {
     {HTML_XML, "&quot;http://a.b/c&quot; today", "\"X1\" today\n", "\"http://a.b/c\" today"},
     {HTML_XML, "&#39;http://a.b/c.&#39; at http://a.b/d&apos;e", "'X1.' at X2\n",
      "'http://a.b/c.' at http://a.b/d&apos;e"},
+    {HTML_XML, "<r>Open &quot;\\\\host\\docs&quot;, then \\\\a\\b&amp;c.</r>",
+     "Open \"X1\", then X2.\n", "<r>Open \"\\\\host\\docs\", then \\\\a\\b&amp;c.</r>"},
     {HTML_PAGE, "At http://a.b/?a=1&amp;b=2&c=3&lt=4 now", "At X1 now\n", NULL},
     {HTML_XML, "At http://a.b/?a&amp; or http://a.b/caf&eacute;.", "At X1 or X2.\n", NULL},
     {HTML_PAGE, "{{ a &lt; b }} and info@a.b&gt;", "X1 and X2\n", NULL},

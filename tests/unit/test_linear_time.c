@@ -59,6 +59,7 @@ static const struct shape shapes[] = {
     {"ampersands", "", "&", "", .is_text = false},
     {"numbers", "", "&#00000000065", "", .is_text = false},
     {"links that end", "", "www.a&lt;", "", .is_text = false},
+    {"servers that end", "", "\\\\a&lt;", "", .is_text = false},
     {"links of references", "http://a.b/", "&amp;c", "", .is_text = false},
     {"times in a cue", CUE, "<1", "", .syntax = HTML_WEBVTT},
     {"open codes", CUE, "{\\", "", .syntax = HTML_SUBRIP},
