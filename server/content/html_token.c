@@ -38,6 +38,70 @@ static size_t find(const struct html_reader *r, size_t at, const char *what)
     return found ? (size_t)(found - r->text) + strlen(what) : r->bytes;
 }
 
+/* ---- What is neither tag nor text ------------------------------------------------------------ */
+
+/* "-->", and for browsers "--!>", too. No look goes beyond the end, or each comment of many would
+ * cost what is left of the document. */
+static size_t end_of_comment(const struct html_reader *r, size_t at)
+{
+    for (;;) {
+        at = find(r, at, "--");
+        if (at >= r->bytes)
+            return r->bytes;
+        if (begins(r, at, ">"))
+            return at + 1;
+        if (r->syntax == HTML_PAGE && begins(r, at, "!>"))
+            return at + 2;
+        at--; /* of "--->" the last two dashes end it */
+    }
+}
+
+/* Of XML, it may have declarations of its own between brackets, with quotes, comments and all. */
+static size_t end_of_doctype(const struct html_reader *r, size_t at)
+{
+    bool is_within = false;
+
+    while (at < r->bytes) {
+        const char c = r->text[at];
+
+        if (c == '"' || c == '\'') {
+            at = find(r, at + 1, c == '"' ? "\"" : "'");
+        } else if (begins(r, at, "<!--")) {
+            at = end_of_comment(r, at + 4);
+        } else if (begins(r, at, "<?")) {
+            at = find(r, at + 2, "?>");
+        } else {
+            if (c == '>' && !is_within)
+                return at + 1;
+            is_within = c == '[' || (is_within && c != ']');
+            at++;
+        }
+    }
+    return r->bytes;
+}
+
+static bool is_cdata(const struct html_reader *r, const struct html_token *token)
+{
+    return (r->syntax == HTML_XHTML || r->syntax == HTML_XML) &&
+           token->n >= HTML_CDATA_BYTES + HTML_CDATA_END_BYTES &&
+           begins(r, token->at, "<![CDATA[") &&
+           memcmp(r->text + token->at + token->n - HTML_CDATA_END_BYTES, "]]>", 3) == 0;
+}
+
+/* "<!", "<?" and "</" that begin no tag. */
+static size_t end_of_declaration(const struct html_reader *r, size_t at)
+{
+    if (begins(r, at, "<!-->") || begins(r, at, "<!--->"))
+        return find(r, at, ">");
+    if (begins(r, at, "<!--"))
+        return end_of_comment(r, at + 4);
+    if (begins(r, at, "<![CDATA["))
+        return find(r, at, "]]>");
+    if (r->syntax != HTML_PAGE && begins(r, at, "<!DOCTYPE"))
+        return end_of_doctype(r, at + 9);
+    return r->syntax != HTML_PAGE && begins(r, at, "<?") ? find(r, at, "?>") : find(r, at, ">");
+}
+
 /* ---- Elements whose content has no tags ------------------------------------------------------ */
 
 /* Whether "</name" stands at `at`. */
@@ -48,8 +112,8 @@ static bool ends_raw(const struct html_reader *r, size_t at)
            is_name_end(r->text[at + 2 + r->n_raw]);
 }
 
-/* In a script, "<!-- <script>" hides an end tag until "</script>" or "-->". */
-static size_t end_of_raw(const struct html_reader *r)
+/* For browsers: in a script, "<!-- <script>" hides an end tag until "</script>" or "-->". */
+static size_t end_of_raw_page(const struct html_reader *r)
 {
     const bool is_script = r->n_raw == 6 && strncasecmp(r->text + r->raw, "script", 6) == 0;
     bool is_comment = false, is_hidden = false;
@@ -74,21 +138,41 @@ static size_t end_of_raw(const struct html_reader *r)
     return r->bytes;
 }
 
+/* Of XML: what is neither tag nor text hides an end tag in it. */
+static size_t end_of_raw_xml(const struct html_reader *r)
+{
+    for (size_t at = r->at; at < r->bytes; at++) {
+        if (r->text[at] != '<')
+            continue;
+        if (ends_raw(r, at))
+            return at;
+        if (begins(r, at, "<!--") || begins(r, at, "<![CDATA[") || begins(r, at, "<?"))
+            at = end_of_declaration(r, at) - 1;
+    }
+    return r->bytes;
+}
+
+static size_t end_of_raw(const struct html_reader *r)
+{
+    return r->syntax == HTML_PAGE ? end_of_raw_page(r) : end_of_raw_xml(r);
+}
+
 /* Whether "<name/>" has no content. */
 static bool heeds_slash(const struct html_reader *r)
 {
     return r->syntax != HTML_PAGE || r->n_foreign > 0;
 }
 
-/* Of `title` and `textarea` the content is text with references. */
+/* Of `title` and `textarea` the content is text with references. In XML, it has markup. */
 static bool is_raw(const struct html_reader *r, const struct html_token *token)
 {
     static const char *const names[] = {"script",   "style", "xmp",      "iframe",   "noembed",
                                         "noframes", "title", "textarea", "plaintext"};
+    const size_t n = r->syntax == HTML_PAGE ? 9 : 6;
 
     if (!html_has_names(r->syntax) || (token->is_closed && heeds_slash(r)))
         return false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < n; i++)
         if (html_is_named(r, token, names[i]))
             return true;
     return false;
@@ -151,68 +235,6 @@ static void read_tag(struct html_reader *r, struct html_token *token)
         r->raw = token->name;
         r->n_raw = token->n_name;
     }
-}
-
-/* "-->", and for browsers "--!>", too. No look goes beyond the end, or each comment of many would
- * cost what is left of the document. */
-static size_t end_of_comment(const struct html_reader *r, size_t at)
-{
-    for (;;) {
-        at = find(r, at, "--");
-        if (at >= r->bytes)
-            return r->bytes;
-        if (begins(r, at, ">"))
-            return at + 1;
-        if (r->syntax == HTML_PAGE && begins(r, at, "!>"))
-            return at + 2;
-        at--; /* of "--->" the last two dashes end it */
-    }
-}
-
-/* Of XML, it may have declarations of its own between brackets, with quotes, comments and all. */
-static size_t end_of_doctype(const struct html_reader *r, size_t at)
-{
-    bool is_within = false;
-
-    while (at < r->bytes) {
-        const char c = r->text[at];
-
-        if (c == '"' || c == '\'') {
-            at = find(r, at + 1, c == '"' ? "\"" : "'");
-        } else if (begins(r, at, "<!--")) {
-            at = end_of_comment(r, at + 4);
-        } else if (begins(r, at, "<?")) {
-            at = find(r, at + 2, "?>");
-        } else {
-            if (c == '>' && !is_within)
-                return at + 1;
-            is_within = c == '[' || (is_within && c != ']');
-            at++;
-        }
-    }
-    return r->bytes;
-}
-
-static bool is_cdata(const struct html_reader *r, const struct html_token *token)
-{
-    return (r->syntax == HTML_XHTML || r->syntax == HTML_XML) &&
-           token->n >= HTML_CDATA_BYTES + HTML_CDATA_END_BYTES &&
-           begins(r, token->at, "<![CDATA[") &&
-           memcmp(r->text + token->at + token->n - HTML_CDATA_END_BYTES, "]]>", 3) == 0;
-}
-
-/* "<!", "<?" and "</" that begin no tag. */
-static size_t end_of_declaration(const struct html_reader *r, size_t at)
-{
-    if (begins(r, at, "<!-->") || begins(r, at, "<!--->"))
-        return find(r, at, ">");
-    if (begins(r, at, "<!--"))
-        return end_of_comment(r, at + 4);
-    if (begins(r, at, "<![CDATA["))
-        return find(r, at, "]]>");
-    if (r->syntax != HTML_PAGE && begins(r, at, "<!DOCTYPE"))
-        return end_of_doctype(r, at + 9);
-    return r->syntax != HTML_PAGE && begins(r, at, "<?") ? find(r, at, "?>") : find(r, at, ">");
 }
 
 static bool is_letter(const struct html_reader *r, size_t at)

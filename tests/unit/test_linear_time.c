@@ -52,6 +52,7 @@ static const struct shape shapes[] = {
     {"dashes in comments", "word <!--", "--", "", .is_text = false},
     {"unclosed values", "word ", "<a b=\"", "", .is_text = false},
     {"unclosed scripts", "word <script>", "</scrip ", "", .is_text = false},
+    {"unclosed sections of scripts", "<script>", "<![CDATA[ ", "", .syntax = HTML_XHTML},
     {"unclosed ignored", "word ", "<code>", "", .is_text = false},
     {"less than", "word ", "<", "", .is_text = false},
     {"entities", "", "&amp;w &eacute; ", "", .is_text = false},
