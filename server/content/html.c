@@ -143,15 +143,22 @@ static void add_characters(struct html *h, const char *text, size_t n)
     prose_add_text(h->prose, text, n);
 }
 
+static enum reference read_reference(const struct html_reader *r, size_t at, size_t end, size_t *n,
+                                     char utf8[5])
+{
+    return reference_read(r->text + at, end - at, html_is_xml(r->syntax), n, utf8);
+}
+
 /* The bytes of a character reference with its semicolon, 1 of anything else; whether a URL may go
  * on with what it stands for: with &amp;, not with &nbsp; or &gt;. */
-static bool is_of_url(const char *text, size_t end, size_t at, size_t *n)
+static bool is_of_url(const struct html_reader *r, size_t end, size_t at, size_t *n)
 {
+    const char *text = r->text;
     size_t first = 0;
     char utf8[5];
 
     *n = 1;
-    if (text[at] != '&' || reference_read(text + at, end - at, n, utf8) != REFERENCE_KNOWN ||
+    if (text[at] != '&' || read_reference(r, at, end, n, utf8) != REFERENCE_KNOWN ||
         text[at + *n - 1] != ';')
         return true;
     return placeholder_url_has(text, end, unicode_next(utf8, strlen(utf8), &first), at + *n);
@@ -170,10 +177,10 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
     if (h->is_plain || (!isalnum((unsigned char)text[at]) && text[at] != '\\'))
         return placeholder_bytes(text, end, at);
     if (*url_end <= at)
-        for (*url_end = at; *url_end < end && is_of_url(text, end, *url_end, &n);)
+        for (*url_end = at; *url_end < end && is_of_url(&h->reader, end, *url_end, &n);)
             *url_end += n;
     for (bytes = placeholder_bytes(text, *url_end, at); behind < at + bytes; behind += n)
-        is_of_url(text, end, behind, &n);
+        is_of_url(&h->reader, end, behind, &n);
     return behind - at; /* whole references */
 }
 
@@ -187,12 +194,12 @@ static enum placeholder_kind sign_kind(const struct html *h, const char *sign, s
 }
 
 /* One character reference; returns its bytes. */
-static size_t add_reference(struct html *h, size_t at, size_t bytes)
+static size_t add_reference(struct html *h, size_t at, size_t end)
 {
     char utf8[5];
     size_t n = 1;
 
-    switch (reference_read(h->reader.text + at, bytes, &n, utf8)) {
+    switch (read_reference(&h->reader, at, end, &n, utf8)) {
     case REFERENCE_KNOWN:
         if (strchr(" \t\n\f\r", utf8[0]))
             add_blank(h, at, n);
@@ -229,7 +236,7 @@ static void add_text(struct html *h, const struct html_token *token)
         } else if (h->n_blanks == 0 && (n = prose_extend_mask(h->prose, at, end)) > 0) {
             continue;
         } else if (text[at] == '&' && !h->is_plain) {
-            n = add_reference(h, at, end - at);
+            n = add_reference(h, at, end);
         } else if (strchr(" \t\n\f\r", text[at])) {
             add_blank(h, at, n = 1);
         } else {
@@ -327,7 +334,7 @@ static void add_values(struct html *h)
         for (size_t i = 0; i < value->n_raw; i += n) {
             n = 1;
             if (text[i] == '&' &&
-                reference_read(text + i, value->n_raw - i, &n, utf8) == REFERENCE_KNOWN)
+                reference_read(text + i, value->n_raw - i, p->is_xml, &n, utf8) == REFERENCE_KNOWN)
                 prose_add_text(p, utf8, strlen(utf8));
             else
                 prose_add_text(p, strchr("\t\n\f\r", text[i]) ? " " : text + i, n);
@@ -432,8 +439,7 @@ static bool is_page(const struct html_reader *section)
         for (size_t at = token.at; token.type == HTML_TEXT && at < token.at + token.n; at += n) {
             n = 1;
             if (reader.text[at] == '&' &&
-                reference_read(reader.text + at, token.at + token.n - at, &n, utf8) !=
-                    REFERENCE_NONE &&
+                read_reference(&reader, at, token.at + token.n, &n, utf8) != REFERENCE_NONE &&
                 reader.text[at + n - 1] == ';')
                 return true;
         }

@@ -13,6 +13,11 @@ bool html_has_names(enum html_syntax syntax)
     return syntax == HTML_PAGE || syntax == HTML_XHTML;
 }
 
+bool html_is_xml(enum html_syntax syntax)
+{
+    return syntax == HTML_XHTML || syntax == HTML_XML;
+}
+
 static bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
@@ -82,8 +87,7 @@ static size_t end_of_doctype(const struct html_reader *r, size_t at)
 
 static bool is_cdata(const struct html_reader *r, const struct html_token *token)
 {
-    return (r->syntax == HTML_XHTML || r->syntax == HTML_XML) &&
-           token->n >= HTML_CDATA_BYTES + HTML_CDATA_END_BYTES &&
+    return html_is_xml(r->syntax) && token->n >= HTML_CDATA_BYTES + HTML_CDATA_END_BYTES &&
            begins(r, token->at, "<![CDATA[") &&
            memcmp(r->text + token->at + token->n - HTML_CDATA_END_BYTES, "]]>", 3) == 0;
 }

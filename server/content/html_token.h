@@ -24,6 +24,9 @@ enum html_syntax {
  */
 bool html_has_names(enum html_syntax syntax);
 
+/* Whether it is well-formed XML, or meant to be. */
+bool html_is_xml(enum html_syntax syntax);
+
 enum html_type {
     HTML_TEXT,  /* with character references */
     HTML_START, /* a start tag */

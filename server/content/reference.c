@@ -1,9 +1,8 @@
 /* Happy path: a number or a name, and the semicolon. Browsers forgive a missing semicolon after
- * numbers and the names of Latin-1; so does this. */
+ * numbers and the names of Latin-1; so does this, but for names in XML. */
 #include "content/reference.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,15 +133,32 @@ static enum reference read_number(const char *text, size_t bytes, size_t *n, cha
     return REFERENCE_KNOWN;
 }
 
-enum reference reference_read(const char *text, size_t bytes, size_t *n, char utf8[5])
+static bool is_of_name(char c, bool is_xml)
+{
+    return isalnum((unsigned char)c) ||
+           (is_xml && c && (strchr("-._:", c) || (unsigned char)c >= 0x80));
+}
+
+/* Behind the name that begins at text[1]. In XML it has any length: none is looked at twice, as it
+ * has no "&". */
+static size_t end_of_name(const char *text, size_t bytes, bool is_xml)
+{
+    const size_t most = is_xml || bytes < NAME_BYTES ? bytes : NAME_BYTES;
+    size_t end = 1;
+
+    while (end < most && is_of_name(text[end], is_xml))
+        end++;
+    return end;
+}
+
+enum reference reference_read(const char *text, size_t bytes, bool is_xml, size_t *n, char utf8[5])
 {
     const struct name *name;
-    size_t end = 1;
+    size_t end;
 
     if (bytes > 2 && text[1] == '#')
         return read_number(text, bytes, n, utf8);
-    while (end < bytes && end < NAME_BYTES && isalnum((unsigned char)text[end]))
-        end++;
+    end = end_of_name(text, bytes, is_xml);
     if (end < bytes && end > 1 && text[end] == ';') {
         name = find(text + 1, end - 1);
         *n = end + 1;
@@ -150,7 +166,7 @@ enum reference reference_read(const char *text, size_t bytes, size_t *n, char ut
             unicode_encode(name->code, utf8);
         return name ? REFERENCE_KNOWN : REFERENCE_UNKNOWN;
     }
-    for (; end > 2; end--) { /* "&copy2026" */
+    for (; end > 2 && !is_xml; end--) { /* "&copy2026" */
         name = find(text + 1, end - 1);
         if (name && name->is_latin1) {
             *n = end;

@@ -105,6 +105,8 @@ static void nothing_is_read_behind_the_document(void **state)
 
 #define DOCTYPE "<!DOCTYPE n [\n<!ENTITY co \"A>]c\">\n<!-- it's ]> --><?p ']>?>\n]\n>"
 
+#define LONG_NAME "a-name-that-is-longer-than-those-of-html"
+
 /* What the engine is given, and what comes out where it says nothing; NULL: the document. */
 static const struct reading {
     enum html_syntax syntax;
@@ -160,6 +162,10 @@ static const struct reading {
      "A\nb c\nd, e\nf\ng\nh & i\n", "A &gt; b <i>&lt;</i> c&gt;d, e&lt;f -> <b>g</b> | h &amp; {i"},
     {HTML_WEBVTT, CUE "A &gt; b > c", "A b c\n", NULL},
     {HTML_XML, DOCTYPE "<n>A &co; dog.</n>", "A X1 dog.\n", NULL},
+    {HTML_XML, "<n>&product-name; &copy-right; &a.b_c:d; &caf\u00E9; &copy=1 &" LONG_NAME ";!</n>",
+     "X1 X2 X3 X4 &copy=1 X5!\n",
+     "<n>&product-name; &copy-right; &a.b_c:d; &caf\u00E9; &amp;copy=1 &" LONG_NAME ";!</n>"},
+    {HTML_PAGE, "<p>&copy-right;</p>", "\u00A9-right;\n", "<p>\u00A9-right;</p>"},
     {HTML_XHTML, DOCTYPE "<n>A dog.</n>", "A dog.\n", NULL},
     {HTML_XML, "<!DOCTYPE n><n>A dog.</n><!DOCTYPE [ >", "A dog.\n", NULL},
     {HTML_PAGE, "<!DOCTYPE a'[b>A dog.", "A dog.\n", NULL},
