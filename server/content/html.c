@@ -499,10 +499,18 @@ static void add_token(struct html *h, const struct html_token *token)
     }
 }
 
-static int finish(struct html *h, struct acre_err *err)
+/* All was read; false: it is to be read again, with other masks. */
+static bool end_text(struct html *h)
 {
     end_line(h);
     html_pairs_fini(&h->pairs);
+    h->pairs = (struct html_pairs){.prose = h->prose};
+    h->line = 0;
+    return !prose_masks_fail(h->prose, &h->masks);
+}
+
+static int finish(struct html *h, struct acre_err *err)
+{
     add_values(h);
     return h->prose->no_memory ? error_set_no_memory(err) : 0;
 }
@@ -510,10 +518,8 @@ static int finish(struct html *h, struct acre_err *err)
 int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,
                       struct prose *prose, struct acre_err *err)
 {
-    struct html h = {.reader = {.text = document, .bytes = bytes, .syntax = markup->syntax},
-                     .prose = prose,
-                     .pairs = {.prose = prose},
-                     .markup = markup};
+    const struct html_reader reader = {.text = document, .bytes = bytes, .syntax = markup->syntax};
+    struct html h = {.prose = prose, .pairs = {.prose = prose}, .markup = markup};
     struct html_token token;
 
     *prose = (struct prose){.document = document,
@@ -522,13 +528,34 @@ int prose_read_markup(const char *document, size_t bytes, const struct prose_mar
                             .is_xml = markup->syntax != HTML_PAGE};
     if (bytes > UINT32_MAX / 2)
         return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of markup, found more");
-    prose_masks_init(&h.masks, document, bytes);
-    while (!prose->no_memory && html_next(&h.reader, &token))
-        add_token(&h, &token);
+    do {
+        h.reader = reader;
+        while (!prose->no_memory && html_next(&h.reader, &token))
+            add_token(&h, &token);
+    } while (!end_text(&h));
     return finish(&h, err);
 }
 
 /* Speeches may have tags, <i> or <v Ann>, which are read as those of XML. */
+static void read_speeches(struct html *h)
+{
+    const struct prose *p = h->prose;
+    struct subtitle_reader speeches = {
+        .text = p->document, .bytes = p->document_bytes, .is_vtt = h->reader.syntax == HTML_WEBVTT};
+    struct html_token token;
+    size_t at = 0, begin, end;
+
+    for (; !p->no_memory && subtitle_next(&speeches, &begin, &end); at = end) {
+        prose_add_mark(h->prose, PROSE_POINT, at, begin - at);
+        h->reader.at = begin;
+        h->reader.bytes = end;
+        while (!p->no_memory && html_next(&h->reader, &token))
+            add_token(h, &token);
+        end_line(h);
+    }
+    prose_add_mark(h->prose, PROSE_POINT, at, p->document_bytes - at);
+}
+
 int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct prose *prose,
                          struct acre_err *err)
 {
@@ -539,9 +566,6 @@ int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct
                      .markup = &markup,
                      .has_breaks = true,
                      .is_plain = !is_vtt};
-    struct subtitle_reader speeches = {.text = document, .bytes = bytes, .is_vtt = is_vtt};
-    struct html_token token;
-    size_t at = 0, begin, end;
 
     *prose = (struct prose){.document = document,
                             .document_bytes = bytes,
@@ -550,15 +574,8 @@ int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct
                             .line_end = subtitle_line_end(document, bytes)};
     if (bytes > UINT32_MAX / 2)
         return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of subtitles, found more");
-    prose_masks_init(&h.masks, document, bytes);
-    for (; !prose->no_memory && subtitle_next(&speeches, &begin, &end); at = end) {
-        prose_add_mark(prose, PROSE_POINT, at, begin - at);
-        h.reader.at = begin;
-        h.reader.bytes = end;
-        while (!prose->no_memory && html_next(&h.reader, &token))
-            add_token(&h, &token);
-        end_line(&h);
-    }
-    prose_add_mark(prose, PROSE_POINT, at, bytes - at);
+    do {
+        read_speeches(&h);
+    } while (!end_text(&h));
     return finish(&h, err);
 }

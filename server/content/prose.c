@@ -1,5 +1,6 @@
 /* Happy path: a reader of one format (html.c, text.c) adds texts, marks and breaks in the order of
- * the document; a mask is a short name, X1, that occurs nowhere in it.
+ * the document; a mask is a short name, X1, that the text has nowhere else. Which name it has not
+ * is known when all of it is read: seldom a document is read again.
  *
  * Failure modes: no memory: prose->no_memory, which is looked at once, at the end. */
 #include "content/prose.h"
@@ -150,30 +151,37 @@ void prose_fini(struct prose *prose)
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
-static bool has_digit_after(const char *text, size_t bytes, const char *prefix)
-{
-    const size_t n = strlen(prefix);
-    const char *end = text + bytes, *at = text;
+/* Of what was tried, models copy "X1" best: see tests/http/test_http_placeholders.py. */
+static const char *const prefixes[] = {"X", "XQ", "PH", "XKV", ""};
 
-    while ((at = memmem(at, (size_t)(end - at), prefix, n))) {
-        at += n;
-        if (at < end && *at >= '0' && *at <= '9')
+/* What looks like a mask, and is where none stands. */
+static bool has_false_mask(const struct prose *prose)
+{
+    const char *end = prose->text + prose->text_bytes, *at = prose->text;
+    const size_t n = strlen(prose->mask);
+
+    for (size_t m = 0; (at = memmem(at, (size_t)(end - at), prose->mask, n)); at += n) {
+        const size_t there = (size_t)(at - prose->text);
+
+        while (m < prose->n_masked &&
+               (prose->marks[m].kind != PROSE_MASK || prose_mask(&prose->marks[m]).first < there))
+            m++;
+        if ((m == prose->n_masked || prose_mask(&prose->marks[m]).first != there) && at + n < end &&
+            at[n] >= '0' && at[n] <= '9')
             return true;
     }
     return false;
 }
 
-/* Of what was tried, models copy "X1" best: see tests/http/test_http_placeholders.py. */
-void prose_masks_init(struct prose_masks *masks, const char *document, size_t bytes)
+bool prose_masks_fail(struct prose *prose, struct prose_masks *masks)
 {
-    static const char *const prefixes[] = {"X", "XQ", "PH", "XKV"};
-
-    *masks = (struct prose_masks){.n = 0};
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-        if (!has_digit_after(document, bytes, prefixes[i])) {
-            snprintf(masks->prefix, sizeof(masks->prefix), "%s", prefixes[i]);
-            return;
-        }
+    if (prose->no_memory || prose->n_masked == 0 || !has_false_mask(prose))
+        return false;
+    prose->text_bytes = prose->n_marks = prose->n_masked = 0;
+    prose->n_values = prose->n_breaks = 0;
+    prose->mask[0] = '\0';
+    *masks = (struct prose_masks){.prefix = masks->prefix + 1};
+    return true;
 }
 
 static bool ends_with_letter(const struct prose *prose, size_t end)
@@ -227,6 +235,7 @@ size_t prose_extend_mask(struct prose *prose, size_t raw, size_t end)
 void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw)
 {
     struct prose_mark *before = mask_before(prose, raw);
+    const char *prefix = prefixes[masks->prefix];
     char mask[16];
     size_t mark, n, letters;
     uint8_t glue;
@@ -235,15 +244,15 @@ void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, 
         before->n_raw += (uint32_t)n_raw;
         return;
     }
-    if (!masks->prefix[0]) {
+    if (!prefix[0]) {
         prose_add_mark(prose, PROSE_POINT, raw, n_raw);
         return;
     }
     letters = letters_before(prose, raw);
     prose->text_bytes -= letters;
-    memcpy(prose->mask, masks->prefix, sizeof(prose->mask));
+    snprintf(prose->mask, sizeof(prose->mask), "%s", prefix);
     glue = ends_with_letter(prose, prose->text_bytes) ? PROSE_GLUED_BEFORE : 0;
-    n = (size_t)snprintf(mask, sizeof(mask), "%s%s%u", glue ? " " : "", masks->prefix, ++masks->n);
+    n = (size_t)snprintf(mask, sizeof(mask), "%s%s%u", glue ? " " : "", prefix, ++masks->n);
     mark = prose_add_mark(prose, PROSE_MASK, raw - letters, n_raw + letters);
     if (prose->no_memory)
         return;

@@ -141,12 +141,16 @@ void prose_add_value(struct prose *prose, size_t raw, size_t n_raw);
 /* A line of the document ends at the blank that is written next. */
 void prose_add_break(struct prose *prose);
 
-/* A mark that masks raw bytes: "X1", or a place where the document has all names for masks. */
+/* A mark that masks raw bytes: "X1", or a place where the text has all names for masks. Begins as
+ * zeros. */
 struct prose_masks {
-    char prefix[4]; /* "" where none is free */
-    unsigned n;     /* in this sentence, so far */
+    unsigned prefix; /* which of those that masks may begin with */
+    unsigned n;      /* in this sentence, so far */
 };
-void prose_masks_init(struct prose_masks *masks, const char *document, size_t bytes);
+
+/* Whether words of the text look like masks, also such as a tag parts in the document. All that was
+ * added is gone then, and the document is to be read again, with other masks. */
+bool prose_masks_fail(struct prose *prose, struct prose_masks *masks);
 void prose_add_mask(struct prose *prose, struct prose_masks *masks, size_t raw, size_t n_raw);
 
 /* The bytes of the character at `raw`, before `end` of the document, if it touches a mask and was

@@ -44,15 +44,12 @@ static void add_placeholder(struct prose *prose, struct prose_masks *masks, size
     }
 }
 
-int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err)
+static void read_text(struct prose *prose, struct prose_masks *masks)
 {
-    struct prose_masks masks;
+    const char *document = prose->document;
+    const size_t bytes = prose->document_bytes;
     size_t begin = 0, n;
 
-    *prose = (struct prose){.document = document, .document_bytes = bytes};
-    if (bytes > UINT32_MAX / 2)
-        return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of text, found more");
-    prose_masks_init(&masks, document, bytes);
     for (size_t at = 0; at < bytes; at += n) {
         n = placeholder_bytes(document, bytes, at);
         if (n == 0 && begin == at && (n = prose_extend_mask(prose, at, bytes)) > 0) {
@@ -61,16 +58,28 @@ int prose_read_text(const char *document, size_t bytes, struct prose *prose, str
         }
         if (n == 0) {
             if (at + 1 < bytes && ends_sentence(document, at))
-                masks.n = 0;
+                masks->n = 0;
             n = 1;
             continue;
         }
         prose_add_text(prose, document + begin, at - begin);
-        add_placeholder(prose, &masks, at, n);
+        add_placeholder(prose, masks, at, n);
         begin = at + n;
     }
     if (prose->n_marks > 0)
         prose_add_text(prose, document + begin, bytes - begin);
+}
+
+int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err)
+{
+    struct prose_masks masks = {0};
+
+    *prose = (struct prose){.document = document, .document_bytes = bytes};
+    if (bytes > UINT32_MAX / 2)
+        return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of text, found more");
+    do {
+        read_text(prose, &masks);
+    } while (prose_masks_fail(prose, &masks));
     prose->body_bytes = prose->text_bytes;
     return prose->no_memory ? error_set_no_memory(err) : 0;
 }

@@ -139,6 +139,10 @@ static const struct reading {
      "'http://a.b/c.' at http://a.b/d&apos;e"},
     {HTML_XML, "<r>Open &quot;\\\\host\\docs&quot;, then \\\\a\\b&amp;c.</r>",
      "Open \"X1\", then X2.\n", "<r>Open \"\\\\host\\docs\", then \\\\a\\b&amp;c.</r>"},
+    {HTML_PAGE, "X<sub>1</sub>X and X<b>Q</b>2 {a}", "X1X and XQ2 PH1\n", NULL},
+    {HTML_PAGE, "X&#49; X {a} <!DOCTYPE X1>", "X1 X XQ1 \n", "X1 X {a} <!DOCTYPE X1>"},
+    {HTML_PAGE, "X {a}1 X{b}1 <i X1>X</i> Q1", "X X1 X2 X Q1\n", NULL},
+    {HTML_SUBRIP, CUE "X{\\i1}1\nb {a}", "X1 b XQ1\n", NULL},
     {HTML_PAGE, "At http://a.b/?a=1&amp;b=2&c=3&lt=4 now", "At X1 now\n", NULL},
     {HTML_XML, "At http://a.b/?a&amp; or http://a.b/caf&eacute;.", "At X1 or X2.\n", NULL},
     {HTML_PAGE, "{{ a &lt; b }} and info@a.b&gt;", "X1 and X2\n", NULL},
@@ -245,6 +249,17 @@ static void ends_of_lines_are_those_of_the_text(void **state)
     }
 }
 
+static void no_words_of_a_text_look_like_masks(void **state)
+{
+    static const char document[] = "X\U0001F6001 is %s here.";
+    static const struct reading read = {HTML_PAGE, document, "X1 is XQ1 here.", NULL};
+    struct prose prose;
+
+    (void)state;
+    assert_int_equal(prose_read_text(document, sizeof(document) - 1, &prose, NULL), 0);
+    check_reading(&read, &prose);
+}
+
 /* The first sentence of the text, of `bytes`, becomes `said`, each of whose characters comes from
  * the first one like it. */
 static char *render_as(const struct prose *prose, size_t bytes, const char *said)
@@ -326,6 +341,7 @@ int main(void)
         cmocka_unit_test(nothing_is_read_behind_the_document),
         cmocka_unit_test(text_is_what_is_to_be_translated),
         cmocka_unit_test(ends_of_lines_are_those_of_the_text),
+        cmocka_unit_test(no_words_of_a_text_look_like_masks),
         cmocka_unit_test(brackets_end_no_section_of_xml),
         cmocka_unit_test(an_element_that_goes_on_swallows_nothing_before_it),
     };

@@ -75,6 +75,8 @@ static const struct shape shapes[] = {
     {"open sections", "", "<![CDATA[", "", .syntax = HTML_XML},
     {"placeholders", "", "word %s ", "", .is_text = true, .is_whole = true},
     {"placeholders in HTML", "", "word {name} ", "", .is_whole = true},
+    {"all masks", "X1 XQ1 PH1 XKV1 {a} ", "X1 {a} ", "", .is_text = true, .is_whole = true},
+    {"all masks in HTML", "X<b>1</b> XQ1 PH1 XKV1 {a} ", "X<b>1</b> {a} ", "", .is_whole = true},
     {"glued placeholders", "", "{a}{b}x", "", .is_text = true, .is_whole = true},
     {"open braces", "", "{", "", .is_text = true},
     {"links", "", "https://a.b/", "", .is_text = true},
