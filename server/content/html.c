@@ -289,14 +289,19 @@ static bool is_sibling(const struct html *h, const struct html_token *token)
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
 
+/* Values have no marks: those with something in them that is to be kept are left as they are. */
 static bool is_prose(const struct html *h, const struct html_attribute *a)
 {
     const char *value = h->reader.text + a->value;
+    char utf8[5];
+    size_t n;
 
     if (unicode_is_blank(value, a->n_value))
         return false;
     for (size_t i = 0; i < a->n_value; i++)
-        if (placeholder_bytes(value, a->n_value, i) > 0)
+        if (placeholder_bytes(value, a->n_value, i) > 0 ||
+            (value[i] == '&' && reference_read(value + i, a->n_value - i, h->prose->is_xml, &n,
+                                               utf8) == REFERENCE_UNKNOWN))
             return false;
     return true;
 }
@@ -317,7 +322,7 @@ static void note_values(struct html *h, const struct html_token *token)
         }
 }
 
-/* Their lines, behind those of the body; references that are not known stay as they are. */
+/* Their lines, behind those of the body. */
 static void add_values(struct html *h)
 {
     struct prose *p = h->prose;

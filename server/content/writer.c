@@ -37,6 +37,12 @@ static const char *escape_of(const struct writer *w, const char *at, size_t n, s
         return w->is_value ? "&quot;" : NULL;
     case '\'':
         return w->is_value ? "&#39;" : NULL;
+    case '\t': /* which XML reads as blanks in a value */
+        return w->is_value && w->prose->is_xml ? "&#9;" : NULL;
+    case '\n':
+        return w->is_value && w->prose->is_xml ? "&#10;" : NULL;
+    case '\r':
+        return w->is_value && w->prose->is_xml ? "&#13;" : NULL;
     case '\xC2':
         *used = 2;
         if (n < 2 || at[1] != '\xA0')
