@@ -164,6 +164,29 @@ static bool is_of_url(const struct html_reader *r, size_t end, size_t at, size_t
     return placeholder_url_has(text, end, unicode_next(utf8, strlen(utf8), &first), at + *n);
 }
 
+/* Of what begins with a brace; tags may be in it, if they are pairs that end no line:
+ * "{n, plural, one {<b>#</b> dog} other {# dogs}}". 0: there is no such thing. */
+static size_t braces_at(const struct html *h, size_t at)
+{
+    const size_t n = placeholder_bytes(h->reader.text, h->reader.bytes, at);
+    struct html_reader reader = h->reader;
+    struct html_token token = {.type = HTML_OTHER};
+    size_t depth = 0;
+
+    reader.at = at;
+    reader.bytes = at + n;
+    while (html_next(&reader, &token)) {
+        const bool is_tag = token.type == HTML_START || token.type == HTML_END;
+
+        if (!is_tag || element_is_void(&reader, &token))
+            continue;
+        if (element_is_block(&reader, &token) || (token.type == HTML_END && depth == 0))
+            return 0;
+        depth += token.type == HTML_START ? 1 : (size_t)-1;
+    }
+    return depth == 0 && token.type == HTML_TEXT ? n : 0;
+}
+
 /* Like placeholder_bytes(), but that references are read in addresses and paths, which begin with a
  * letter, a digit or a backslash. None goes beyond *url_end, which is found once for all that begin
  * before it. */
@@ -172,6 +195,8 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
     const char *text = h->reader.text;
     size_t behind = at, bytes, n;
 
+    if (text[at] == '{' && (n = braces_at(h, at)) > 0)
+        return n;
     if (text[at] == '<' && !h->is_plain)
         return 0; /* text that is escaped when it is written; elsewhere it might begin a tag */
     if (h->is_plain || (!isalnum((unsigned char)text[at]) && text[at] != '\\'))
@@ -222,9 +247,9 @@ static void add_text(struct html *h, const struct html_token *token)
 {
     const char *text = h->reader.text;
     const size_t end = token->at + token->n;
-    size_t url_end = token->at, n, next;
+    size_t at, url_end = token->at, n, next;
 
-    for (size_t at = token->at; at < end; at += n) {
+    for (at = token->at; at < end; at += n) {
         n = h->has_breaks ? subtitle_code_bytes(text + at, end - at) : 0;
         if (n > 0) {
             add_code(h, at, n);
@@ -248,6 +273,8 @@ static void add_text(struct html *h, const struct html_token *token)
                 h->masks.n = 0;
         }
     }
+    if (at > end) /* a placeholder with tags */
+        h->reader.at = at;
 }
 
 /* ---- Tags between words ---------------------------------------------------------------------- */

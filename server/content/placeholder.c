@@ -15,7 +15,7 @@ enum {
     LOCAL_BYTES = 64,
     DOMAIN_BYTES = 253,
     TAG_BYTES = 256,
-    MESSAGE_BYTES = 512,
+    MESSAGE_BYTES = 2048,
     ARROW_BYTES = 8 /* rules are as long as they like */
 };
 

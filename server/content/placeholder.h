@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Bytes of the placeholder at `at`, 0 if there is none. Looks at most some hundred bytes ahead, but
- * along a URL or a path. */
+ * along a URL or a path, and 2 KiB along a message that programs choose from. */
 size_t placeholder_bytes(const char *text, size_t bytes, size_t at);
 
 enum placeholder_kind {

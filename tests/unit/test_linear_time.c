@@ -85,6 +85,8 @@ static const struct shape shapes[] = {
     {"rules in HTML", "", "=-", "", .is_text = false},
     {"open tags in text", "", "<a ", "", .is_text = true},
     {"open messages", "", "{a,plural,", "", .is_text = true},
+    {"open messages in HTML", "", "{a,plural,<b>", "", .is_text = false},
+    {"messages in HTML", "", "{a,plural,{<!--}}", "", .is_text = false},
     {"back quotes", "", "`", "", .is_text = true},
     {"backslashes", "", "\\", "", .is_text = true},
     {"servers", "", "\\\\a)", "", .is_text = true},
