@@ -75,59 +75,68 @@ static void leave_term(struct writer *w, const char *text, size_t n)
     w->is_behind = w->is_behind && n == 0;
 }
 
-/* The bytes before the i-th of a text that is to be written are "]]". */
-static bool is_after_brackets(const struct writer *w, const char *text, size_t i)
+/* Whether the i-th byte of a text that is to be written would end what it stands in: in XML, "]]>"
+ * ends a section, and is no text outside of one; in WebVTT, "-->" ends a cue. */
+static bool is_end(const struct writer *w, const char *text, size_t i)
 {
+    const bool is_vtt = w->prose->line_end && !w->prose->is_plain;
+    const char *begin = w->prose->is_xml ? "]]" : is_vtt ? "--" : NULL;
     char before[2];
 
+    if (text[i] != '>' || !begin)
+        return false;
     for (size_t k = 1; k <= 2; k++)
         before[2 - k] = k <= i              ? text[i - k]
                         : k - i <= w->bytes ? w->text[w->bytes - (k - i)]
                                             : w->last[2 + w->bytes - (k - i)];
-    return memcmp(before, "]]", 2) == 0;
+    return memcmp(before, begin, 2) == 0;
 }
 
-/* Of XML: "]]>" ends a section, and is no text outside of one. Where the first `n_checked` bytes
- * would make one, it is parted among two sections, or escaped. */
-static void put_apart(struct writer *w, const char *text, size_t n, size_t n_checked)
+/* Written instead of such a sign: it is parted among two sections, or escaped. */
+static const char *parted(const struct writer *w)
 {
-    const char *instead = w->is_section ? "]]><![CDATA[>" : "&gt;";
-    size_t begin = 0;
-
-    for (size_t i = 0; i < n_checked; i++) {
-        if (text[i] != '>' || !is_after_brackets(w, text, i))
-            continue;
-        put(w, text + begin, i - begin);
-        put(w, instead, strlen(instead));
-        begin = i + 1;
-    }
-    put(w, text + begin, n - begin);
+    return w->is_section ? "]]><![CDATA[>" : "&gt;";
 }
 
 /* Bytes of the document that are no words; inside them it says what it said. */
 static void put_raw(struct writer *w, const char *text, size_t n)
 {
-    put_apart(w, text, n, !w->prose->is_xml ? 0 : n < 2 ? n : 2);
+    size_t begin = 0;
+
+    for (size_t i = 0; i < n && i < 2 && begin == 0; i++) {
+        if (!is_end(w, text, i))
+            continue;
+        put(w, text, i);
+        put(w, parted(w), strlen(parted(w)));
+        begin = i + 1;
+    }
+    put(w, text + begin, n - begin);
+}
+
+/* What is written instead of the character of words at text[i]; NULL: itself. */
+static const char *instead_of(const struct writer *w, const char *text, size_t n, size_t i,
+                              size_t *used)
+{
+    if (!w->is_plain)
+        return escape_of(w, text + i, n - i, used);
+    *used = 1;
+    return is_end(w, text, i) ? parted(w) : NULL;
 }
 
 void writer_text(struct writer *w, const char *text, size_t n)
 {
-    const char *escape;
+    const char *instead;
     size_t used = 1, begin = 0;
 
     leave_term(w, text, n);
-    if (w->is_plain) {
-        put_apart(w, text, n, w->prose->is_xml ? n : 0);
-        return;
-    }
     for (size_t i = 0; i < n; i += used) {
-        escape = escape_of(w, text + i, n - i, &used);
-        if (!escape) {
+        instead = instead_of(w, text, n, i, &used);
+        if (!instead) {
             used = 1;
             continue;
         }
         put(w, text + begin, i - begin);
-        put(w, escape, strlen(escape));
+        put(w, instead, strlen(instead));
         begin = i + used;
     }
     put(w, text + begin, n - begin);

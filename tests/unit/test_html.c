@@ -329,6 +329,19 @@ static void brackets_end_no_section_of_xml(void **state)
         check_translation(&joined[i]);
 }
 
+static void no_sign_ends_a_cue(void **state)
+{
+    static const struct translation joined[] = {
+        {HTML_WEBVTT, CUE "a -- ><i>b</i>", "a -- b", "a --b", CUE "a --&gt;<i>b</i>"},
+        {HTML_WEBVTT, CUE "a - -><i>b</i>", "a - b", "a -b", CUE "a --&gt;<i>b</i>"},
+        {HTML_SUBRIP, CUE "a -- ><i>b</i>", "a -- b", "a --b", CUE "a --><i>b</i>"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(joined) / sizeof(joined[0]); i++)
+        check_translation(&joined[i]);
+}
+
 static void an_element_that_goes_on_swallows_nothing_before_it(void **state)
 {
     static const struct translation swapped[] = {
@@ -352,6 +365,7 @@ int main(void)
         cmocka_unit_test(ends_of_lines_are_those_of_the_text),
         cmocka_unit_test(no_words_of_a_text_look_like_masks),
         cmocka_unit_test(brackets_end_no_section_of_xml),
+        cmocka_unit_test(no_sign_ends_a_cue),
         cmocka_unit_test(an_element_that_goes_on_swallows_nothing_before_it),
     };
 
