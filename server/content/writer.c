@@ -23,6 +23,11 @@ static void put(struct writer *w, const char *text, size_t n)
     w->bytes += n;
 }
 
+static bool is_line_end(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
 static const char *escape_of(const struct writer *w, const char *at, size_t n, size_t *used)
 {
     *used = 1;
@@ -113,10 +118,26 @@ static void put_raw(struct writer *w, const char *text, size_t n)
     put(w, text + begin, n - begin);
 }
 
-/* What is written instead of the character of words at text[i]; NULL: itself. */
+/* The bytes of a character that XML has no place for, not even as a reference; 0: it has. */
+static size_t foreign_bytes(const char *at, size_t n)
+{
+    if (n >= 3 && (memcmp(at, "\xEF\xBF\xBE", 3) == 0 || memcmp(at, "\xEF\xBF\xBF", 3) == 0))
+        return 3;
+    return (unsigned char)*at < ' ' && !strchr("\t\n\r", *at);
+}
+
+/* What is written instead of the character of words at text[i]; NULL: itself. A model that writes
+ * bytes may write any. */
 static const char *instead_of(const struct writer *w, const char *text, size_t n, size_t i,
                               size_t *used)
 {
+    *used = w->prose->is_xml ? foreign_bytes(text + i, n - i) : 0;
+    if (*used > 0)
+        return "\xEF\xBF\xBD";
+    if (w->prose->line_end && is_line_end(text[i])) { /* a line without words may end a cue */
+        *used = 1;
+        return " ";
+    }
     if (!w->is_plain)
         return escape_of(w, text + i, n - i, used);
     *used = 1;
@@ -271,11 +292,6 @@ void writer_term(struct writer *w, const struct prose_mark *mark, bool is_raised
 }
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
-
-static bool is_line_end(char c)
-{
-    return c == '\n' || c == '\r';
-}
 
 /* Writes what was put from `begin` on again, with the document's ends of lines. */
 static void put_line_ends(struct writer *w, size_t begin)

@@ -342,6 +342,26 @@ static void no_sign_ends_a_cue(void **state)
         check_translation(&joined[i]);
 }
 
+/* As models that write bytes may write them. */
+static void no_controls_of_a_model_tear_a_document(void **state)
+{
+    static const struct translation odd[] = {
+        {HTML_XML, "<n>a <b>b</b></n>", "a b",
+         "\xEF\xBF\xBE"
+         "a\x01 b\n",
+         "<n>\uFFFD"
+         "a\uFFFD <b>b</b>\n</n>"},
+        {HTML_XML, "<n><![CDATA[a]]></n>", "a", "a\xEF\xBF\xBF", "<n><![CDATA[a\uFFFD]]></n>"},
+        {HTML_PAGE, "<p>a</p>", "a", "a\x01\n", "<p>a\x01\n</p>"},
+        {HTML_WEBVTT, CUE "a b", "a b", "a\n\r\nb", CUE "a   b"},
+        {HTML_SUBRIP, CUE "a b", "a b", "a\n\nb", CUE "a  b"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
+        check_translation(&odd[i]);
+}
+
 static void an_element_that_goes_on_swallows_nothing_before_it(void **state)
 {
     static const struct translation swapped[] = {
@@ -366,6 +386,7 @@ int main(void)
         cmocka_unit_test(no_words_of_a_text_look_like_masks),
         cmocka_unit_test(brackets_end_no_section_of_xml),
         cmocka_unit_test(no_sign_ends_a_cue),
+        cmocka_unit_test(no_controls_of_a_model_tear_a_document),
         cmocka_unit_test(an_element_that_goes_on_swallows_nothing_before_it),
     };
 
