@@ -241,11 +241,13 @@ static void read_tag(struct html_reader *r, struct html_token *token)
     }
 }
 
+/* Whether a name may begin with what is at `at`. */
 static bool is_letter(const struct html_reader *r, size_t at)
 {
-    return at < r->bytes &&
-           (isalpha((unsigned char)r->text[at]) ||
-            (r->syntax != HTML_PAGE && (r->text[at] == '_' || (unsigned char)r->text[at] >= 0x80)));
+    const char c = at < r->bytes ? r->text[at] : '\0';
+
+    return isalpha((unsigned char)c) || (html_is_xml(r->syntax) && c == ':') ||
+           (r->syntax != HTML_PAGE && (c == '_' || (unsigned char)c >= 0x80));
 }
 
 /* Of the time that stands at `at`: "<00:00:01.000>"; 0: there is none. */

@@ -179,6 +179,8 @@ static const struct reading {
     {HTML_XML, "<p title='&brand-new; dog' alt='a&#10;&#9;&#13;b\nc'/>", "\na\n\t\rb c",
      "<p title='&brand-new; dog' alt='a&#10;&#9;&#13;b c'/>"},
     {HTML_PAGE, "<p>&copy-right;</p>", "\u00A9-right;\n", "<p>\u00A9-right;</p>"},
+    {HTML_XML, "<n>A <:b>dog</:b> :<_/></n>", "A dog :\n", NULL},
+    {HTML_SUBRIP, CUE "A dog <:)", "A dog:)\n", NULL},
     {HTML_XHTML, DOCTYPE "<n>A dog.</n>", "A dog.\n", NULL},
     {HTML_XML, "<!DOCTYPE n><n>A dog.</n><!DOCTYPE [ >", "A dog.\n", NULL},
     {HTML_PAGE, "<!DOCTYPE a'[b>A dog.", "A dog.\n", NULL},
