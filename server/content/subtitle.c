@@ -144,7 +144,7 @@ bool subtitle_next(struct subtitle_reader *reader, size_t *begin, size_t *end)
         if (is_times(reader, &line)) {
             reader->in_cue = true;
         } else if (is_blank(reader, &line)) {
-            reader->in_cue = reader->in_cue && !reader->is_vtt;
+            reader->in_cue = reader->in_cue && !(reader->is_vtt && line.begin == line.end);
         } else if (begins_cue(reader, &line)) {
             reader->in_cue = false;
         } else if (reader->in_cue) {

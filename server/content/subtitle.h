@@ -1,7 +1,7 @@
 /* subtitle.h - which lines of a subtitle file are speech: SubRip (.srt) and WebVTT (.vtt).
  *
  * A cue is a line of times and what follows it: in SubRip up to the next cue, whatever blank lines
- * it has, as players read it; in WebVTT up to a blank line. A speech is lines of a cue that belong
+ * it has, as players read it; in WebVTT up to an empty line. A speech is lines of a cue that belong
  * together: "- Yes.", on a line of its own, begins another. All else is not for translators. Linear
  * in the bytes, no memory of its own; any thread.
  */

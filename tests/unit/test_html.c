@@ -196,6 +196,7 @@ static const struct reading {
     {HTML_PAGE, "<p><![CDATA[a]]></p>", "", NULL},
     {HTML_WEBVTT, CUE "I see<00:00:00.480><c> the old</c><00:00:01.000><c> house.</c>",
      "I see the old house.\n", NULL},
+    {HTML_WEBVTT, CUE "A\n \ndog.\n\nNo cue.", "A\ndog.\n", NULL},
     {HTML_WEBVTT, CUE "It is <1 or <", "It is <1 or <\n", CUE "It is &lt;1 or &lt;"},
     {HTML_SUBRIP, CUE "It is <1> or", "It is 1 or\n", NULL},
 };
