@@ -2,7 +2,9 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <string.h>
 
+#include "content/placeholder.h"
 #include "content/subtitle.h" /* codes, and what stands before words, are in one piece */
 
 static bool can_break(const char *line, size_t at)
@@ -15,6 +17,14 @@ static bool begins_tag(const char *line, size_t at)
     return line[at] == '<' && (line[at + 1] == '/' || isalpha((unsigned char)line[at + 1]));
 }
 
+/* Of what is in one piece. */
+static size_t piece_bytes(const char *text, size_t bytes)
+{
+    const size_t n = subtitle_code_bytes(text, bytes);
+
+    return n == 0 && strchr("{%$#`", text[0]) ? placeholder_bytes(text, bytes, 0) : n;
+}
+
 /* The place before the ideal one, or the first behind it, whichever is nearer. */
 void wrap_line(char *line, size_t bytes, size_t n_breaks)
 {
@@ -22,13 +32,12 @@ void wrap_line(char *line, size_t bytes, size_t n_breaks)
     bool in_tag = false;
 
     for (size_t at = subtitle_lead_bytes(line, bytes); at + 1 < bytes && n <= n_breaks; at++) {
-        const size_t ideal = bytes * n / (n_breaks + 1),
-                     code = subtitle_code_bytes(line + at, bytes - at);
+        const size_t ideal = bytes * n / (n_breaks + 1), piece = piece_bytes(line + at, bytes - at);
 
         in_tag = begins_tag(line, at) || (in_tag && line[at] != '>');
-        if (code > 0)
-            at += code - 1;
-        if (code > 0 || in_tag || !can_break(line, at))
+        if (piece > 0)
+            at += piece - 1;
+        if (piece > 0 || in_tag || !can_break(line, at))
             continue;
         if (at < ideal) {
             before = at;

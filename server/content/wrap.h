@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Puts up to `n_breaks` line ends where the line has single blanks, except within tags and codes
- * and before its first word. */
+/* Puts up to `n_breaks` line ends where the line has single blanks, except within tags, codes and
+ * placeholders and before its first word. */
 void wrap_line(char *line, size_t bytes, size_t n_breaks);
 
 #endif

@@ -186,6 +186,8 @@ static const struct reading {
     {HTML_PAGE, "<!DOCTYPE a'[b>A dog.", "A dog.\n", NULL},
     {HTML_SUBRIP, "1:0 --> 1:1\rA dog\rsleeps.\r\r1:1 --> 1:2\r{\\i\r", "A dog sleeps.\ni\n", NULL},
     {HTML_SUBRIP, CUE "{\\i1}- A\nlonger.", "A longer.\n", NULL},
+    {HTML_SUBRIP, CUE "A\n{{ user name }}", "A X1\n", NULL},
+    {HTML_SUBRIP, CUE "`a b c`\nsaid", "X1 said\n", NULL},
     {HTML_SUBRIP, CUE "- Unparted\n<i>", "Unparted \n", NULL},
     {HTML_XML, "<n>A <![CDATA[dog & 5 < 6 >]]> is &lt;<![CDATA[]]>&gt;.</n>",
      "A\ndog & 5 6 \nis \n.\n", "<n>A <![CDATA[dog & 5 < 6 >]]> is &lt;<![CDATA[]]>&gt;.</n>"},
