@@ -1,13 +1,16 @@
 /* Documents as prose and back. The first byte says which kind a document is, the second which of
  * many wrong translations it gets: words in another order, left out, doubled, aligned at random;
  * and which of its words are terms of a glossary, and what those are called. Whatever the
- * translation, every tag of the document comes out once; of subtitles, numbers and times stay as
- * they are; and of XML no "]]>" comes about that would end a section, or be none. */
+ * translation, every tag of the document comes out once, within the elements that it stood in; of
+ * subtitles, numbers and times stay as they are, and no "-->" comes about; nor does a "]]>" of XML
+ * that would end a section, or be none, or a control character. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/unicode.h"
+#include "content/html_element.h"
 #include "content/html_token.h"
 #include "content/render.h"
 #include "content/subtitle.h"
@@ -41,6 +44,16 @@ static void add(struct translation *t, const char *text, size_t n)
     }
 }
 
+/* What no model should say, in place of a word. */
+static void add_odd(struct translation *t)
+{
+    static const char *const odd[] = {"]]>",  "]]",   "--",           "-->", ">",    "\n",
+                                      "\n\n", "\x01", "\xEF\xBF\xBE", "<b>", "</b>", "&"};
+    const char *text = odd[random_below(sizeof(odd) / sizeof(odd[0]))];
+
+    add(t, text, strlen(text));
+}
+
 static bool is_blank(char c)
 {
     return strchr(" \n\t", c) && c;
@@ -71,6 +84,8 @@ static void translate_sentence(struct translation *t, const char *text, struct a
         t->alignments[t->n_words].source = random_below(9) ? *word : (struct acre_range){0, 0};
         t->alignments[t->n_words++].target = (struct acre_range){t->bytes, said->n_bytes};
         add(t, text + said->first, said->n_bytes);
+        if (random_below(16) == 0)
+            add_odd(t);
     }
     t->from[t->n_sentences] = from;
     t->parts[t->n_sentences].n_tokens = t->n_words - n_before;
@@ -118,6 +133,67 @@ static unsigned long count_tags(const char *text, size_t bytes, enum html_syntax
         sum += hash * hash;
     }
     return sum;
+}
+
+/* Where the element ends by its own end tag that a reader has just gone behind. */
+static bool ends_itself(const struct html_reader *r, const struct html_token *start)
+{
+    const char *tag = memrchr(r->text, '<', r->at);
+
+    return tag >= r->text + start->at + start->n && tag[1] == '/' &&
+           strncasecmp(tag + 2, r->text + start->name, start->n_name) == 0;
+}
+
+/* The tags of a document with all the elements that each stands in, however ordered. What is kept
+ * as it is counts as one; 0: where that ends is said by what follows it. */
+static unsigned long count_paths(const char *text, size_t bytes, enum html_syntax syntax)
+{
+    static unsigned long paths[1 << 13];
+    struct html_reader reader = {.text = text, .bytes = bytes, .syntax = syntax};
+    struct html_token token;
+    unsigned long sum = 1;
+    size_t depth = 0;
+
+    while (html_next(&reader, &token)) {
+        unsigned long hash = paths[depth] * 33 + 5381;
+
+        if ((token.type != HTML_START && token.type != HTML_END))
+            continue;
+        for (size_t i = 0; i < token.n; i++)
+            hash = hash * 33 + (unsigned char)text[token.at + i];
+        sum += hash * hash;
+        if (element_is_void(&reader, &token))
+            continue;
+        if (token.type == HTML_END) {
+            depth -= depth > 0;
+        } else if (!element_is_frozen(&reader, &token)) {
+            paths[++depth] = hash;
+        } else {
+            element_skip(&reader, &token);
+            if (!ends_itself(&reader, &token))
+                return 0;
+        }
+    }
+    return sum;
+}
+
+static size_t count(const char *text, size_t bytes, const char *what)
+{
+    const char *end = text + bytes, *at = text;
+    size_t n = 0;
+
+    for (; (at = memmem(at, (size_t)(end - at), what, strlen(what))); at++)
+        n++;
+    return n;
+}
+
+/* A character that XML has no place for. */
+static bool has_control(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if ((unsigned char)text[i] < ' ' && !strchr("\t\n\r", text[i]))
+            return true;
+    return count(text, bytes, "\xEF\xBF\xBE") > 0 || count(text, bytes, "\xEF\xBF\xBF") > 0;
 }
 
 /* Text of XML that has "]]>", which readers refuse outside of a section. */
@@ -286,6 +362,13 @@ static void check(const char *document, size_t bytes, unsigned kind)
     if (unicode_valid_bytes(out, n) != n || strlen(out) != n)
         abort();
     if (kind < 3 && count_tags(document, bytes, markup.syntax) != count_tags(out, n, markup.syntax))
+        abort();
+    if (kind < 3 && count_paths(document, bytes, markup.syntax) > 0 &&
+        count_paths(document, bytes, markup.syntax) != count_paths(out, n, markup.syntax))
+        abort();
+    if ((kind == 1 || kind == 2) && has_control(out, n) && !has_control(document, bytes))
+        abort();
+    if (kind == 6 && count(out, n, "-->") > count(document, bytes, "-->"))
         abort();
     if (kind == 2 && has_stray_end(out, n) && !has_stray_end(document, bytes))
         abort();
