@@ -42,11 +42,18 @@ static int erase(sqlite3 *db, const struct glossary *g, bool *is_erased, struct 
     return rc;
 }
 
+/* Not for a key that is revoked by now, whose glossaries are deleted. */
 static int write_new(sqlite3 *db, const struct glossary *g, struct acre_err *err)
 {
-    return store_do(db, err,
-                    "INSERT INTO glossaries (id, owner, name, created) VALUES (?, ?, ?, ?)", "sisi",
-                    g->id, g->owner, g->name, g->created_ms);
+    const int rc = store_do(db, err,
+                            "INSERT INTO glossaries (id, owner, name, created) "
+                            "SELECT ?1, ?2, ?3, ?4 WHERE ?2 NOT IN "
+                            "(SELECT id FROM keys WHERE revoked IS NOT NULL)",
+                            "sisi", g->id, g->owner, g->name, g->created_ms);
+
+    if (rc == 0 && sqlite3_changes(db) == 0)
+        return error_set(err, ACRE_EOPTION, "its key has been revoked");
+    return rc;
 }
 
 /* What takes another's place is written anew, and has a new number. */

@@ -101,6 +101,20 @@ int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
                     version);
 }
 
+/* Nobody could find or delete them any more, and they would take room for good. */
+static int drop_glossaries(sqlite3 *db, int64_t owner, struct acre_err *err)
+{
+    int64_t version;
+    int rc = store_do(db, err,
+                      "DELETE FROM dictionaries WHERE glossary IN "
+                      "(SELECT id FROM glossaries WHERE owner = ?)",
+                      "i", owner);
+
+    if (rc == 0)
+        rc = store_do(db, err, "DELETE FROM glossaries WHERE owner = ?", "i", owner);
+    return rc == 0 ? facts_count(db, "glossaries", &version, err) : rc;
+}
+
 int keys_revoke(sqlite3 *db, const char *name, struct acre_err *err)
 {
     int64_t version = 0, id;
@@ -109,7 +123,7 @@ int keys_revoke(sqlite3 *db, const char *name, struct acre_err *err)
         return err->code;
     if (!id)
         return error_set(err, ACRE_EOPTION, "expected the name of a key, found %s", name);
-    if (facts_count(db, "keys", &version, err) != 0)
+    if (facts_count(db, "keys", &version, err) != 0 || drop_glossaries(db, id, err) != 0)
         return err->code;
     return store_do(db, err,
                     "UPDATE keys SET revoked = strftime('%Y-%m-%dT%H:%M:%SZ'), changed = ? "

@@ -2,7 +2,8 @@
  *
  * A key is "acre-" and 160 random bits. It is shown once, when it is made; the store has its
  * SHA-256, from which nobody gets it back: what is that random needs no slow hash. A revoked key
- * stays in the store, for what it used. Any thread that has the database.
+ * stays in the store, for what it used; its glossaries do not. Any thread that has the database, in
+ * a transaction where it changes something.
  */
 #ifndef SERVER_STORE_KEYS_H
 #define SERVER_STORE_KEYS_H
@@ -37,6 +38,7 @@ int64_t keys_month_left_s(void);
 int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
              int64_t requests_per_minute, char text[KEYS_TEXT_BYTES], struct acre_err *err);
 
+/* Deletes its glossaries, too. */
 int keys_revoke(sqlite3 *db, const char *name, struct acre_err *err);
 
 /* Each key that has changed since *version, which becomes that of now; from 0, each there is.

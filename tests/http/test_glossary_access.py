@@ -118,6 +118,39 @@ def test_a_long_body_with_a_wrong_key(serve, store):
     assert store.row("ann")["characters"] == 0
 
 
+def test_who_loses_his_key_leaves_none(serve, store):
+    """Of servers that share the store, too."""
+    ann, bob = store.add("ann"), store.add("bob")
+    servers = [serve(store=store.path) for _ in range(2)]
+    for key in (ann, bob):
+        assert ask(servers[0], "POST", "/v2/glossaries",
+                   json={**NEW, "auth_key": key}).status_code == 201
+
+    def count(server, key):
+        reply = ask(server, "GET", "/v2/glossaries", params={"auth_key": key})
+        return len(reply.json()["glossaries"]) if reply.status_code == 200 else reply.status_code
+
+    assert eventually(lambda: [count(s, k) for s in servers for k in (ann, bob)] == [1] * 4)
+    store.keys("revoke", "bob")
+    assert eventually(lambda: [count(s, k) for s in servers for k in (ann, bob)] ==
+                      [1, 403] * 2)
+    assert eventually(lambda: [metric(s, "acre_glossaries ") for s in servers] == [1, 1])
+    with sqlite3.connect(store.path) as db:
+        for table in ("glossaries", "dictionaries"):
+            assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
+
+
+def test_a_server_that_has_not_heard_of_the_end_of_a_key(serve, store):
+    """What it makes for it would be there for good."""
+    ann = store.add("ann")
+    server = serve(store=store.path)
+    with sqlite3.connect(store.path) as db:  # without what servers look at
+        db.execute("UPDATE keys SET revoked = 'now'")
+    reply = ask(server, "POST", "/v2/glossaries", json={**NEW, "auth_key": ann})
+    refused(reply, 503, "store_failed", "its key has been revoked")
+    assert metric(server, "acre_glossaries ") == 0
+
+
 # ---- Rates ---------------------------------------------------------------------------------------
 
 CALLS = [("GET", "/v2/glossaries"), ("POST", "/v2/glossaries"), ("GET", "/v3/glossaries"),
