@@ -1,4 +1,5 @@
-/* acre keys: adds, lists and revokes API keys in a server's store, while it runs or not. */
+/* acre keys: adds, lists, changes and revokes a server's API keys in its store, while it runs or
+ * not. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,9 @@ struct keys_args {
     char action[OPTION_TEXT_BYTES];
     char name[OPTION_TEXT_BYTES];
     char store[OPTION_TEXT_BYTES];
-    int64_t quota, rate;
+    char key_file[OPTION_TEXT_BYTES];
+    int64_t quota, rate; /* -1: not given */
+    char text[KEYS_TEXT_BYTES];
     bool json;
 };
 
@@ -25,55 +28,96 @@ static const struct option options[] = {
      .offset = offsetof(struct keys_args, name),
      .value = "NAME",
      .help = "the key's name, also as the second argument"},
-    ARGS_NUMBER("quota", struct keys_args, quota, 0, 1e15, "0", "N",
-                "characters it may have translated in a month (UTC); 0 = no limit"),
-    ARGS_NUMBER("rate", struct keys_args, rate, 0, 1e6, "0", "N",
-                "requests it may send in a minute; 0 = the server's rate_limit"),
+    ARGS_NUMBER("quota", struct keys_args, quota, 0, 1e15, NULL, "N",
+                "characters it may have translated in a month (UTC); 0 = no limit, also for add"),
+    ARGS_NUMBER("rate", struct keys_args, rate, 0, 1e6, NULL, "N",
+                "requests it may send in a minute; 0 = the server's rate_limit, also for add"),
+    ARGS_TEXT("key_file", struct keys_args, key_file, "FILE",
+              "add or renew with the key that is in FILE; - = standard input"),
     ARGS_FLAG("json", struct keys_args, json, "list as JSON, one object per line"),
     {.key = NULL},
 };
 
 static const struct option positionals[] = {
-    ARGS_POSITIONAL("ACTION", struct keys_args, action, "add, list or revoke"),
-    ARGS_POSITIONAL("NAME", struct keys_args, name, "the key's name, for add and revoke"),
+    ARGS_POSITIONAL("ACTION", struct keys_args, action, "add, list, set, renew or revoke"),
+    ARGS_POSITIONAL("NAME", struct keys_args, name, "the key's name, for all but list"),
     {.key = NULL},
 };
 
 static const struct args_command command = {
     .name = "keys",
-    .synopsis = "add|list|revoke --store FILE [NAME] [options]",
+    .synopsis = "add|list|set|renew|revoke --store FILE [NAME] [options]",
     .about = "Keeps the API keys of a server whose `store` is FILE. `add` prints a new key. It\n"
              "is shown only once: the store keeps its SHA-256. Servers follow within two seconds.\n"
-             "`list` has each key's limits and what it has used this month.\n",
+             "`list` has each key's limits and what it has used this month. `set` changes limits.\n"
+             "`renew` prints a new key in the place of one that has leaked, which ends; limits,\n"
+             "usage and glossaries stay. `revoke` ends a key and deletes its glossaries.\n"
+             "With --key-file servers with stores of their own take the same key.\n",
     .options = options,
     .positionals = positionals,
 };
 
 /* ---- What it does ---------------------------------------------------------------------------- */
 
-/* Nobody has a key that was added and could not be shown: it is shown first. */
+/* A file may end in a newline. What else it has is not told: it may be nearly a key. */
+static int read_text(FILE *file, struct keys_args *args, struct acre_err *err)
+{
+    char line[KEYS_TEXT_BYTES + 3];
+    size_t n = fread(line, 1, sizeof(line) - 1, file);
+
+    if (ferror(file))
+        return error_set(err, ACRE_EIO, "%s: %s", args->key_file, strerror(errno));
+    while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+        n--;
+    line[n] = '\0';
+    if (!keys_text_valid(line, n))
+        return error_set(err, ACRE_EOPTION, "%s: expected " KEYS_TEXT_EXPECTED ", found %s",
+                         args->key_file,
+                         n < KEYS_TEXT_BYTES - 1   ? "less"
+                         : n > KEYS_TEXT_BYTES - 1 ? "more"
+                                                   : "something else");
+    strcpy(args->text, line);
+    return 0;
+}
+
+static int take_text(struct keys_args *args, struct acre_err *err)
+{
+    FILE *file = stdin;
+    int rc;
+
+    if (!args->key_file[0])
+        return keys_make_text(args->text, err);
+    if (strcmp(args->key_file, "-") != 0)
+        file = fopen(args->key_file, "r");
+    if (!file)
+        return error_set(err, ACRE_EIO, "%s: %s", args->key_file, strerror(errno));
+    rc = read_text(file, args, err);
+    if (file != stdin)
+        fclose(file);
+    return rc;
+}
+
 static int add_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
 {
-    char text[KEYS_TEXT_BYTES];
-    int rc = store_execute(db, "BEGIN IMMEDIATE", err);
+    return keys_add(db, args->name, args->quota < 0 ? 0 : args->quota,
+                    args->rate < 0 ? 0 : args->rate, args->text, err);
+}
 
-    if (rc == 0)
-        rc = keys_add(db, args->name, args->quota, args->rate, text, err);
-    if (rc != 0)
-        return rc;
-    printf("%s\n", text);
-    if (!args_are_printed())
-        return error_set(err, ACRE_EIO, ARGS_NOT_PRINTED);
-    return store_execute(db, "COMMIT", err);
+static int set_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
+{
+    return keys_set(db, args->name, args->quota, args->rate, err);
+}
+
+static int renew_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
+{
+    const int rc = keys_renew(db, args->name, args->text, err);
+
+    return rc == 0 ? set_key(db, args, err) : rc;
 }
 
 static int revoke_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
 {
-    int rc = store_execute(db, "BEGIN IMMEDIATE", err);
-
-    if (rc == 0)
-        rc = keys_revoke(db, args->name, err);
-    return rc ? rc : store_execute(db, "COMMIT", err);
+    return keys_revoke(db, args->name, err);
 }
 
 static int print_json(const struct key_row *row, struct acre_err *err)
@@ -114,65 +158,99 @@ static int print_row(void *user, const struct key_row *row, struct acre_err *err
     return 0;
 }
 
-static int list_keys(sqlite3 *db, struct keys_args *args, struct acre_err *err)
+static int list_keys(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
 {
     int64_t version = 0;
 
     if (!args->json)
         printf("%-24s %15s %15s %12s %15s  %-20s  %s\n", "name", "characters", "of", "requests",
                "a minute", "created", "revoked");
-    return keys_read(db, &version, keys_month(), print_row, args, err);
+    return keys_read(db, &version, keys_month(), print_row, (void *)args, err);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-/* EXIT_DONE if it says what is wanted. */
-static int check(const struct keys_args *args)
-{
-    const bool lists = strcmp(args->action, "list") == 0;
+static const struct action {
+    const char *name;
+    int (*run)(sqlite3 *db, const struct keys_args *args, struct acre_err *err);
+    bool makes_key, only_reads;
+} actions[] = {
+    {"add", add_key, .makes_key = true},
+    {"list", list_keys, .only_reads = true},
+    {"set", set_key},
+    {"renew", renew_key, .makes_key = true},
+    {"revoke", revoke_key},
+    {NULL},
+};
 
-    if (!lists && strcmp(args->action, "add") != 0 && strcmp(args->action, "revoke") != 0)
-        return args_wrong("ACTION: expected add, list or revoke, found %s%s%s",
+/* EXIT_DONE if it says what is wanted, and *action is that. */
+static int check(const struct keys_args *args, const struct action **action)
+{
+    const struct action *a = actions;
+
+    while (a->name && strcmp(args->action, a->name) != 0)
+        a++;
+    if (!a->name)
+        return args_wrong("ACTION: expected add, list, set, renew or revoke, found %s%s%s",
                           args->action[0] ? "\"" : "", args->action[0] ? args->action : "none",
                           args->action[0] ? "\"" : "");
     if (!args->store[0])
         return args_wrong("--store: expected the file of a server's store, found none");
-    if (!lists && !keys_name_valid(args->name))
+    if (!a->only_reads && !keys_name_valid(args->name))
         return args_wrong("NAME: expected %s, found \"%s\"", KEYS_NAME_EXPECTED, args->name);
+    if (a->run == set_key && args->quota < 0 && args->rate < 0)
+        return args_wrong("set: expected --quota or --rate, found none");
+    *action = a;
     return EXIT_DONE;
 }
 
-static int run(struct keys_args *args, struct acre_err *err)
+/* A new key is shown before it counts: if it cannot be, nobody has it. */
+static int change(sqlite3 *db, const struct keys_args *args, const struct action *action,
+                  struct acre_err *err)
+{
+    int rc = store_execute(db, "BEGIN IMMEDIATE", err);
+
+    if (rc == 0)
+        rc = action->run(db, args, err);
+    if (rc != 0)
+        return rc;
+    if (action->makes_key && !args->key_file[0])
+        printf("%s\n", args->text);
+    if (!args_are_printed())
+        return error_set(err, ACRE_EIO, ARGS_NOT_PRINTED);
+    return store_execute(db, "COMMIT", err);
+}
+
+static int run(struct keys_args *args, const struct action *action, struct acre_err *err)
 {
     struct store *store;
     int rc;
 
-    if (strcmp(args->action, "add") != 0 && access(args->store, F_OK) != 0)
+    if (action->run != add_key && access(args->store, F_OK) != 0)
         return error_set(err, ACRE_EIO, "%s: expected a store, found: %s", args->store,
                          strerror(errno));
+    if (action->makes_key && take_text(args, err) != 0)
+        return err->code;
     rc = store_open(args->store, &store, err);
     if (rc != 0)
         return rc;
-    if (strcmp(args->action, "add") == 0)
-        rc = add_key(store_db(store), args, err);
-    else if (strcmp(args->action, "revoke") == 0)
-        rc = revoke_key(store_db(store), args, err);
-    else
-        rc = list_keys(store_db(store), args, err);
+    rc = action->only_reads ? action->run(store_db(store), args, err)
+                            : change(store_db(store), args, action, err);
     store_close(store); /* takes back what was not committed */
     return rc == 0 || ferror(stdout) ? rc : error_prefix(err, "%s: ", args->store);
 }
 
 int cmd_keys(int argc, char **argv)
 {
-    struct keys_args args;
+    struct keys_args args = {.quota = -1, .rate = -1};
+    const struct action *action;
     struct acre_err err;
     int rc = args_parse(&command, &args, argc, argv);
 
     if (rc != ARGS_GO)
         return rc;
-    rc = check(&args);
+    rc = check(&args, &action);
     if (rc != EXIT_DONE)
         return rc;
-    return run(&args, &err) == 0 ? args_done() : args_failed("%s", err.text);
+    return run(&args, action, &err) == 0 ? args_done() : args_failed("%s", err.text);
 }

@@ -41,8 +41,9 @@ struct reading {
 
 struct keyring {
     struct store *store;
-    struct key *buckets[N_BUCKETS];
-    size_t n_keys; /* not revoked */
+    struct key *buckets[N_BUCKETS]; /* by hash */
+    struct key *ids[N_BUCKETS];     /* by id */
+    size_t n_keys;                  /* not revoked */
     struct key *used;
     uv_timer_t timer;
     struct saving saving;
@@ -83,25 +84,66 @@ size_t keyring_count(const struct keyring *keyring)
     return keyring->n_keys;
 }
 
+/* The store counts them up: each bucket has as many. */
+static struct key **bucket_of_id(struct keyring *keyring, int64_t id)
+{
+    return &keyring->ids[id % N_BUCKETS];
+}
+
+static struct key *find_id(struct keyring *keyring, int64_t id)
+{
+    struct key *key = *bucket_of_id(keyring, id);
+
+    while (key && key->id != id)
+        key = key->next_id;
+    return key;
+}
+
+static void enter(struct keyring *keyring, struct key *key, const struct key_row *row)
+{
+    struct key **bucket = bucket_of(keyring, row->hash);
+
+    memcpy(key->hash, row->hash, KEYS_HASH_BYTES);
+    key->next = *bucket;
+    *bucket = key;
+}
+
+static void leave(struct keyring *keyring, const struct key *key)
+{
+    struct key **at = bucket_of(keyring, key->hash);
+
+    while (*at != key)
+        at = &(*at)->next;
+    *at = key->next;
+}
+
+static struct key *add(struct keyring *keyring, const struct key_row *row, int64_t month)
+{
+    struct key **bucket = bucket_of_id(keyring, row->id), *key = calloc(1, sizeof(*key));
+
+    if (!key)
+        return NULL;
+    key->id = row->id;
+    strcpy(key->name, row->name);
+    key->month = month;
+    key->stored = row->characters;
+    key->is_revoked = true; /* not counted yet */
+    key->next_id = *bucket;
+    *bucket = key;
+    enter(keyring, key, row);
+    return key;
+}
+
 static int take_row(struct keyring *keyring, const struct key_row *row, int64_t month,
                     struct acre_err *err)
 {
-    struct key *key = find_hash(keyring, row->hash);
+    struct key *key = find_id(keyring, row->id);
 
-    if (!key) {
-        struct key **bucket = bucket_of(keyring, row->hash);
-
-        key = calloc(1, sizeof(*key));
-        if (!key)
-            return error_set_no_memory(err);
-        key->id = row->id;
-        memcpy(key->hash, row->hash, KEYS_HASH_BYTES);
-        strcpy(key->name, row->name);
-        key->month = month;
-        key->stored = row->characters;
-        key->is_revoked = true; /* not counted yet */
-        key->next = *bucket;
-        *bucket = key;
+    if (key && memcmp(key->hash, row->hash, KEYS_HASH_BYTES) != 0) {
+        leave(keyring, key);
+        enter(keyring, key, row);
+    } else if (!key && !(key = add(keyring, row, month))) {
+        return error_set_no_memory(err);
     }
     keyring->n_keys -= !key->is_revoked;
     key->characters_per_month = row->characters_per_month;

@@ -23,7 +23,7 @@ struct key {
     int64_t month, stored, saving, unsaved, reserved, others;
     int64_t requests_saving, requests_unsaved;
 
-    struct key *next; /* in its bucket */
+    struct key *next, *next_id; /* in its buckets */
     struct key *next_used;
     bool is_used; /* in the list of those that the store has to hear of */
 };

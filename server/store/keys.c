@@ -1,8 +1,8 @@
-/* Happy path: keys_add() makes a text, stores its hash and gives the text out, once; servers read
- * what changed since they last looked, and add up usage by month and replica.
+/* Happy path: keys_make_text() -> keys_add() stores its hash; servers read what changed since they
+ * last looked, and add up usage by month and replica.
  *
- * Failure modes: a name that is taken, not valid or not there; an error of SQLite, as it says it.
- */
+ * Failure modes: a name or a text that is taken, a name that is not there; an error of SQLite, as
+ * it says it. */
 #include "store/keys.h"
 
 #include <openssl/sha.h>
@@ -14,7 +14,8 @@
 #include "common/error.h"
 #include "store/facts.h"
 
-enum { RANDOM_BYTES = 20 };
+#define TEXT_START "acre-"
+enum { RANDOM_BYTES = 20, START_BYTES = sizeof(TEXT_START) - 1 };
 
 bool keys_name_valid(const char *name)
 {
@@ -23,6 +24,12 @@ bool keys_name_valid(const char *name)
     const size_t n = strspn(name, letters);
 
     return n > 0 && n < KEYS_NAME_BYTES && !name[n];
+}
+
+bool keys_text_valid(const char *text, size_t bytes)
+{
+    return bytes == KEYS_TEXT_BYTES - 1 && strncmp(text, TEXT_START, START_BYTES) == 0 &&
+           strspn(text + START_BYTES, "0123456789abcdef") == 2 * RANDOM_BYTES;
 }
 
 void keys_hash(const char *text, size_t bytes, unsigned char hash[KEYS_HASH_BYTES])
@@ -51,17 +58,17 @@ int64_t keys_month_left_s(void)
     return (int64_t)(timegm(&utc) - now);
 }
 
-/* ---- Adding and revoking --------------------------------------------------------------------- */
+/* ---- Adding, changing and revoking ----------------------------------------------------------- */
 
-static int make_text(char text[KEYS_TEXT_BYTES], struct acre_err *err)
+int keys_make_text(char text[KEYS_TEXT_BYTES], struct acre_err *err)
 {
     unsigned char bytes[RANDOM_BYTES];
 
     if (getrandom(bytes, sizeof(bytes), 0) != RANDOM_BYTES)
         return error_set(err, ACRE_EIO, "the system has no random numbers");
-    strcpy(text, "acre-");
+    strcpy(text, TEXT_START);
     for (size_t i = 0; i < RANDOM_BYTES; i++)
-        sprintf(text + 5 + 2 * i, "%02x", bytes[i]);
+        sprintf(text + START_BYTES + 2 * i, "%02x", bytes[i]);
     return 0;
 }
 
@@ -81,8 +88,38 @@ static int find(sqlite3 *db, const char *name, int64_t *id, struct acre_err *err
     return rc < 0 ? rc : 0;
 }
 
+/* A change of the key of that name begins. */
+static int begin_change(sqlite3 *db, const char *name, int64_t *id, int64_t *version,
+                        struct acre_err *err)
+{
+    if (find(db, name, id, err) != 0)
+        return err->code;
+    if (!*id)
+        return error_set(err, ACRE_EOPTION, "expected the name of a key, found %s", name);
+    return facts_count(db, "keys", version, err);
+}
+
+/* Hashes `text`, which no other key may have, not even a revoked one: that one would be back. */
+static int hash_new(sqlite3 *db, const char *text, unsigned char hash[KEYS_HASH_BYTES],
+                    struct acre_err *err)
+{
+    sqlite3_stmt *statement;
+    int rc;
+
+    keys_hash(text, strlen(text), hash);
+    rc = store_prepare(db, &statement, err, "SELECT name FROM keys WHERE hash = ?", "b", hash,
+                       (size_t)KEYS_HASH_BYTES);
+    if (rc == 0)
+        rc = store_step(statement, err);
+    if (rc == 1)
+        rc = error_set(err, ACRE_EOPTION, "expected a new key, found that of %s",
+                       (const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    return rc;
+}
+
 int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
-             int64_t requests_per_minute, char text[KEYS_TEXT_BYTES], struct acre_err *err)
+             int64_t requests_per_minute, const char *text, struct acre_err *err)
 {
     unsigned char hash[KEYS_HASH_BYTES];
     int64_t version = 0, id;
@@ -91,14 +128,38 @@ int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
         return err->code;
     if (id)
         return error_set(err, ACRE_EOPTION, "expected a new name, found %s, which has a key", name);
-    if (make_text(text, err) != 0 || facts_count(db, "keys", &version, err) != 0)
+    if (hash_new(db, text, hash, err) != 0 || facts_count(db, "keys", &version, err) != 0)
         return err->code;
-    keys_hash(text, strlen(text), hash);
     return store_do(db, err,
                     "INSERT INTO keys (hash, name, characters_per_month, requests_per_minute, "
                     "created, changed) VALUES (?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ'), ?)",
                     "bsiii", hash, sizeof(hash), name, characters_per_month, requests_per_minute,
                     version);
+}
+
+int keys_set(sqlite3 *db, const char *name, int64_t characters_per_month,
+             int64_t requests_per_minute, struct acre_err *err)
+{
+    int64_t version = 0, id;
+
+    if (begin_change(db, name, &id, &version, err) != 0)
+        return err->code;
+    return store_do(db, err,
+                    "UPDATE keys SET changed = ?1, "
+                    "characters_per_month = iif(?2 < 0, characters_per_month, ?2), "
+                    "requests_per_minute = iif(?3 < 0, requests_per_minute, ?3) WHERE id = ?4",
+                    "iiii", version, characters_per_month, requests_per_minute, id);
+}
+
+int keys_renew(sqlite3 *db, const char *name, const char *text, struct acre_err *err)
+{
+    unsigned char hash[KEYS_HASH_BYTES];
+    int64_t version = 0, id;
+
+    if (begin_change(db, name, &id, &version, err) != 0 || hash_new(db, text, hash, err) != 0)
+        return err->code;
+    return store_do(db, err, "UPDATE keys SET hash = ?, changed = ? WHERE id = ?", "bii", hash,
+                    sizeof(hash), version, id);
 }
 
 /* Nobody could find or delete them any more, and they would take room for good. */
@@ -119,11 +180,7 @@ int keys_revoke(sqlite3 *db, const char *name, struct acre_err *err)
 {
     int64_t version = 0, id;
 
-    if (find(db, name, &id, err) != 0)
-        return err->code;
-    if (!id)
-        return error_set(err, ACRE_EOPTION, "expected the name of a key, found %s", name);
-    if (facts_count(db, "keys", &version, err) != 0 || drop_glossaries(db, id, err) != 0)
+    if (begin_change(db, name, &id, &version, err) != 0 || drop_glossaries(db, id, err) != 0)
         return err->code;
     return store_do(db, err,
                     "UPDATE keys SET revoked = strftime('%Y-%m-%dT%H:%M:%SZ'), changed = ? "

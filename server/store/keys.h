@@ -28,15 +28,28 @@ struct key_row {
 #define KEYS_NAME_EXPECTED "a name of 1 to 64 letters, digits and any of . _ @ -"
 bool keys_name_valid(const char *name);
 
+#define KEYS_TEXT_EXPECTED "\"acre-\" and 40 of 0123456789abcdef"
+bool keys_text_valid(const char *text, size_t bytes);
+
 void keys_hash(const char *text, size_t bytes, unsigned char hash[KEYS_HASH_BYTES]);
 
 /* The month that it is, in UTC: 12 * year + month from 0; and seconds until the next. */
 int64_t keys_month(void);
 int64_t keys_month_left_s(void);
 
-/* The name must not belong to another key that is not revoked. */
+/* What no other key is. */
+int keys_make_text(char text[KEYS_TEXT_BYTES], struct acre_err *err);
+
+/* The name must not belong to another key that is not revoked, nor the text to any. */
 int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
-             int64_t requests_per_minute, char text[KEYS_TEXT_BYTES], struct acre_err *err);
+             int64_t requests_per_minute, const char *text, struct acre_err *err);
+
+/* Changes its limits, where they are not below 0. */
+int keys_set(sqlite3 *db, const char *name, int64_t characters_per_month,
+             int64_t requests_per_minute, struct acre_err *err);
+
+/* Puts another text in the place of its own: all that belongs to the key stays. */
+int keys_renew(sqlite3 *db, const char *name, const char *text, struct acre_err *err);
 
 /* Deletes its glossaries, too. */
 int keys_revoke(sqlite3 *db, const char *name, struct acre_err *err);

@@ -118,7 +118,7 @@ def test_a_long_body_with_a_wrong_key(serve, store):
     assert store.row("ann")["characters"] == 0
 
 
-def test_who_loses_his_key_leaves_none(serve, store):
+def test_who_gets_another_key_keeps_them_and_who_has_none_leaves_none(serve, store):
     """Of servers that share the store, too."""
     ann, bob = store.add("ann"), store.add("bob")
     servers = [serve(store=store.path) for _ in range(2)]
@@ -131,9 +131,10 @@ def test_who_loses_his_key_leaves_none(serve, store):
         return len(reply.json()["glossaries"]) if reply.status_code == 200 else reply.status_code
 
     assert eventually(lambda: [count(s, k) for s in servers for k in (ann, bob)] == [1] * 4)
+    new = store.keys("renew", "ann")
     store.keys("revoke", "bob")
-    assert eventually(lambda: [count(s, k) for s in servers for k in (ann, bob)] ==
-                      [1, 403] * 2)
+    assert eventually(lambda: [count(s, k) for s in servers for k in (ann, new, bob)] ==
+                      [403, 1, 403] * 2)
     assert eventually(lambda: [metric(s, "acre_glossaries ") for s in servers] == [1, 1])
     with sqlite3.connect(store.path) as db:
         for table in ("glossaries", "dictionaries"):

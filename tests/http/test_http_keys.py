@@ -166,6 +166,21 @@ def test_a_revoked_key_ends_within_seconds_and_a_new_one_begins(serve, store):
     assert metric(server, "acre_keys") == 1
 
 
+def test_a_renewed_key_goes_on_where_the_old_one_ended(serve, store):
+    old = store.add("web", quota=20)
+    server = serve(store=store.path, keys_required="true")
+    assert server.post(json={**HELLO, "api_key": old}).status_code == 200
+    new = store.keys("renew", "web")
+    status = lambda key, text: server.post(json={**HELLO, "q": text, "api_key": key}).status_code
+    assert eventually(lambda: status(old, "") == 403)
+    assert used(server, new) == 5
+    assert status(new, 16 * "h") == 429
+    store.keys("set", "web", quota=0)
+    assert eventually(lambda: status(new, 21 * "h") == 200)
+    assert metric(server, "acre_keys") == 1
+    assert eventually(lambda: store.row("web")["characters"] == used(server, new))
+
+
 # ---- Unchanged clients ---------------------------------------------------------------------------
 
 
