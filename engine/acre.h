@@ -75,6 +75,9 @@ const char *acre_engine_backend(const struct acre_engine *engine);
 int acre_engine_threads(const struct acre_engine *engine);
 /* How many devices have its models, each all of them, and how many of those are lost. */
 void acre_engine_devices(struct acre_engine *engine, size_t *n_devices, size_t *n_lost);
+/* What the machine, or a control group that this process is in, has left for what models work in;
+ * SIZE_MAX where nothing tells, and on GPUs, where that is taken when a model is loaded. */
+size_t acre_engine_free_bytes(const struct acre_engine *engine);
 /* Source tokens submitted and not yet taken by a worker, for admission control and metrics. */
 size_t acre_engine_queued_tokens(struct acre_engine *engine);
 /* How many may wait. */

@@ -234,6 +234,13 @@ void acre_engine_devices(struct acre_engine *engine, size_t *n_devices, size_t *
         *n_lost += !scheduler_device_is_well(engine->scheduler, i);
 }
 
+size_t acre_engine_free_bytes(const struct acre_engine *engine)
+{
+    const struct device *device = engine->devices.all[0];
+    bool is_gpu = device->n_workers > 0; /* CPUs leave it to the options */
+    return is_gpu ? SIZE_MAX : device->ops->free_bytes(device);
+}
+
 size_t acre_engine_queued_tokens(struct acre_engine *engine)
 {
     size_t n = scheduler_queued_tokens(engine->scheduler);

@@ -349,6 +349,25 @@ static void close_server(struct serve *serve)
 
 /* ---- Building it, running it ----------------------------------------------------------------- */
 
+/* What full batches of long sentences would take is reserved, not checked: most servers never see
+ * them, but who does would be killed without a word. */
+static void warn_of_memory(const struct server *server)
+{
+    const size_t free_bytes = acre_engine_free_bytes(server->engine);
+    uint64_t weights = 0, working = 0;
+
+    for (size_t i = 0; i < server->models.n_items; i++) {
+        weights += acre_model_info(server->models.items[i])->packed_bytes;
+        working += acre_model_info(server->models.items[i])->working_bytes;
+    }
+    if (working > free_bytes)
+        log_warning("memory: besides %llu MiB of weights models may take %llu MiB to work in, and "
+                    "%zu MiB are free: lower max_beam_size, batch_size or threads, or serve fewer "
+                    "models",
+                    (unsigned long long)(weights >> 20), (unsigned long long)(working >> 20),
+                    free_bytes >> 20);
+}
+
 static void say_ready(const struct serve *serve, uint64_t start_ns)
 {
     char text[LISTENER_SOCKETS * (LISTENER_NAME_BYTES + 16)] = "", name[LISTENER_NAME_BYTES];
@@ -364,6 +383,7 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
     }
     log_info("serving %zu models on %s with %d threads", server->models.n_items,
              acre_engine_backend(server->engine), acre_engine_threads(server->engine));
+    warn_of_memory(server);
     log_info("listening on %s, ready in %llu ms", text,
              (unsigned long long)((uv_hrtime() - start_ns) / 1000000));
 }

@@ -84,6 +84,20 @@ def test_a_server_takes_what_its_models_state(server):
     assert held[2] <= held[1] + 8 * MIB, held
 
 
+@pytest.mark.parametrize("largest, is_warned", [(1, False), (64, True)])
+def test_start_warns_where_full_batches_might_not_fit(largest, is_warned):
+    """Beams and batches of the largest size would take some TiB."""
+    server = Server(ROOT / "models", threads=1, max_beam_size=largest, batch_size=16 * largest)
+    models = server.get("/models").json()["models"]
+    assert server.stop() == 0
+    weights, working = (sum(m[key] for m in models) >> 20
+                        for key in ("packed_bytes", "working_bytes"))
+    said = re.findall(r"warning memory: .* (\d+) MiB of weights .* (\d+) MiB to work in, "
+                      r"and (\d+) MiB are free", "".join(server.log))
+    assert [tuple(map(int, found[:2])) for found in said] == [(weights, working)] * is_warned
+    assert all(int(free) < working for *_, free in said)
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_full_batches_take_what_is_stated(name):
     """Long sentences, and the longest hypotheses of the largest beam, in every slot fill what there
