@@ -98,7 +98,8 @@ const struct option settings_table[] = {
     INT(max_text_chars, 1, 1073741824, "100000", "most characters in one text"),
     INT(max_texts, 1, 1000000, "1000", "most texts in one request"),
     INT(max_glossaries, 0, 1000000, "1000",
-        "most glossaries, of each key if there are keys; 0 = none"),
+        "most glossaries, of each key if there are keys; without a store a restart loses them; "
+        "0 = none"),
     INT(max_glossary_bytes, 0, 1e12, "268435456",
         "memory that glossaries may take together; beyond it 413. Where there are keys, those of "
         "one may take no more than they leave free; beyond it 456"),
@@ -138,8 +139,8 @@ const struct option settings_table[] = {
                "file to which POST /suggest appends what users suggest, up to 64 MiB; "
                "empty = 403"),
     FIXED_TEXT(store, "", NULL, NULL,
-               "file that keeps API keys and what they have used; made if there is none; empty = "
-               "none is kept"),
+               "file that keeps API keys, what they have used, and glossaries; made if there is "
+               "none; acre keys takes the same one; empty = none is kept"),
     {.key = "keys_required",
      .type = OPTION_FLAG,
      .offset = offsetof(struct settings, keys_required),
@@ -225,7 +226,7 @@ static int check_keys(const struct settings *settings, struct acre_err *err)
 {
     return settings->keys_required && !settings->store[0]
                ? error_set(err, ACRE_EOPTION,
-                           "keys_required: expected false where there is no store, found true")
+                           "keys_required: expected a store beside it, found none")
                : 0;
 }
 

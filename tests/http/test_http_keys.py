@@ -456,7 +456,7 @@ def test_reload_does_not_open_what_asks_for_keys(serve, tmp_path):
     config.write_text(json.dumps({"store": str(tmp_path / "acre.db"), "keys_required": True,
                                   "models": str(ROOT / "models")}))
     server.signal(signal.SIGHUP)
-    assert eventually(lambda: "keys_required: expected false where there is no store" in
+    assert eventually(lambda: "keys_required: expected a store beside it, found none" in
                       "".join(server.log))
     assert server.get("/frontend/settings").json()["keyRequired"] is False
     assert [model["name"] for model in server.get("/models").json()["models"]] == names
@@ -466,7 +466,7 @@ def test_keys_required_takes_a_store(models):
     done = subprocess.run([ACRE, "serve", "--models", models, "--set", "keys_required=true"],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "keys_required: expected false where there is no store, found true" in done.stderr
+    assert "keys_required: expected a store beside it, found none" in done.stderr
 
 
 def test_full_disk_stops_nothing_and_loses_nothing(models, store):
