@@ -135,7 +135,7 @@ static unsigned long count_tags(const char *text, size_t bytes, enum html_syntax
     return sum;
 }
 
-/* Where the element ends by its own end tag that a reader has just gone behind. */
+/* Whether an element ends with its own end tag, behind which the reader is. */
 static bool ends_itself(const struct html_reader *r, const struct html_token *start)
 {
     const char *tag = memrchr(r->text, '<', r->at);
@@ -157,7 +157,7 @@ static unsigned long count_paths(const char *text, size_t bytes, enum html_synta
     while (html_next(&reader, &token)) {
         unsigned long hash = paths[depth] * 33 + 5381;
 
-        if ((token.type != HTML_START && token.type != HTML_END))
+        if (token.type != HTML_START && token.type != HTML_END)
             continue;
         for (size_t i = 0; i < token.n; i++)
             hash = hash * 33 + (unsigned char)text[token.at + i];

@@ -1,5 +1,6 @@
 """Every fuzz target links, and stands its seeds and a thousand inputs that come of them: always
-the same, so that a change is not blamed for what it did not do. `make fuzz` looks for what is new."""
+the same, so that a change is not blamed for what it did not do. `make fuzz` looks for what is
+new."""
 
 import os
 import re
