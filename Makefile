@@ -97,10 +97,10 @@ include tests/http/rules.mk docker/rules.mk
 
 # ---- Running ---------------------------------------------------------------------------------
 
-serve: ## install what is missing, build, serve the shipped models on port 5000 (PORT=)
+serve: ## install what is missing, build, serve the shipped models on port 5000 (PORT= ARGS=)
 	@conf/packages install build
 	@$(MAKE) --no-print-directory $B/acre
-	$B/acre serve --config conf/acre.json --models models --listen 0.0.0.0:$(PORT)
+	$B/acre serve --config conf/acre.json --models models --listen 0.0.0.0:$(PORT) $(ARGS)
 
 test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	@conf/packages install build test
