@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
+SANITIZER = BUILD.name if BUILD != ROOT / "build" else None
 
 
 def install(folder):
     """What was built is taken as it is; what it says."""
     if not (BUILD / "acre").exists() or not (BUILD / "libacre.a").exists():
         pytest.skip("not all of what is installed is built")
-    sanitize = [f"SAN={BUILD.name}"] if BUILD != ROOT / "build" else []
+    sanitize = [f"SAN={SANITIZER}"] if SANITIZER else []
     environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
     return subprocess.run(["make", "--no-print-directory", "-o", "build", "install", "CUDA=0",
                            *sanitize, "PREFIX=/opt/acre", f"DESTDIR={folder}"], cwd=ROOT,
@@ -34,3 +36,16 @@ def test_settings_that_are_there_are_kept(tmp_path):
     path.write_text('{"rate_limit": 7}')
     assert f"kept {path} as it is" in install(tmp_path)
     assert path.read_text() == '{"rate_limit": 7}'
+
+
+def test_programs_are_compiled_as_the_readme_says(tmp_path):
+    install(tmp_path)
+    line = re.search(r"^    cc translate\.c .*", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+    sanitize = f"-fsanitize={SANITIZER}" if SANITIZER else ""
+    where = {"PKG_CONFIG_PATH": f"{tmp_path}/opt/acre/lib/pkgconfig",
+             "PKG_CONFIG_SYSROOT_DIR": str(tmp_path)}
+    subprocess.run(f"{line} {sanitize} -o {tmp_path}/translate", shell=True, check=True,
+                   cwd=ROOT / "tests/example", env=os.environ | where)
+    model = ROOT / "tests/golden/models/tiny-token"
+    said = subprocess.check_output([tmp_path / "translate", model, "Hello there."], text=True)
+    assert said.strip()
