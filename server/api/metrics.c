@@ -32,11 +32,13 @@ static void print_replies(FILE *out, const struct server *server)
 {
     static const char name[] = "acre_http_replies_total";
 
-    head(out, name, "counter", "Replies by route, dialect and status.");
+    head(out, name, "counter", "Replies by route, dialect, status and, from 500 on, code.");
     for (size_t r = 0; r < server->n_routes; r++)
         for (size_t i = 0; i < STATS_STATUSES && server->routes[r].replies[i].status; i++) {
             fprintf(out, "%s", name);
             print_labels(out, &server->routes[r]);
+            if (server->routes[r].replies[i].code[0])
+                fprintf(out, ",code=\"%s\"", server->routes[r].replies[i].code);
             fprintf(out, ",status=\"%d\"} %llu\n", server->routes[r].replies[i].status,
                     (unsigned long long)server->routes[r].replies[i].n);
         }

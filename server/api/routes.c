@@ -106,7 +106,7 @@ void routes_count(void *user, const struct http_record *record)
 
     identity_trace_id(record->identity, trace_id);
     line.trace_id = trace_id;
-    stats_count(route, record->status, record->seconds);
+    stats_count(route, record->status, record->code, record->seconds);
     refusals_note(record, route->path);
     log_reply(&line);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STATS_STATUSES = 24, STATS_BUCKETS = 12 };
+enum { STATS_STATUSES = 32, STATS_BUCKETS = 12 };
 
 /* Upper bounds of the buckets of times, in seconds; what takes longer is only in the count. */
 extern const double stats_bounds[STATS_BUCKETS];
@@ -16,7 +16,8 @@ extern const double stats_bounds[STATS_BUCKETS];
 struct stats_route {
     const char *path, *method, *dialect; /* static */
     struct {
-        int status; /* 0: not used */
+        int status;       /* 0: not used */
+        const char *code; /* static; of errors from 500 on, else "" */
         uint64_t n;
     } replies[STATS_STATUSES];
     uint64_t n_replies;
@@ -24,6 +25,7 @@ struct stats_route {
     double seconds;                   /* of all replies, from the end of their headers */
 };
 
-void stats_count(struct stats_route *route, int status, double seconds);
+/* `code` is that of an error, static, or NULL. */
+void stats_count(struct stats_route *route, int status, const char *code, double seconds);
 
 #endif

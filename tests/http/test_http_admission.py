@@ -4,6 +4,7 @@ Clients are told apart by their addresses: all of 127.0.0.0/8 are this machine's
 """
 
 import json
+import re
 import threading
 import time
 
@@ -55,6 +56,8 @@ def test_what_would_be_late_is_refused_at_once(bulk):
     assert int(headers["retry-after"]) >= 1
     assert min(seconds, *(ask(bulk, fields, "127.0.0.2")[3] for _ in range(4))) < 0.25 * PATIENCE
     assert late_texts(bulk) >= 2 * len(TEXTS)
+    assert re.search(r'^acre_http_replies_total{route="/translate",.*,code="deadline_unreachable",'
+                     r'status="503"} [1-9]', bulk.get("/metrics").text, re.MULTILINE)
     assert bulk.get("/health/ready").status_code == 200
     assert ask(bulk, {"q": SENTENCE, **PAIR}, "127.0.0.2")[0] == 200
 
