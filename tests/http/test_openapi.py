@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from acre_server import PATIENCE, ROOT, SENTENCE
+import requests
+from acre_server import ACRE, PATIENCE, ROOT, SENTENCE
 from jsonschema import Draft202012Validator
 
 HERE = Path(__file__).parent
@@ -50,6 +51,20 @@ def test_every_field_that_is_read_is_described(server, source, schema, others):
     form = document["paths"]["/"]["post"]["requestBody"]["content"][FORM]["schema"]
     properties = (document["components"]["schemas"][schema] if schema else form)["properties"]
     assert set(re.findall(r'"(\w+)"', names)) - others <= set(properties)
+
+
+def test_where_keys_stand_is_described(serve, tmp_path):
+    """Calls whose `security` is empty look at no key; all others refuse a wrong one."""
+    subprocess.run([ACRE, "keys", "add", "web", "--store", tmp_path / "acre.db"], check=True)
+    server = serve(store=tmp_path / "acre.db", suggestions=tmp_path / "suggestions")
+    document = server.get("/openapi.json").json()
+    assert document["security"] == [{}, {"DeepLAuthKey": []}, {"Bearer": []}]
+    wrong = {"Authorization": "DeepL-Auth-Key acre-" + 40 * "0"}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            reply = requests.request(method, server.url + path.replace("{", "").replace("}", ""),
+                                     headers=wrong, timeout=20 * PATIENCE)
+            assert (reply.status_code != 403) == (operation.get("security") == []), (method, path)
 
 
 def test_limits_and_names_are_the_server_s_own(serve):
