@@ -184,7 +184,7 @@ int libre_parse(struct call *call, struct srv_error *error)
     return parse_flags(call, error);
 }
 
-static int prepare(struct call *call, struct srv_error *error)
+int libre_prepare(struct call *call, struct srv_error *error)
 {
     return terms_field_glossary(fields_find(&call->fields, "glossary"), &call->dictionary, error);
 }
@@ -225,7 +225,7 @@ void libre_phrase(const struct call *call, struct srv_error *error)
 static const struct dialect dialect = {
     .fields = field_names,
     .key_field = "api_key",
-    .prepare = prepare,
+    .prepare = libre_prepare,
     .parse = libre_parse,
     .write = libre_write_reply,
     .write_sentence = libre_write_sentence,

@@ -1,4 +1,4 @@
-/* libre.h - what the files of LibreTranslate's dialect share. Loop thread. */
+/* libre.h - what the files of LibreTranslate's dialect share. Loop thread, unless it says so. */
 #ifndef SERVER_API_LIBRE_H
 #define SERVER_API_LIBRE_H
 
@@ -6,6 +6,9 @@
 
 /* All of a request to translate. */
 int libre_parse(struct call *call, struct srv_error *error);
+
+/* What of it takes long; any thread. */
+int libre_prepare(struct call *call, struct srv_error *error);
 
 /* Of its parts: which model (model, source, target); how (level, timeout_ms). */
 int libre_parse_languages(struct call *call, struct srv_error *error);

@@ -13,9 +13,13 @@
 #include "common/percent.h"
 
 static const char *const field_names[] = {
-    "filename",    "source",    "target",     "level",          "model",
-    "timeout_ms",  "beam_size", "max_length", "length_penalty", "translate_attributes",
-    "glossary_id", "api_key",   NULL,
+    "filename",       "source",
+    "target",         "level",
+    "model",          "timeout_ms",
+    "beam_size",      "max_length",
+    "length_penalty", "translate_attributes",
+    "glossary",       "glossary_id",
+    "api_key",        NULL,
 };
 
 static int parse(struct call *call, struct srv_error *error)
@@ -83,6 +87,7 @@ static const struct dialect dialect = {
     .fields = field_names,
     .key_field = "api_key",
     .form.file = "file",
+    .prepare = libre_prepare,
     .parse = parse,
     .reply = reply,
     .phrase = libre_phrase,

@@ -269,6 +269,17 @@ def test_speakers_keep_their_dashes(server):
     assert len(re.findall(dashes, text)) == 5
 
 
+def test_terms_of_a_glossary(server):
+    """As a form of /translate brings them."""
+    terms = "friend\tZug"
+    found = download(server, "a.txt", SENTENCE, glossary=terms).content.decode()
+    assert "Zug" in found
+    assert found == server.translate(SENTENCE, glossary=terms).json()["translatedText"]
+    assert download(server, "a.txt", SENTENCE, glossary="").status_code == 200
+    reply = upload(server, "a.txt", SENTENCE, glossary="no tab")
+    assert (reply.status_code, reply.json()["code"]) == (400, "invalid_entries")
+
+
 # ---- Encodings -----------------------------------------------------------------------------------
 
 
