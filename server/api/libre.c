@@ -198,7 +198,7 @@ static const struct phrase phrases[] = {
     {"quota_exceeded", false, NULL, 0},
     {"missing_parameter", false, "Invalid request: missing @f parameter", 0},
     {"language_not_supported", true, NULL, 0}, /* see below */
-    {"file_format_not_supported", false, "Invalid request: file format not supported", 0},
+    {"file_format_not_supported", false, "Invalid request: @t", 0},
     {"invalid_json", true, "Invalid JSON format: @t", 0},
     {"invalid_json", false,
      "The browser (or proxy) sent a request that this server could not understand. @t", 0},

@@ -309,13 +309,16 @@ def test_what_is_no_text_is_refused(server, data, words):
 
 # ---- Refusals ------------------------------------------------------------------------------------
 
+NOT_SUPPORTED = ("Invalid request: file format not supported: expected a file name that ends in "
+                 "one of .txt, .html, .htm, .xhtml, .srt, .vtt, found ")
+
 
 @pytest.mark.parametrize("name, data, fields, status, error", [
     ("test.txt", "Hello", {"source": ""}, 400, "Invalid request: missing source parameter"),
     ("test.txt", "Hello", {"target": ""}, 400, "Invalid request: missing target parameter"),
-    ("program.exe", b"MZ\x90\x00", {}, 400, "Invalid request: file format not supported"),
-    ("noextension", "Hello", {}, 400, "Invalid request: file format not supported"),
-    ("test.docx", b"PK", {}, 400, "Invalid request: file format not supported"),
+    ("program.exe", b"MZ\x90\x00", {}, 400, NOT_SUPPORTED + ".exe"),
+    ("noextension", "Hello", {}, 400, NOT_SUPPORTED + "one without extension"),
+    ("test.docx", b"PK", {}, 400, NOT_SUPPORTED + ".docx"),
     ("test.txt", "Hello", {"target": "zz"}, 400, "zz is not supported"),
     ("test.txt", "Hello", {"source": "zz"}, 400, "zz is not supported"),
     ("test.txt", "Bonjour, ceci est un test et je le sais bien.", {"source": "auto"}, 400, None),
@@ -325,6 +328,14 @@ def test_refused_as_libretranslate_refuses(server, name, data, fields, status, e
     reply = upload(server, name, data, **fields)
     assert reply.status_code == status
     assert reply.json()["error"] == (error or reply.json()["error"])
+
+
+def test_a_long_extension_is_cut_between_characters(server):
+    """Or in one, but not in the reply."""
+    for i in range(4):
+        reply = upload(server, "a." + i * "a" + 20 * "\u20ac", "Hello")
+        assert (reply.status_code, reply.json()["code"]) == (400, "file_format_not_supported")
+        assert reply.json()["error"].startswith(NOT_SUPPORTED + "." + i * "a" + "\u20ac")
 
 
 def test_without_a_file(server):
