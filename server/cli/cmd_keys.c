@@ -175,12 +175,12 @@ static const struct action {
     int (*run)(sqlite3 *db, const struct keys_args *args, struct acre_err *err);
     bool makes_key, only_reads;
 } actions[] = {
-    {"add", add_key, .makes_key = true},
-    {"list", list_keys, .only_reads = true},
-    {"set", set_key},
-    {"renew", renew_key, .makes_key = true},
-    {"revoke", revoke_key},
-    {NULL},
+    {.name = "add", .run = add_key, .makes_key = true},
+    {.name = "list", .run = list_keys, .only_reads = true},
+    {.name = "set", .run = set_key},
+    {.name = "renew", .run = renew_key, .makes_key = true},
+    {.name = "revoke", .run = revoke_key},
+    {.name = NULL},
 };
 
 /* EXIT_DONE if it says what is wanted, and *action is that. */
@@ -243,7 +243,7 @@ static int run(struct keys_args *args, const struct action *action, struct acre_
 int cmd_keys(int argc, char **argv)
 {
     struct keys_args args = {.quota = -1, .rate = -1};
-    const struct action *action;
+    const struct action *action = NULL;
     struct acre_err err;
     int rc = args_parse(&command, &args, argc, argv);
 
