@@ -99,8 +99,7 @@ static int take_text(struct keys_args *args, struct acre_err *err)
 
 static int add_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
 {
-    return keys_add(db, args->name, args->quota < 0 ? 0 : args->quota,
-                    args->rate < 0 ? 0 : args->rate, args->text, err);
+    return keys_add(db, args->name, args->quota, args->rate, args->text, err);
 }
 
 static int set_key(sqlite3 *db, const struct keys_args *args, struct acre_err *err)
@@ -200,6 +199,11 @@ static int check(const struct keys_args *args, const struct action **action)
         return args_wrong("NAME: expected %s, found \"%s\"", KEYS_NAME_EXPECTED, args->name);
     if (a->run == set_key && args->quota < 0 && args->rate < 0)
         return args_wrong("set: expected --quota or --rate, found none");
+    if (args->key_file[0] && !a->makes_key)
+        return args_wrong("--key-file: expected with add or renew, found with %s", a->name);
+    if ((args->quota >= 0 || args->rate >= 0) && (a->only_reads || a->run == revoke_key))
+        return args_wrong("--quota and --rate: expected with add, set or renew, found with %s",
+                          a->name);
     *action = a;
     return EXIT_DONE;
 }

@@ -360,7 +360,7 @@ static void warn_of_memory(const struct server *server)
         weights += acre_model_info(server->models.items[i])->packed_bytes;
         working += acre_model_info(server->models.items[i])->working_bytes;
     }
-    if (working > free_bytes)
+    if (working + (weights + working) / 5 > free_bytes) /* what allocators add: README, Memory */
         log_warning("memory: besides %llu MiB of weights models may take %llu MiB to work in, and "
                     "%zu MiB are free: lower max_beam_size, batch_size or threads, or serve fewer "
                     "models",

@@ -178,7 +178,7 @@ static size_t braces_at(const struct html *h, size_t at)
     while (html_next(&reader, &token)) {
         const bool is_tag = token.type == HTML_START || token.type == HTML_END;
 
-        if (!is_tag || element_is_void(&reader, &token))
+        if (!is_tag || token.is_closed || element_is_void(&reader, &token))
             continue;
         if (element_is_block(&reader, &token) || (token.type == HTML_END && depth == 0))
             return 0;

@@ -123,7 +123,7 @@ static size_t foreign_bytes(const char *at, size_t n)
 {
     if (n >= 3 && (memcmp(at, "\xEF\xBF\xBE", 3) == 0 || memcmp(at, "\xEF\xBF\xBF", 3) == 0))
         return 3;
-    return (unsigned char)*at < ' ' && !strchr("\t\n\r", *at);
+    return (unsigned char)*at < ' ' && !memchr("\t\n\r", *at, 3);
 }
 
 /* What is written instead of the character of words at text[i]; NULL: itself. A model that writes

@@ -100,15 +100,15 @@ static int begin_change(sqlite3 *db, const char *name, int64_t *id, int64_t *ver
 }
 
 /* Hashes `text`, which no other key may have, not even a revoked one: that one would be back. */
-static int hash_new(sqlite3 *db, const char *text, unsigned char hash[KEYS_HASH_BYTES],
+static int hash_new(sqlite3 *db, int64_t id, const char *text, unsigned char hash[KEYS_HASH_BYTES],
                     struct acre_err *err)
 {
     sqlite3_stmt *statement;
     int rc;
 
     keys_hash(text, strlen(text), hash);
-    rc = store_prepare(db, &statement, err, "SELECT name FROM keys WHERE hash = ?", "b", hash,
-                       (size_t)KEYS_HASH_BYTES);
+    rc = store_prepare(db, &statement, err, "SELECT name FROM keys WHERE hash = ? AND id <> ?",
+                       "bi", hash, (size_t)KEYS_HASH_BYTES, id);
     if (rc == 0)
         rc = store_step(statement, err);
     if (rc == 1)
@@ -118,23 +118,45 @@ static int hash_new(sqlite3 *db, const char *text, unsigned char hash[KEYS_HASH_
     return rc;
 }
 
+/* 1: the key has this text. */
+static int has_text(sqlite3 *db, int64_t id, const char *text, struct acre_err *err)
+{
+    unsigned char hash[KEYS_HASH_BYTES];
+    sqlite3_stmt *statement;
+    int rc;
+
+    keys_hash(text, strlen(text), hash);
+    rc = store_prepare(db, &statement, err, "SELECT 1 FROM keys WHERE hash = ? AND id = ?", "bi",
+                       hash, (size_t)KEYS_HASH_BYTES, id);
+    if (rc == 0)
+        rc = store_step(statement, err);
+    sqlite3_finalize(statement);
+    return rc;
+}
+
 int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
              int64_t requests_per_minute, const char *text, struct acre_err *err)
 {
     unsigned char hash[KEYS_HASH_BYTES];
     int64_t version = 0, id;
+    int rc;
 
     if (find(db, name, &id, err) != 0)
         return err->code;
+    rc = id ? has_text(db, id, text, err) : 0;
+    if (rc == 1)
+        return keys_set(db, name, characters_per_month, requests_per_minute, err);
     if (id)
-        return error_set(err, ACRE_EOPTION, "expected a new name, found %s, which has a key", name);
-    if (hash_new(db, text, hash, err) != 0 || facts_count(db, "keys", &version, err) != 0)
+        return rc < 0 ? rc
+                      : error_set(err, ACRE_EOPTION,
+                                  "expected a new name, found %s, which has a key", name);
+    if (hash_new(db, id, text, hash, err) != 0 || facts_count(db, "keys", &version, err) != 0)
         return err->code;
-    return store_do(db, err,
-                    "INSERT INTO keys (hash, name, characters_per_month, requests_per_minute, "
-                    "created, changed) VALUES (?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ'), ?)",
-                    "bsiii", hash, sizeof(hash), name, characters_per_month, requests_per_minute,
-                    version);
+    return store_do(
+        db, err,
+        "INSERT INTO keys (hash, name, characters_per_month, requests_per_minute, "
+        "created, changed) VALUES (?, ?, max(?, 0), max(?, 0), strftime('%Y-%m-%dT%H:%M:%SZ'), ?)",
+        "bsiii", hash, sizeof(hash), name, characters_per_month, requests_per_minute, version);
 }
 
 int keys_set(sqlite3 *db, const char *name, int64_t characters_per_month,
@@ -156,7 +178,7 @@ int keys_renew(sqlite3 *db, const char *name, const char *text, struct acre_err 
     unsigned char hash[KEYS_HASH_BYTES];
     int64_t version = 0, id;
 
-    if (begin_change(db, name, &id, &version, err) != 0 || hash_new(db, text, hash, err) != 0)
+    if (begin_change(db, name, &id, &version, err) != 0 || hash_new(db, id, text, hash, err) != 0)
         return err->code;
     return store_do(db, err, "UPDATE keys SET hash = ?, changed = ? WHERE id = ?", "bii", hash,
                     sizeof(hash), version, id);

@@ -99,6 +99,21 @@ def test_several_stores_take_the_same_key(acre, acre_path, tmp_path):
     failed(again, 1, "expected a new key, found that of web")
 
 
+def test_the_same_key_may_be_added_again(acre, tmp_path):
+    """As where a container starts anew."""
+    store, file = tmp_path / "acre.db", tmp_path / "key"
+    file.write_text(f"acre-{40 * '1'}\n")
+    for limits in ((), ("--rate", "5"), ("--quota", "9"), ()):
+        done = acre("keys", "add", "web", "--store", store, "--key-file", file, *limits)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    row = acre("keys", "list", "--store", store).stdout.splitlines()[1].split()
+    assert row[:5] == ["web", "0", "9", "0", "5"]
+    assert acre("keys", "renew", "web", "--store", store, "--key-file", file).returncode == 0
+    file.write_text(f"acre-{40 * '2'}\n")
+    failed(acre("keys", "add", "web", "--store", store, "--key-file", file), 1,
+           "expected a new name, found web, which has a key")
+
+
 @pytest.mark.parametrize("text, found", [
     ("", "less"), ("acre-" + 39 * "0", "less"), ("acre-" + 41 * "0", "more"),
     ("acre-" + 40 * "A", "something else"), ("ACRE-" + 40 * "0", "something else"),
@@ -128,6 +143,11 @@ def test_files_that_cannot_be_read(acre, tmp_path):
     (["add", "n" * 65, "--store", "x"], ["NAME: expected a name of 1 to 64"]),
     (["add", "web", "--store", "x", "--quota", "-1"], ["--quota: expected an integer from 0"]),
     (["add", "web", "--store", "x", "--rate", "many"], ["--rate: expected an integer from 0"]),
+    (["set", "web", "--store", "x", "--rate", "1", "--key-file", "y"],
+     ["--key-file: expected with add or renew, found with set"]),
+    (["revoke", "web", "--store", "x", "--quota", "1"],
+     ["--quota and --rate: expected with add, set or renew, found with revoke"]),
+    (["list", "--store", "x", "--rate", "1"], ["expected with add, set or renew, found with list"]),
 ])
 def test_wrong_usage(acre, args, texts):
     failed(acre("keys", *args), 2, *texts)

@@ -191,7 +191,7 @@ static size_t count(const char *text, size_t bytes, const char *what)
 static bool has_control(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
-        if ((unsigned char)text[i] < ' ' && !strchr("\t\n\r", text[i]))
+        if ((unsigned char)text[i] < ' ' && !memchr("\t\n\r", text[i], 3))
             return true;
     return count(text, bytes, "\xEF\xBF\xBE") > 0 || count(text, bytes, "\xEF\xBF\xBF") > 0;
 }

@@ -145,6 +145,8 @@ static const struct reading {
     {HTML_SUBRIP, CUE "X{\\i1}1\nb {a}", "X1 b XQ1\n", NULL},
     {HTML_PAGE, "You have {n, plural, one {<b>#</b> dog<br>} other {# dogs}} <i>here</i>.",
      "You have X1 here.\n", NULL},
+    {HTML_PAGE, "You have {n, plural, one {<svg><path d='M0'/></svg> <icon/> dog} other {dogs}}.",
+     "You have X1.\n", NULL},
     {HTML_SUBRIP, CUE "A {n, select, a {<i>b</i>} other {c}}", "A X1\n", NULL},
     {HTML_PAGE, "<i>a {n, plural, one {</i>b}} c", "a n, plural, one b c\n", NULL},
     {HTML_PAGE, "<p>a {n, plural, one {<p title='}}'>b", "a n, plural, one \nb\n", NULL},
