@@ -27,7 +27,7 @@ but nobody is at home.
 3
 00:00:07,000 --> 00:00:08,000
 - Good morning!
-- Tom & Ann <b>sleep</b>.
+- R&D <b>sleeps</b>.
 
 4
 00:00:09,000 --> 00:00:10,000
@@ -210,7 +210,7 @@ def test_subrip(shipped, end):
     check_subtitles(text, SRT)
     assert "<i>Wo ist der Bahnhof?</i>\n" in text
     assert "\n{\\an8}Ich " in text
-    assert "- Guten Morgen!\n- Tom & Ann <b>" in text
+    assert "- Guten Morgen!\n- R&D <b>" in text
     lines = text.split("\n")[6:9]
     assert max(map(len, lines)) <= 2 * min(map(len, lines)), lines
 
