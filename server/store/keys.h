@@ -40,8 +40,8 @@ int64_t keys_month_left_s(void);
 /* What no other key is. */
 int keys_make_text(char text[KEYS_TEXT_BYTES], struct acre_err *err);
 
-/* The name must not belong to another key that is not revoked, nor the text to any. Of the same key,
- * which is added again, it changes the limits. Limits below 0 are not given. */
+/* The name must not belong to another key that is not revoked, nor the text to any. Of the same
+ * key, which is added again, it changes the limits. Limits below 0 are not given. */
 int keys_add(sqlite3 *db, const char *name, int64_t characters_per_month,
              int64_t requests_per_minute, const char *text, struct acre_err *err);
 
