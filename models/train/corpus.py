@@ -92,10 +92,15 @@ def files_in(folders):
     return [path for folder in folders for path in sorted(folder.rglob("*"))]
 
 
+def language_of(path):
+    """The target language of a corpus by the name of its file; None: it is not called so."""
+    named = re.search(r"\.en-(\w+)\.tsv(\.gz)?$", path.name)
+    return named.group(1) if named else None
+
+
 def languages(folders):
     """The target languages of the corpora in some folders, sorted."""
-    names = (re.search(r"\.en-(\w+)\.tsv(\.gz)?$", path.name) for path in files_in(folders))
-    return sorted({name.group(1) for name in names if name})
+    return sorted({language_of(path) for path in files_in(folders)} - {None})
 
 
 def corpus_files(folders, language):

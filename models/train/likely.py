@@ -7,7 +7,7 @@ same part, since some are harder than others.
 """
 
 import json
-import re
+import math
 import tempfile
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from .acre_command import translate
 
 
 def check_languages(path, model):
-    named = re.search(r"\.en-(\w+)\.tsv(\.gz)?$", path.name)
-    if not named:
+    language = corpus.language_of(path)
+    if not language:
         raise ValueError(f"{path}: expected a file called NAME.en-XX.tsv or .tsv.gz")
     config = json.loads((Path(model) / "tokenizer_config.json").read_text(encoding="utf-8"))
     found = config.get("source_lang"), config.get("target_lang")
-    if found != ("en", named[1]):
-        raise ValueError(f"{model}: tokenizer_config.json: expected a model from en to {named[1]}, "
+    if found != ("en", language):
+        raise ValueError(f"{model}: tokenizer_config.json: expected a model from en to {language}, "
                          f"as in {path.name}, found {found[0]} to {found[1]}")
 
 
@@ -33,7 +33,8 @@ def scores(acre, model, pairs, options):
         targets.flush()
         lines = translate(acre, model, [english for english, _ in pairs],
                           "--score", targets.name, "--json", *options, who="likely")
-        return [json.loads(line)["normalized_score"] for line in lines]
+        found = [json.loads(line)["normalized_score"] for line in lines]
+    return [-math.inf if score is None else score for score in found]  # null: not finite
 
 
 def keep_likely(acre, model, path, part, out, options=()):
