@@ -88,7 +88,7 @@ size_t acre_engine_max_queued_tokens(const struct acre_engine *engine);
  * ends with ACRE_EDEVICE. */
 int acre_engine_health(struct acre_engine *engine, struct acre_err *err);
 
-enum { ACRE_MAX_LENGTH_PENALTY = 10, ACRE_MAX_LENGTH = 100000 };
+enum { ACRE_MAX_LENGTH_PENALTY = 10, ACRE_MAX_LENGTH = 100000, ACRE_MAX_BEAM_THRESHOLD = 1000 };
 
 /* What decoding can be told: KIND(name, min, max, help). Whoever parses, checks or lists decoding
  * options expands this. At max_length the end token is forced and adds 0 to the score. */
@@ -98,11 +98,14 @@ enum { ACRE_MAX_LENGTH_PENALTY = 10, ACRE_MAX_LENGTH = 100000 };
     INT(max_length, 1, ACRE_MAX_LENGTH, "most target tokens, end token not counted")               \
     INT(min_length, 0, ACRE_MAX_LENGTH, "fewest target tokens, likewise")                          \
     REAL(length_penalty, -ACRE_MAX_LENGTH_PENALTY, ACRE_MAX_LENGTH_PENALTY,                        \
-         "rank by score / tokens^X")
+         "rank by score / tokens^X")                                                               \
+    REAL(beam_threshold, 0, ACRE_MAX_BEAM_THRESHOLD,                                               \
+         "give up hypotheses whose score is X below the best one's; 0 = none; not applied where "  \
+         "several are given back")
 
 struct acre_decoding {
     int beam_size, num_hypotheses, min_length, max_length;
-    float length_penalty;
+    float length_penalty, beam_threshold;
 };
 
 struct acre_language {

@@ -107,7 +107,8 @@ static int check_decoding(const struct acre_model *model, const struct acre_deco
                                        .num_hypotheses = decoding->beam_size,
                                        .min_length = decoding->max_length,
                                        .max_length = model->info.max_target_tokens,
-                                       .length_penalty = ACRE_MAX_LENGTH_PENALTY};
+                                       .length_penalty = ACRE_MAX_LENGTH_PENALTY,
+                                       .beam_threshold = ACRE_MAX_BEAM_THRESHOLD};
     int status = 0;
 
 #define CHECK_INT(name, min, max, help)                                                            \

@@ -183,6 +183,9 @@ int generation_read(const struct json_object *object, struct generation *generat
         status = json_opt_float(object, "length_penalty", -ACRE_MAX_LENGTH_PENALTY,
                                 ACRE_MAX_LENGTH_PENALTY, &generation->length_penalty, err);
     if (!status)
+        status = json_opt_float(object, "beam_threshold", 0, ACRE_MAX_BEAM_THRESHOLD,
+                                &generation->beam_threshold, err);
+    if (!status)
         status = json_opt_bool(object, "renormalize_logits", &config->renormalize, err);
     return status ? status : read_forbidden(object, config, err);
 }
@@ -262,6 +265,7 @@ static int set_decoding(const struct json_object *object, const struct generatio
     decoding->beam_size = generation->num_beams;
     decoding->num_hypotheses = 1;
     decoding->length_penalty = generation->length_penalty;
+    decoding->beam_threshold = generation->beam_threshold;
     decoding->max_length = generation->max_new_tokens != ABSENT ? generation->max_new_tokens - 1
                                                                 : generation->max_length - 2;
     decoding->min_length = generation->min_new_tokens != ABSENT ? generation->min_new_tokens

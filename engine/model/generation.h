@@ -10,7 +10,7 @@
 struct generation {
     int num_beams, max_length, min_length, max_new_tokens, min_new_tokens;
     int pad_token, end_token, start_token, first_token, forced_end_token;
-    float length_penalty;
+    float length_penalty, beam_threshold;
 };
 
 extern const struct generation generation_defaults;

@@ -4,7 +4,7 @@
  * from the same scores. The ranking is in double precision: the largest penalty makes more of a
  * long hypothesis than fits into a float, where all would rank alike. A device that has a compiler
  * of its own defines SEARCH_RULE before it includes this. Follows transformers' generate() with
- * early_stopping=False, see tests/parity/README.md.
+ * early_stopping=False, see tests/parity/README.md; only beam_threshold is Acre's own.
  *
  * Hypotheses are paths in a trellis: node (t, b) is the token that live hypothesis b reads at step
  * t and the hypothesis it continues. Step 0 has one node, the start token. Where the first tokens
@@ -164,6 +164,19 @@ SEARCH_RULE int search_obey(const struct search *search, struct continuation *ra
     return 1;
 }
 
+/* How many of the continuations go on or end: those whose score is at most beam_threshold below the
+ * best one's (absolute threshold pruning: Freitag and Al-Onaizan, Beam Search Strategies for Neural
+ * Machine Translation, 2017, section 3). Few may be left, so not where several are asked for. */
+SEARCH_RULE int search_prune(const struct search *search, const struct continuation *ranked, int n)
+{
+    float threshold = search->decoding.beam_threshold;
+    if (threshold == 0 || search->decoding.num_hypotheses > 1)
+        return n;
+    while (n > 1 && ranked[n - 1].score < ranked[0].score - threshold)
+        n--;
+    return n;
+}
+
 /* Takes the best 2 * beam_size continuations, in their order, to the next step. Returns whether
  * hypotheses are live; then their tokens are nodes (t, 0 ... n_live - 1). */
 SEARCH_RULE bool search_decide(struct search *search, struct continuation *ranked, int n)
@@ -173,6 +186,7 @@ SEARCH_RULE bool search_decide(struct search *search, struct continuation *ranke
         search_finish_all(search);
         return false;
     }
+    n = search_prune(search, ranked, n);
     for (int i = 0; i < n && i < search->decoding.beam_size; i++)
         if (ranked[i].token == search->model.end_token)
             search_finish(search, ranked[i].b, ranked[i].score);

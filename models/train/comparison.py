@@ -106,7 +106,8 @@ def keep(run, kept, options):
     for name, (sources, references) in sets_of(run / "prepared").items():
         print(f"compare: {run}: translating {name}", flush=True)
         lines = list(translate(options.acre, run / "model", sources, "--beam-size", BEAM,
-                               "--compute-type", COMPUTE_TYPE, *threads, who="compare"))
+                               "--beam-threshold", 0, "--compute-type", COMPUTE_TYPE, *threads,
+                               who="compare"))
         scores[name] = scores_of(lines, references)
     kept.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / "log.jsonl", kept / "log.jsonl")

@@ -124,8 +124,12 @@ static int choose_by_pair(const struct call *call, struct srv_route *route, stru
 static int read_decoding(struct call *call, int max_length, struct srv_error *error)
 {
     const int max_beam_size = (int)call->pending.server->settings->max_beam_size;
-    const struct acre_decoding most = {max_beam_size, max_beam_size, max_length, max_length,
-                                       ACRE_MAX_LENGTH_PENALTY};
+    const struct acre_decoding most = {.beam_size = max_beam_size,
+                                       .num_hypotheses = max_beam_size,
+                                       .min_length = max_length,
+                                       .max_length = max_length,
+                                       .length_penalty = ACRE_MAX_LENGTH_PENALTY,
+                                       .beam_threshold = ACRE_MAX_BEAM_THRESHOLD};
     struct decoding_wish *wish = &call->request.decoding;
 
     if (fields_decoding(&call->fields, &most, wish, error) != 0)

@@ -18,26 +18,10 @@
 /* ---- Parsing --------------------------------------------------------------------------------- */
 
 static const char *const field_names[] = {
-    "q",
-    "source",
-    "target",
-    "format",
-    "alternatives",
-    "level",
-    "model",
-    "beam_size",
-    "max_length",
-    "length_penalty",
-    "timeout_ms",
-    "scores",
-    "sentences",
-    "alignments",
-    "stream",
-    "translate_attributes",
-    "api_key",
-    "glossary",
-    "glossary_id",
-    NULL,
+    "q",        "source",      "target",     "format",         "alternatives",         "level",
+    "model",    "beam_size",   "max_length", "length_penalty", "beam_threshold",       "timeout_ms",
+    "scores",   "sentences",   "alignments", "stream",         "translate_attributes", "api_key",
+    "glossary", "glossary_id", NULL,
 };
 
 /* What sentences and alignments are told of in one reply: they are up to fifty times the text. */

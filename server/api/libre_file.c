@@ -13,13 +13,21 @@
 #include "common/percent.h"
 
 static const char *const field_names[] = {
-    "filename",       "source",
-    "target",         "level",
-    "model",          "timeout_ms",
-    "beam_size",      "max_length",
-    "length_penalty", "translate_attributes",
-    "glossary",       "glossary_id",
-    "api_key",        NULL,
+    "filename",
+    "source",
+    "target",
+    "level",
+    "model",
+    "timeout_ms",
+    "beam_size",
+    "max_length",
+    "length_penalty",
+    "beam_threshold",
+    "translate_attributes",
+    "glossary",
+    "glossary_id",
+    "api_key",
+    NULL,
 };
 
 static int parse(struct call *call, struct srv_error *error)

@@ -100,7 +100,8 @@ static void print_table(const struct acre_model_info *info)
            info->max_area_width == 1 ? " (regular attention)" : "");
     printf("max source tokens  %d\n", info->max_source_tokens);
     printf("max target tokens  %d\n", info->max_target_tokens);
-    printf("beam size          %d\n", d->beam_size);
+    printf("beam size          %d, threshold %g%s\n", d->beam_size, (double)d->beam_threshold,
+           d->beam_threshold == 0 ? " (none)" : "");
     printf("length             %d to %d tokens, penalty %g\n", d->min_length, d->max_length,
            (double)d->length_penalty);
 }

@@ -75,7 +75,8 @@ def test_a_model_may_have_a_wide_beam_of_its_own(acre, token_model, tmp_path):
     assert (wide.returncode, wide.stderr) == (0, "")
     assert wide.stdout == acre("translate", "--model", token_model, "--beam-size", "20",
                                text="Hello.\n").stdout
-    assert "beam size          8\n" in acre("inspect", model).stdout  # as acre serve takes it
+    # as acre serve takes it
+    assert "beam size          8, threshold 0 (none)\n" in acre("inspect", model).stdout
 
 
 def test_nothing_in_nothing_out(acre, token_model):
@@ -117,6 +118,19 @@ def test_json(acre, token_model):
     plain = acre("translate", "--model", token_model, "--beam-size", "4", "--length-penalty",
                  "0.5", text=TEXT).stdout.splitlines()
     assert plain == [found["hypotheses"][0]["text"] for found in objects]
+
+
+def test_beam_threshold(acre, token_model):
+    """Of hypotheses that can be no worse than the best there is one: that is greedy search."""
+    def best(*flags):
+        done = acre("translate", "--model", token_model, "--json", *flags, text=TEXT)
+        assert done.returncode == 0
+        return [json.loads(line)["hypotheses"] for line in done.stdout.splitlines()]
+    narrow = best("--beam-size", "4", "--beam-threshold", "1e-7")
+    assert narrow == best("--beam-size", "1")
+    assert narrow != best("--beam-size", "4", "--beam-threshold", "0")
+    several = ("--beam-size", "4", "--num-hypotheses", "3")
+    assert best(*several, "--beam-threshold", "1e-7") == best(*several)
 
 
 def test_forced_length(acre, token_model):

@@ -27,9 +27,9 @@ def test_help_and_version(acre):
         assert help_text.stdout.startswith(f"usage: acre {command} ")
         assert help_text.stderr == ""
         assert acre(command, "--version").stdout == acre("--version").stdout
-    for option in ["--beam-size", "--num-hypotheses", "--length-penalty", "--min-length",
-                   "--max-length", "--device", "--compute-type", "--threads", "--batch-size",
-                   "--tokens", "--json"]:
+    for option in ["--beam-size", "--num-hypotheses", "--length-penalty", "--beam-threshold",
+                   "--min-length", "--max-length", "--device", "--compute-type", "--threads",
+                   "--batch-size", "--tokens", "--json"]:
         assert option in acre("translate", "--help").stdout
         assert option in acre("bench", "--help").stdout
 
@@ -71,6 +71,7 @@ def test_unknown_options_and_arguments(acre, command):
     (["translate", "--beam-size", "99999999999999999999"], ["--beam-size"]),
     (["translate", "--length-penalty", "nan"], ["--length-penalty: expected a number", '"nan"']),
     (["translate", "--length-penalty", "0x1"], ["--length-penalty: expected a number"]),
+    (["translate", "--beam-threshold", "-1"], ["--beam-threshold: expected a number", '"-1"']),
     (["translate", "--device", "tpu"], ["--device: expected", '"tpu"']),
     (["translate", "--device", "cuda:x"], ["--device: expected"]),
     (["translate", "--compute-type", "f64"], ["--compute-type: expected", '"f64"']),

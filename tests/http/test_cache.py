@@ -43,7 +43,8 @@ def test_same_bytes_as_without(server, serve):
 def test_what_is_asked_for_differently_is_another_sentence(serve):
     server = serve(cache_bytes=1_000_000)
     for n, fields in enumerate([{}, {"alternatives": 1}, {"beam_size": 1}, {"max_length": 4},
-                                {"length_penalty": 2}, {"target": "fr"}]):
+                                {"length_penalty": 2}, {"beam_threshold": 0.5},
+                                {"target": "fr"}]):
         assert decoded(server) == n
         assert server.translate(SENTENCE, **fields).status_code == 200
     assert known(server) == 0

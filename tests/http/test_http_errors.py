@@ -58,6 +58,8 @@ FIELDS = [
      "invalid_parameter"),
     ({"length_penalty": 11}, expected_found("length_penalty", "a number from -10 to 10", "11"),
      "invalid_parameter"),
+    ({"beam_threshold": -1}, expected_found("beam_threshold", "a number from 0 to 1000", "-1"),
+     "invalid_parameter"),
     ({"max_length": 0}, expected_found("max_length", "an integer from 1 to 60", "0"),
      "invalid_parameter"),
     ({"max_length": 61}, expected_found("max_length", "an integer from 1 to 60", "61"),

@@ -163,6 +163,8 @@ def test_decoding_options_reach_the_engine(server, models):
         ({"beam_size": 1}, ["--beam-size", "1"]),
         ({"max_length": 3}, ["--max-length", "3"]),
         ({"beam_size": 6, "length_penalty": 0.1}, ["--beam-size", "6", "--length-penalty", "0.1"]),
+        ({"beam_size": 6, "beam_threshold": 0.01},
+         ["--beam-size", "6", "--beam-threshold", "0.01"]),
     ):
         command = [ACRE, "translate", "--model", str(models / "en-de-token"), "--json", *flags]
         output = subprocess.run(command, input=SENTENCE, capture_output=True, text=True, check=True)

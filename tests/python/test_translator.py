@@ -30,6 +30,12 @@ def test_translations_are_those_of_the_command(acre, model):
         assert translation.score == translation.hypotheses[0].score
 
 
+def test_a_narrow_beam_is_greedy_search(translator):
+    narrow = translator.translate(LINES, beam_size=4, beam_threshold=1e-7, scores=True)
+    greedy = translator.translate(LINES, beam_size=1, scores=True)
+    assert [(t, t.score) for t in narrow] == [(t, t.score) for t in greedy]
+
+
 def test_what_is_not_asked_for_is_not_there(translator):
     found, = translator.translate(["Hello there."])
     assert isinstance(found, str) and found

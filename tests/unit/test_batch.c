@@ -81,6 +81,7 @@ static void random_sentence(struct work *work, size_t i, const struct config *co
         .max_length = longest,
         .min_length = (int)random_pick(0, (size_t)longest / 2),
         .length_penalty = penalties[random_pick(0, 3)],
+        .beam_threshold = random_pick(0, 1) ? 0 : random_uniform(0.1F, 2),
     };
 }
 

@@ -102,6 +102,7 @@ static void every_part_of_the_key_counts(void **state)
     DIFFERS(decoding.min_length = 1)
     DIFFERS(decoding.max_length = 51)
     DIFFERS(decoding.length_penalty = 1.5F)
+    DIFFERS(decoding.beam_threshold = 2)
 #undef DIFFERS
     sentence.is_aligned = true;
     sentence.decoding.num_hypotheses = 3;

@@ -195,20 +195,22 @@ static void test_decoding(void **state)
     (void)state;
     static const struct {
         const char *changes, *generation;
-        struct acre_decoding expected; /* beam, hypotheses, min, max, penalty */
+        struct acre_decoding expected; /* beam, hypotheses, min, max, penalty, threshold */
     } table[] = {
-        {";num_beams:;max_length:", NULL, {1, 1, 0, 510, 1}},
+        {";num_beams:;max_length:", NULL, {1, 1, 0, 510, 1, 0}},
         {"",
-         "{\"num_beams\":6,\"max_length\":20,\"min_length\":3,\"length_penalty\":0.6}",
-         {6, 1, 2, 18, 0.6F}},
-        {";length_penalty:2", "{}", {1, 1, 0, 510, 1}},
-        {";min_length:1", NULL, {4, 1, 0, 510, 1}},
-        {"", "{\"max_new_tokens\":30}", {1, 1, 0, 29, 1}},
-        {";min_length:9", "{\"max_new_tokens\":30,\"min_new_tokens\":5}", {1, 1, 5, 29, 1}},
-        {";max_length:3", NULL, {4, 1, 0, 1, 1}},
-        {"", "{\"num_beams\":null,\"max_length\":3}", {1, 1, 0, 1, 1}},
-        {";max_length:4098", NULL, {4, 1, 0, 4096, 1}},
-        {"", "{\"max_length\":12,\"min_length\":11}", {1, 1, 10, 10, 1}},
+         "{\"num_beams\":6,\"max_length\":20,\"min_length\":3,\"length_penalty\":0.6,"
+         "\"beam_threshold\":1.5}",
+         {6, 1, 2, 18, 0.6F, 1.5F}},
+        {";length_penalty:2", "{}", {1, 1, 0, 510, 1, 0}},
+        {";beam_threshold:3", NULL, {4, 1, 0, 510, 1, 3}},
+        {";min_length:1", NULL, {4, 1, 0, 510, 1, 0}},
+        {"", "{\"max_new_tokens\":30}", {1, 1, 0, 29, 1, 0}},
+        {";min_length:9", "{\"max_new_tokens\":30,\"min_new_tokens\":5}", {1, 1, 5, 29, 1, 0}},
+        {";max_length:3", NULL, {4, 1, 0, 1, 1, 0}},
+        {"", "{\"num_beams\":null,\"max_length\":3}", {1, 1, 0, 1, 1, 0}},
+        {";max_length:4098", NULL, {4, 1, 0, 4096, 1, 0}},
+        {"", "{\"max_length\":12,\"min_length\":11}", {1, 1, 10, 10, 1, 0}},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         parse_good(table[i].changes, table[i].generation);
@@ -218,6 +220,7 @@ static void test_decoding(void **state)
         assert_int_equal(found->min_length, expected->min_length);
         assert_int_equal(found->max_length, expected->max_length);
         assert_true(found->length_penalty == expected->length_penalty);
+        assert_true(found->beam_threshold == expected->beam_threshold);
         config_fini(&config);
     }
 }
@@ -555,6 +558,8 @@ static const struct {
                         "max_length allows, found 511"},
     {";length_penalty:\"x\"",
      "config.json: length_penalty: expected a number from -10 to 10, found \"x\""},
+    {";beam_threshold:-1",
+     "config.json: beam_threshold: expected a number from 0 to 1000, found -1"},
     {";area:3", "config.json: area: expected an object, found 3"},
     {";area:{\"widht\":1}",
      "config.json: area.widht: expected one of key, value, weights, top_k, "

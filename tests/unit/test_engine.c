@@ -40,6 +40,7 @@ static struct acre_decoding random_decoding(void)
         .max_length = longest,
         .min_length = (int)random_pick(0, (size_t)longest / 3),
         .length_penalty = penalties[random_pick(0, 3)],
+        .beam_threshold = random_pick(0, 1) ? 0 : random_uniform(0.1F, 2),
     };
 }
 
@@ -235,7 +236,7 @@ static void hypotheses_are_ranked(void **state)
         struct acre_job *job;
         struct acre_request request =
             request_of(open_model(engine, model_directories[m]), "a b a b", true);
-        request.decoding = (struct acre_decoding){8, 8, 2, 12, 0.6f};
+        request.decoding = (struct acre_decoding){8, 8, 2, 12, 0.6f, 0};
         assert_int_equal(acre_translate(&request, &job, NULL), 0);
         const struct acre_result *result = acre_job_result(job);
         assert_int_equal(result->n_hypotheses, 8);
@@ -259,7 +260,7 @@ static struct acre_job *translate_up_to(struct acre_model *model, int max_length
 {
     struct acre_job *job;
     struct acre_request request = request_of(model, "The cat is old. Yes.", false);
-    request.decoding = (struct acre_decoding){1, 1, 0, max_length, 1};
+    request.decoding = (struct acre_decoding){1, 1, 0, max_length, 1, 0};
     assert_int_equal(acre_translate(&request, &job, NULL), 0);
     return job;
 }

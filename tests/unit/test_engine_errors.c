@@ -37,16 +37,17 @@ static void options_out_of_range(void **state)
         struct acre_decoding decoding;
         const char *text;
     } cases[] = {
-        {{9, 1, 0, 10, 1}, "beam_size: expected an integer from 1 to 8, found 9"},
-        {{0, 1, 0, 10, 1}, "beam_size: expected an integer from 1 to 8, found 0"},
-        {{3, 4, 0, 10, 1}, "num_hypotheses: expected an integer from 1 to 3, found 4"},
-        {{3, 0, 0, 10, 1}, "num_hypotheses: expected an integer from 1 to 3, found 0"},
-        {{1, 1, 0, 128, 1}, "max_length: expected an integer from 1 to 127, found 128"},
-        {{1, 1, 0, 0, 1}, "max_length: expected an integer from 1 to 127, found 0"},
-        {{1, 1, 11, 10, 1}, "min_length: expected an integer from 0 to 10, found 11"},
-        {{1, 1, -1, 10, 1}, "min_length: expected an integer from 0 to 10, found -1"},
-        {{1, 1, 0, 10, 10.5f}, "length_penalty: expected a number from -10 to 10, found 10.5"},
-        {{1, 1, 0, 10, NAN}, "length_penalty: expected a number from -10 to 10, found nan"},
+        {{9, 1, 0, 10, 1, 0}, "beam_size: expected an integer from 1 to 8, found 9"},
+        {{0, 1, 0, 10, 1, 0}, "beam_size: expected an integer from 1 to 8, found 0"},
+        {{3, 4, 0, 10, 1, 0}, "num_hypotheses: expected an integer from 1 to 3, found 4"},
+        {{3, 0, 0, 10, 1, 0}, "num_hypotheses: expected an integer from 1 to 3, found 0"},
+        {{1, 1, 0, 128, 1, 0}, "max_length: expected an integer from 1 to 127, found 128"},
+        {{1, 1, 0, 0, 1, 0}, "max_length: expected an integer from 1 to 127, found 0"},
+        {{1, 1, 11, 10, 1, 0}, "min_length: expected an integer from 0 to 10, found 11"},
+        {{1, 1, -1, 10, 1, 0}, "min_length: expected an integer from 0 to 10, found -1"},
+        {{1, 1, 0, 10, 10.5f, 0}, "length_penalty: expected a number from -10 to 10, found 10.5"},
+        {{1, 1, 0, 10, 1, -1}, "beam_threshold: expected a number from 0 to 1000, found -1"},
+        {{1, 1, 0, 10, NAN, 0}, "length_penalty: expected a number from -10 to 10, found nan"},
     };
     struct acre_engine *engine = open_engine(1, 4);
     struct acre_request request = request_of(open_model(engine, model_directories[0]), "a", true);
@@ -96,7 +97,7 @@ static void longest_line_is_accepted(void **state)
     for (size_t i = 0; i < 127; i++)
         memcpy(line + 2 * i, "a ", 3);
     struct acre_request request = request_of(open_model(engine, model_directories[0]), line, true);
-    request.decoding = (struct acre_decoding){8, 8, 127, 127, 1};
+    request.decoding = (struct acre_decoding){8, 8, 127, 127, 1, 0};
     struct acre_job *job;
     assert_int_equal(acre_translate(&request, &job, NULL), 0);
     assert_int_equal(acre_job_result(job)->status, 0);
@@ -205,7 +206,7 @@ static void engines_that_cannot_be_opened(void **state)
 static struct acre_request long_request(struct acre_model *model, const char *text, int *calls)
 {
     struct acre_request request = request_of(model, text, false);
-    request.decoding = (struct acre_decoding){4, 1, 100, 100, 1};
+    request.decoding = (struct acre_decoding){4, 1, 100, 100, 1, 0};
     request.done = count_done;
     request.user = calls;
     return request;
@@ -474,7 +475,7 @@ static void translating_survives_no_memory(void **state)
         for (int is_tokens = 0; is_tokens < 2; is_tokens++) {
             struct acre_request request =
                 request_of(model, is_tokens ? "a b" : "One. Two!\nThree?\n", is_tokens);
-            request.decoding = (struct acre_decoding){3, 2, 0, 8, 1};
+            request.decoding = (struct acre_decoding){3, 2, 0, 8, 1, 0};
             for (long n = 0;; n = next_failure(n)) {
                 struct acre_job *job = NULL;
                 struct acre_err err = {.code = 0};

@@ -63,7 +63,10 @@ static void make_model(uint64_t round, struct model *model)
         .max_length = longest,
         .min_length = (int)random_pick(0, 2) ? 0 : (int)random_pick(0, (size_t)longest),
         .length_penalty = penalties[random_pick(0, 4)],
+        .beam_threshold = random_pick(0, 1) ? 0 : random_uniform(0.1F, 4),
     };
+    if (random_pick(0, 1))
+        model->decoding.num_hypotheses = 1;
     struct constraint_options options = {.vocab_size = model->vocab_size,
                                          .end_token = END,
                                          .forbidden = forbidden,
@@ -146,6 +149,7 @@ static void last_step(struct reference *r)
 
 static int all_choices(const struct reference *r, struct choice *choices)
 {
+    const struct acre_decoding *decoding = &r->model->decoding;
     int n = 0;
     for (int i = 0; i < r->n_live; i++) {
         float p[MAX_VOCAB];
@@ -155,7 +159,12 @@ static int all_choices(const struct reference *r, struct choice *choices)
                 choices[n++] = (struct choice){r->live[i].score + p[id], i, id};
     }
     qsort(choices, (size_t)n, sizeof(*choices), by_rank);
-    return n < 2 * r->model->decoding.beam_size ? n : 2 * r->model->decoding.beam_size;
+    n = n < 2 * decoding->beam_size ? n : 2 * decoding->beam_size;
+    for (int i = 1; i < n; i++)
+        if (decoding->num_hypotheses == 1 && decoding->beam_threshold > 0 &&
+            choices[i].score < choices[0].score - decoding->beam_threshold)
+            return i;
+    return n;
 }
 
 static void reference_step(struct reference *r)
@@ -330,7 +339,7 @@ static void what_cannot_follow_has_no_probability(void **state)
     struct search search;
     for (uint64_t round = 0; !(make_model(round, &model), model.renormalize); round++)
         constraint_close(model.constraint);
-    model.decoding = (struct acre_decoding){1, 1, 0, 5, 1};
+    model.decoding = (struct acre_decoding){1, 1, 0, 5, 1, 0};
     model.prefix = (struct search_prefix){.n = 2, .is_whole = true};
     model.tokens[0] = 2;
     model.tokens[1] = START;
@@ -473,7 +482,7 @@ static void nothing_may_follow(void **state)
     int forbidden[] = {START, 2};
     struct model model = {.seed = 1, .vocab_size = 3, .forbidden = {true, false, true}};
     struct search search;
-    model.decoding = (struct acre_decoding){2, 1, 5, 10, 1};
+    model.decoding = (struct acre_decoding){2, 1, 5, 10, 1, 0};
     struct constraint_options options = {
         .vocab_size = 3, .end_token = END, .forbidden = forbidden, .n_forbidden = 2};
     assert_int_equal(constraint_open(&options, &model.constraint), 0);

@@ -40,7 +40,7 @@ class Options(Structure):
 
 class Decoding(Structure):
     _fields_ = [("beam_size", c_int), ("num_hypotheses", c_int), ("min_length", c_int),
-                ("max_length", c_int), ("length_penalty", c_float)]
+                ("max_length", c_int), ("length_penalty", c_float), ("beam_threshold", c_float)]
 
 
 class Language(Structure):

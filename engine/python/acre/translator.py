@@ -230,23 +230,26 @@ class Translator:
                   num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
                   source: Optional[str] = None, target: Optional[str] = None,
                   length_penalty: Optional[float] = None,
+                  beam_threshold: Optional[float] = None,
                   max_length: Optional[int] = None) -> list[Translation]:
         """The translations of all texts, in order. What is None is the model's own."""
         return list(self.stream(texts, beam_size, num_hypotheses, scores, alignments,
                                 source=source, target=target, length_penalty=length_penalty,
-                                max_length=max_length))
+                                beam_threshold=beam_threshold, max_length=max_length))
 
     def stream(self, texts: Iterable[str], beam_size: Optional[int] = None,
                num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
                source: Optional[str] = None, target: Optional[str] = None,
-               length_penalty: Optional[float] = None, max_length: Optional[int] = None,
+               length_penalty: Optional[float] = None, beam_threshold: Optional[float] = None,
+               max_length: Optional[int] = None,
                read_ahead: Optional[int] = None) -> Generator[Translation, None, None]:
         """translate() for texts without end: reads at most `read_ahead` more of them than it has
         given translations of. By default that keeps all threads busy."""
         _expect_several(texts)
         if read_ahead is not None and read_ahead < 1:
             raise Error("bad_option", f"read_ahead: expected at least 1, found {read_ahead}")
-        decoding = self._decoding_of(beam_size, num_hypotheses, length_penalty, max_length)
+        decoding = self._decoding_of(beam_size, num_hypotheses, length_penalty, beam_threshold,
+                                     max_length)
         asked = _Asked(decoding, next(self._callers), scores, alignments, _name(source),
                        _name(target))
         self._engine.check_process()
@@ -256,7 +259,8 @@ class Translator:
     def stream_batches(self, batches: Iterable[Iterable[str]], beam_size: Optional[int] = None,
                        num_hypotheses: int = 1, scores: bool = False, alignments: bool = False, *,
                        source: Optional[str] = None, target: Optional[str] = None,
-                       length_penalty: Optional[float] = None, max_length: Optional[int] = None,
+                       length_penalty: Optional[float] = None,
+                       beam_threshold: Optional[float] = None, max_length: Optional[int] = None,
                        read_ahead: Optional[int] = None) -> Iterator[list[Translation]]:
         """stream() for texts that come many at a time: a list of translations for each batch. The
         next batch is begun while the last texts of one are translated, so that no thread idles
@@ -272,7 +276,8 @@ class Translator:
                 yield from words
 
         found = self.stream(texts(), beam_size, num_hypotheses, scores, alignments, source=source,
-                            target=target, length_penalty=length_penalty, max_length=max_length,
+                            target=target, length_penalty=length_penalty,
+                            beam_threshold=beam_threshold, max_length=max_length,
                             read_ahead=read_ahead)
         return self._in_batches(found, sizes)
 
@@ -288,7 +293,7 @@ class Translator:
         if len(texts) != len(translations):
             raise Error("bad_input", f"translations: expected {len(texts)}, one for each text, "
                                      f"found {len(translations)}")
-        decoding = self._decoding_of(1, 1, None, None)
+        decoding = self._decoding_of(1, 1)
         asked = _Asked(decoding, next(self._callers), source=_name(source),
                        target=_name(target))
         self._engine.check_process()
@@ -300,7 +305,7 @@ class Translator:
         """What the decoder attended to, for each sentence of a text. Areas that weigh less than
         `least` are left out."""
         job = _Job(self._engine, text,
-                   _Asked(self._decoding_of(beam_size, 1, None, None), next(self._callers),
+                   _Asked(self._decoding_of(beam_size, 1), next(self._callers),
                           source=_name(source), target=_name(target)))
         try:
             job.submit()
@@ -327,14 +332,17 @@ class Translator:
         return f"<acre.Translator {self.name} on {self.backend}, {self.threads} threads>"
 
     def _decoding_of(self, beam_size: Optional[int], num_hypotheses: int,
-                     length_penalty: Optional[float],
-                     max_length: Optional[int]) -> _library.Decoding:
+                     length_penalty: Optional[float] = None,
+                     beam_threshold: Optional[float] = None,
+                     max_length: Optional[int] = None) -> _library.Decoding:
         decoding = _library.Decoding.from_buffer_copy(self._decoding)
         decoding.num_hypotheses = _whole("num_hypotheses", num_hypotheses)
         if beam_size is not None:
             decoding.beam_size = _whole("beam_size", beam_size)
         if length_penalty is not None:
             decoding.length_penalty = length_penalty
+        if beam_threshold is not None:
+            decoding.beam_threshold = beam_threshold
         if max_length is not None:
             decoding.max_length = _whole("max_length", max_length)
             decoding.min_length = min(decoding.min_length, max_length)
