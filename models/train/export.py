@@ -20,6 +20,7 @@ LONGEST_OUTPUT = {"token": 256, "char": 512}
 # Longer sentences are split, as parts of the longest pairs: of these there were few to learn from.
 LONGEST_SOURCE = {"token": 2 / 3, "char": 6 / 7}
 LENGTH_PENALTY = 1.0
+BEAM_THRESHOLD = 2.0
 BEAM_SIZE = 4
 # What the scores on the card are measured in; Acre's `auto` follows it.
 COMPUTE_TYPE = "int8"
@@ -84,6 +85,7 @@ def generation_config(recipe, vocabulary):
         "num_beams": BEAM_SIZE,
         "max_length": LONGEST_OUTPUT[recipe.level],
         "length_penalty": LENGTH_PENALTY,
+        "beam_threshold": BEAM_THRESHOLD,
         "early_stopping": False,
         "bad_words_ids": [[vocabulary.pad]],
         "pad_token_id": vocabulary.pad,
