@@ -245,9 +245,9 @@ static void print_shared(FILE *out, const struct shared *shared)
     head(out, name, "counter", "Requests that other replicas' limits were asked for.");
     fprintf(out,
             "%s{outcome=\"answered\"} %llu\n%s{outcome=\"late\"} %llu\n"
-            "%s{outcome=\"away\"} %llu\n",
+            "%s{outcome=\"wrong\"} %llu\n%s{outcome=\"away\"} %llu\n",
             name, (unsigned long long)n.answered, name, (unsigned long long)n.late, name,
-            (unsigned long long)n.away);
+            (unsigned long long)n.wrong, name, (unsigned long long)n.away);
 }
 
 static void print_limits(FILE *out, const struct limits *limits)

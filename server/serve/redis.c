@@ -167,7 +167,6 @@ static void take_greeting(struct redis *redis, const redisReply *reply)
     redis->is_up = --redis->n_greetings == 0;
     if (!redis->is_up)
         return;
-    redis->n_tried = 0; /* replicas that lose it try its addresses in the same order */
     redis->events->up(redis->user);
 }
 
@@ -180,8 +179,8 @@ static void take_reply(struct redis *redis, const redisReply *reply)
     redis->n_pending--;
     if (redis->n_greetings > 0)
         take_greeting(redis, reply);
-    else
-        redis->events->replied(redis->user, reply);
+    else if (redis->events->replied(redis->user, reply))
+        redis->n_tried = 0; /* replicas that lose it try its addresses in the same order */
 }
 
 static void read_in(struct redis *redis)

@@ -16,8 +16,9 @@ struct redis;
 
 /* What its owner hears. */
 struct redis_events {
-    void (*up)(void *user);                               /* it has greeted: commands may go */
-    void (*replied)(void *user, const redisReply *reply); /* to the oldest without reply */
+    void (*up)(void *user); /* it has greeted: commands may go */
+    /* To the oldest without reply; whether it is what was asked for. */
+    bool (*replied)(void *user, const redisReply *reply);
     void (*down)(void *user, const char *host, const char *why); /* also where it never was up */
 };
 

@@ -3,7 +3,8 @@
  * Failure modes: an answer that takes longer than SHARED_WAIT_MS is not waited for, and until one
  * comes in time nobody waits: what is asked is sent all the same, so that it counts for others. No
  * answer for DEAD_MS, or a connection that ends: it is away. An answer that the script cannot give
- * counts as none. */
+ * counts as none; after WRONG_MS of nothing else, as of a replica that takes no writes, the
+ * connection is made again, perhaps to another address of its name. */
 #include "serve/shared_limits.h"
 
 #include <stdio.h>
@@ -17,6 +18,7 @@
 enum {
     TICK_MS = 10,
     DEAD_MS = 1000,
+    WRONG_MS = 3000,
     MAX_OPS = 10000,        /* that are not answered */
     MAX_WAIT_US = 120000000 /* a bucket is full in a minute, and a token is a minute's at most */
 };
@@ -56,6 +58,7 @@ struct shared {
     uv_timer_t timer;
     struct shared_op *ops, **ops_end; /* not answered, in order */
     size_t n_ops;
+    uint64_t wrong_ns; /* since then no answer was right; or the connection is there; or 0 */
     bool is_late, has_told, has_told_wrong; /* the log: it is away; an answer was wrong */
     struct shared_counts counts;
 };
@@ -90,9 +93,14 @@ static struct shared_op *take_op(struct shared *shared)
     return op;
 }
 
+static uint64_t ms_since(uint64_t then_ns)
+{
+    return (uv_hrtime() - then_ns) / 1000000;
+}
+
 static uint64_t age_ms(const struct shared_op *op)
 {
-    return (uv_hrtime() - op->sent_ns) / 1000000;
+    return ms_since(op->sent_ns);
 }
 
 static bool is_between(const redisReply *reply, long long least, long long most)
@@ -122,7 +130,26 @@ static void tell_wrong(struct shared *shared, const redisReply *reply)
     shared->has_told_wrong = true;
 }
 
-static void on_replied(void *user, const redisReply *reply)
+static void tell_up(struct shared *shared)
+{
+    shared->has_told = shared->has_told_wrong = false;
+    log_info("shared_limits: %s counts for all replicas", redis_host(shared->redis));
+}
+
+/* Where one answer in many is wrong the log does not tell each time. */
+static void note_answer(struct shared *shared, bool is_good, const redisReply *reply)
+{
+    if (!is_good) {
+        tell_wrong(shared, reply);
+        shared->wrong_ns = shared->wrong_ns ? shared->wrong_ns : uv_hrtime();
+        return;
+    }
+    shared->wrong_ns = 0;
+    if (shared->has_told)
+        tell_up(shared);
+}
+
+static bool on_replied(void *user, const redisReply *reply)
 {
     struct shared *shared = user;
     struct shared_op *op = take_op(shared);
@@ -131,11 +158,12 @@ static void on_replied(void *user, const redisReply *reply)
 
     if (age_ms(op) < SHARED_WAIT_MS)
         shared->is_late = false;
-    if (!is_good)
-        tell_wrong(shared, reply);
+    note_answer(shared, is_good, reply);
     shared->counts.answered += is_good && op->ask;
+    shared->counts.wrong += !is_good && op->ask;
     end_ask(op, is_good);
     free(op);
+    return is_good;
 }
 
 static bool send_op(struct shared *shared, const char *bucket, int64_t per_minute,
@@ -180,7 +208,7 @@ void shared_tell(struct shared *shared, const char *usage, int64_t own)
 
 bool shared_is_up(const struct shared *shared)
 {
-    return redis_is_up(shared->redis);
+    return redis_is_up(shared->redis) && !shared->wrong_ns;
 }
 
 struct shared_counts shared_counts(const struct shared *shared)
@@ -190,12 +218,19 @@ struct shared_counts shared_counts(const struct shared *shared)
 
 /* ---- The connection -------------------------------------------------------------------------- */
 
+/* Whether one that was wrong is right by now is found out before anybody asks: by something to
+ * write. */
 static void on_up(void *user)
 {
     struct shared *shared = user;
 
-    shared->is_late = shared->has_told = shared->has_told_wrong = false;
-    log_info("shared_limits: %s counts for all replicas", redis_host(shared->redis));
+    shared->is_late = false;
+    if (!shared->wrong_ns) {
+        tell_up(shared);
+        return;
+    }
+    shared->wrong_ns = uv_hrtime();
+    shared_tell(shared, "acre:probe", 0);
 }
 
 /* Those that wait are told that this replica is alone. */
@@ -237,6 +272,9 @@ static void on_tick(uv_timer_t *timer)
     give_up_late(shared);
     if (shared->ops && age_ms(shared->ops) > DEAD_MS)
         redis_hang_up(shared->redis, "it does not answer");
+    else if (shared->wrong_ns && redis_is_up(shared->redis) &&
+             ms_since(shared->wrong_ns) > WRONG_MS)
+        redis_hang_up(shared->redis, "its answers are wrong");
     redis_tick(shared->redis);
 }
 

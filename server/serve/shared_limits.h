@@ -52,11 +52,13 @@ bool shared_ask(struct shared *shared, struct shared_ask *ask);
 /* Tells `own` of `usage` to whom it may concern. */
 void shared_tell(struct shared *shared, const char *usage, int64_t own);
 
+/* It is there, and its last answer was one. */
 bool shared_is_up(const struct shared *shared);
 
-/* Since the start: asks that were answered; were not in time; had nobody to go to. */
+/* Since the start: asks that were answered; not in time; by what is no answer, such as an error;
+ * and those that had nobody to go to. */
 struct shared_counts {
-    uint64_t answered, late, away;
+    uint64_t answered, late, wrong, away;
 };
 struct shared_counts shared_counts(const struct shared *shared);
 

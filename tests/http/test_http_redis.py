@@ -15,15 +15,17 @@ from acre_server import PATIENCE, ROOT, eventually
 from test_http_replicas import HELLO, Store, ask, metric, up
 
 PONG = b"+PONG\r\n"
+RIGHT = b"*2\r\n:0\r\n:0\r\n"
+READ_ONLY = b"-READONLY You can't write against a read only replica.\r\n"
 
 
 class Fake:
     """Greets, unless `greeting` is something else, then gives `answer` to each command: bytes, or a
     function of the connection."""
 
-    def __init__(self, answer, greeting=PONG):
+    def __init__(self, answer, greeting=PONG, address=("127.0.0.1", 0)):
         self.answer, self.greeting = answer, greeting
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(address)
         self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
         self.n_connections = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -66,8 +68,8 @@ class Fake:
 def fake():
     made = []
 
-    def make(answer, greeting=PONG):
-        made.append(Fake(answer, greeting))
+    def make(*args, **kwargs):
+        made.append(Fake(*args, **kwargs))
         return made[-1]
 
     yield make
@@ -97,7 +99,7 @@ def hang(_connection):
 
 def be_slow(connection):
     time.sleep(0.2)
-    connection.sendall(b"*2\r\n:0\r\n:0\r\n")
+    connection.sendall(RIGHT)
 
 
 ANSWERS = {
@@ -154,6 +156,35 @@ def test_what_does_not_greet_is_away(serve, fake, greeting):
     assert none.n_connections < 20
 
 
+def test_one_that_takes_no_writes_is_left_and_tried_again(serve, fake):
+    """As a node that has become another's replica: it greets, and refuses all else."""
+    one = fake(READ_ONLY)
+    server = serve(shared_limits=one.url, rate_limit=100)
+    assert eventually(lambda: up(server))
+    assert [ask(server) for _ in range(3)] == [200] * 3
+    assert not up(server)
+    assert metric(server, 'acre_shared_limits_asked_total{outcome="wrong"}') == 3
+    assert eventually(lambda: one.n_connections == 2)
+    time.sleep(0.5)
+    assert not up(server)
+    one.answer = RIGHT
+    assert ask(server) == 200
+    assert up(server)
+    log = "".join(server.log)
+    said = ("READONLY", "its answers are wrong", "counts for all")
+    assert [log.count(text) for text in said] == [1, 1, 2]
+
+
+def test_what_was_wrong_is_found_right_without_being_asked(serve, fake):
+    one = fake(b"-MISCONF no\r\n")
+    server = serve(shared_limits=one.url, rate_limit=100)
+    assert eventually(lambda: up(server))
+    assert ask(server) == 200 and not up(server)
+    one.answer = RIGHT
+    assert eventually(lambda: up(server))
+    assert one.n_connections == 2
+
+
 def test_what_speaks_unasked_is_away(serve, fake):
     """Also where nobody has asked for anything for long."""
 
@@ -171,14 +202,32 @@ def test_what_speaks_unasked_is_away(serve, fake):
     assert server.post(json=HELLO).status_code == 200
 
 
-@pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
-def test_the_next_address_of_its_name_is_tried(serve, fake, tmp_path, monkeypatch):
+@pytest.fixture
+def serve_two(serve, tmp_path, monkeypatch):
+    """Makes servers that find Redis at 127.0.0.2, and then where `fake` is."""
     library = tmp_path / "two_addresses.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, ROOT / "tests/http/two_addresses.c",
                     "-ldl"], check=True)
-    monkeypatch.setenv("LD_PRELOAD", str(library))
-    server = serve(shared_limits=fake(hang).url.replace("127.0.0.1", "two.test"))
-    monkeypatch.delenv("LD_PRELOAD")
+
+    def make(fake, **settings):
+        with monkeypatch.context() as patch:
+            patch.setenv("LD_PRELOAD", str(library))
+            return serve(shared_limits=fake.url.replace("127.0.0.1", "two.test"), **settings)
+
+    return make
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
+def test_the_next_address_of_its_name_is_tried(serve_two, fake):
+    server = serve_two(fake(hang))
+    assert eventually(lambda: up(server))
+
+
+@pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
+def test_the_next_address_is_tried_where_one_takes_no_writes(serve_two, fake):
+    good = fake(RIGHT)
+    fake(READ_ONLY, address=("127.0.0.2", good.listener.getsockname()[1]))
+    server = serve_two(good, rate_limit=100)
     assert eventually(lambda: up(server))
 
 
