@@ -96,7 +96,8 @@ static int refuse(const struct option *option, struct acre_err *err, const char 
     char expected[256];
 
     options_expected(option, expected, sizeof(expected));
-    return error_set(err, ACRE_EOPTION, "expected %s, found %.200s", expected, found);
+    return error_set(err, ACRE_EOPTION, "expected %s, found %.200s", expected,
+                     option->is_secret ? "something else" : found);
 }
 
 static int set_int(const struct option *option, void *base, double value, const char *found,

@@ -43,6 +43,7 @@ struct option {
     const char *help;
     bool is_list;                    /* of texts with commas between; in JSON also an array */
     bool is_fixed;                   /* a running server cannot take another value */
+    bool is_secret;                  /* an error does not tell what was found */
     bool (*valid)(const char *text); /* more than the type demands; NULL: any */
     const char *expected;            /* what `valid` accepts, for error messages */
 };

@@ -151,9 +151,16 @@ const struct option settings_table[] = {
     INT(rate_limit, 0, 1000000, "0",
         "requests a minute, and at once, of a key that has no rate of its own, and of an address "
         "(of IPv6, one /64) without a key; beyond it 429. 0 = no such limit"),
-    FIXED_TEXT(shared_limits, "", shared_valid, SHARED_EXPECTED,
-               "Redis or Valkey through which replicas share rates and quotas; while it is away "
-               "each counts alone; empty = each always does"),
+    {.key = "shared_limits",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct settings, shared_limits),
+     .default_text = "",
+     .valid = shared_valid,
+     .expected = SHARED_EXPECTED,
+     .is_fixed = true,
+     .is_secret = true,
+     .help = "Redis or Valkey through which replicas share rates and quotas; while it is away each "
+             "counts alone; empty = each always does"},
     {.key = "trusted_proxies",
      .type = OPTION_TEXT,
      .offset = offsetof(struct settings, trusted_proxies),

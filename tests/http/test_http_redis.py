@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from acre_server import PATIENCE, ROOT, eventually
+from acre_server import ACRE, PATIENCE, ROOT, eventually
 from test_http_replicas import HELLO, Store, ask, metric, up
 
 PONG = b"+PONG\r\n"
@@ -229,6 +229,18 @@ def test_the_next_address_is_tried_where_one_takes_no_writes(serve_two, fake):
     fake(READ_ONLY, address=("127.0.0.2", good.listener.getsockname()[1]))
     server = serve_two(good, rate_limit=100)
     assert eventually(lambda: up(server))
+    assert ask(server) == 200 and good.n_connections == 0
+    assert eventually(lambda: good.n_connections == 1 and up(server))
+
+
+def test_a_password_is_not_told(models):
+    """Not even of an address that is none: this one has no port."""
+    url = "redis://:s3cret@valkey"
+    done = subprocess.run([ACRE, "serve", "--models", models, "--set", f"shared_limits={url}"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "shared_limits: expected redis://" in done.stderr
+    assert ", found something else" in done.stderr and "s3cret" not in done.stderr
 
 
 def test_the_log_says_why_it_is_away(serve):
