@@ -29,12 +29,13 @@ void addresses_close(struct addresses *addresses)
 }
 
 /* An IPv4 address, also one that came mapped into IPv6, stands behind four bytes of 0, with which
- * no network of IPv6 begins that a client may have. */
+ * no network of IPv6 begins that a client may have. ::1 begins so, too, and is this machine as
+ * 127.0.0.1 is; so is taken whatever else would have no id, such as ::192.0.2.1. */
 uint64_t address_id(const struct sockaddr *peer)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)peer;
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)peer;
-
+    const in_addr_t loopback = htonl(INADDR_LOOPBACK);
     uint64_t id = 0;
 
     if (peer->sa_family == AF_INET)
@@ -45,6 +46,8 @@ uint64_t address_id(const struct sockaddr *peer)
         memcpy((char *)&id + 4, v6->sin6_addr.s6_addr + 12, 4);
     else
         memcpy(&id, v6->sin6_addr.s6_addr, 8);
+    if (id == 0)
+        memcpy((char *)&id + 4, &loopback, 4);
     return id;
 }
 

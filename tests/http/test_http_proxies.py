@@ -100,6 +100,19 @@ def test_rates_are_the_clients_own(proxied):
     assert "refused: 429 too_many_requests to 2001:db8:0:1::2," in "".join(server.log)
 
 
+def test_nobody_is_without_a_rate(proxied):
+    """Not the addresses whose first 64 bits are 0, either: they are this machine's."""
+    server = proxied(rate_limit=2)
+
+    def ask(client):
+        return server.post(json=HELLO, headers={"X-Forwarded-For": client}).status_code
+
+    assert [ask("::1") for _ in range(3)] == [200, 200, 429]
+    assert [ask(client) for client in ("::", "::192.0.2.1", "0.0.0.0", "10.0.0.1")] == [
+        429, 429, 429, 200]
+    assert server.post(json=HELLO).status_code == 429  # 127.0.0.1
+
+
 def test_who_pretends_to_be_many_is_one(serve):
     server = serve(rate_limit=2)
     asked = [server.post(json=HELLO, headers={"X-Forwarded-For": f"203.0.113.{i}"}).status_code
