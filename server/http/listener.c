@@ -140,15 +140,23 @@ static bool is_left_over(const struct sockaddr_un *address)
     return is_refused && lstat(address->sun_path, &found) == 0 && S_ISSOCK(found.st_mode);
 }
 
+/* Proxies run as other users: who may connect is for the folder to say, not for the umask. */
+static int bind_path(int fd, const struct sockaddr_un *address)
+{
+    const int rc = bind(fd, (const struct sockaddr *)address, sizeof(*address));
+
+    return rc == 0 ? chmod(address->sun_path, 0666) : rc;
+}
+
 static int open_path(const char *path, struct listener *listener, struct acre_err *err)
 {
     const struct sockaddr_un address = endpoint_unix(path);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int rc = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&address, sizeof(address));
+    int rc = fd < 0 ? -1 : bind_path(fd, &address);
 
     if (rc != 0 && fd >= 0 && errno == EADDRINUSE) {
         if (is_left_over(&address) && unlink(path) == 0)
-            rc = bind(fd, (const struct sockaddr *)&address, sizeof(address));
+            rc = bind_path(fd, &address);
         else
             errno = EADDRINUSE;
     }

@@ -71,7 +71,8 @@ const struct option settings_table[] = {
      .is_list = true,
      .is_fixed = true,
      .help = "address to serve on, or a list of them; 0.0.0.0 or [::] is every address, port 0 "
-             "picks a free port; sockets that systemd has opened take their place"},
+             "picks a free port; whoever may enter the folder of a unix:/PATH may connect; sockets "
+             "that systemd has opened take their place"},
     TEXT(models, "models", options_is_filled, "a folder",
          "folder of model directories; every subfolder with a config.json is served"),
     TEXT(bad_models, "fail", is_fail_or_skip, "\"fail\" or \"skip\"",

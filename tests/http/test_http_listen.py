@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 
 import pytest
@@ -146,6 +147,19 @@ def test_several_addresses(tmp_path):
     finally:
         assert server.stop() == 0
     assert not file.exists()
+
+
+def test_a_socket_file_is_for_whoever_may_enter_its_folder(tmp_path):
+    file = tmp_path / "acre.sock"
+    mask = os.umask(0o077)
+    try:
+        server = Server(MODEL, listen=f"127.0.0.1:0,unix:{file}")
+    finally:
+        os.umask(mask)
+    try:
+        assert stat.S_IMODE(file.stat().st_mode) == 0o666
+    finally:
+        assert server.stop() == 0
 
 
 def refused(*args, **kwargs):
