@@ -1,5 +1,6 @@
 /* Happy path: on_tick() takes what was used -> save() in the store's thread -> on_saved(); likewise
- * read_changes() -> on_read() puts in place what `acre keys` has changed.
+ * read_changes() -> on_read() puts in place what `acre keys` has changed, and what other servers on
+ * the store have used.
  *
  * Failure modes: what the store refuses is kept and tried again a second later; the log says so
  * once, and when it is over. A disk that takes nothing does not keep keys from being revoked. */
@@ -117,6 +118,26 @@ static void leave(struct keyring *keyring, const struct key *key)
     *at = key->next;
 }
 
+/* A new month begins with nothing used. What was not stored by then counts in the new one. */
+static void roll(struct key *key)
+{
+    const int64_t month = keys_month();
+
+    if (key->month == month)
+        return;
+    key->month = month;
+    key->stored = key->others = 0;
+}
+
+/* Other servers on this store have added to it. What was read before a save that has yet to come
+ * back is in that one's total. */
+static void raise_stored(struct key *key, int64_t characters, int64_t month)
+{
+    roll(key);
+    if (key->month == month && key->saving == 0 && characters > key->stored)
+        key->stored = characters;
+}
+
 static struct key *add(struct keyring *keyring, const struct key_row *row, int64_t month)
 {
     struct key **bucket = bucket_of_id(keyring, row->id), *key = calloc(1, sizeof(*key));
@@ -126,7 +147,6 @@ static struct key *add(struct keyring *keyring, const struct key_row *row, int64
     key->id = row->id;
     strcpy(key->name, row->name);
     key->month = month;
-    key->stored = row->characters;
     key->is_revoked = true; /* not counted yet */
     key->next_id = *bucket;
     *bucket = key;
@@ -150,6 +170,7 @@ static int take_row(struct keyring *keyring, const struct key_row *row, int64_t 
     key->requests_per_minute = row->requests_per_minute;
     key->is_revoked = row->revoked[0] != '\0';
     keyring->n_keys += !key->is_revoked;
+    raise_stored(key, row->characters, month);
     return 0;
 }
 
@@ -170,17 +191,6 @@ void keyring_visit(struct keyring *keyring, size_t *at, size_t most, keyring_vis
 }
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
-
-/* A new month begins with nothing used. What was not stored by then counts in the new one. */
-static void roll(struct key *key)
-{
-    const int64_t month = keys_month();
-
-    if (key->month == month)
-        return;
-    key->month = month;
-    key->stored = key->others = 0;
-}
 
 int64_t key_own(struct key *key)
 {
@@ -232,13 +242,14 @@ void key_settle(struct keyring *keyring, struct key *key, int64_t characters, bo
 static int save(sqlite3 *db, struct store_task *task)
 {
     struct saving *saving = (struct saving *)(void *)task;
-    int rc = 0;
+    int64_t version = 0;
+    int rc = keys_begin_usage(db, &version, &task->err);
 
     for (size_t i = 0; i < saving->n_uses && rc == 0; i++) {
         struct use *use = &saving->uses[i];
 
-        rc = keys_add_usage(db, use->id, saving->month, use->characters, use->requests, &use->total,
-                            &task->err);
+        rc = keys_add_usage(db, version, use->id, saving->month, use->characters, use->requests,
+                            &use->total, &task->err);
     }
     return rc;
 }

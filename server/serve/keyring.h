@@ -1,9 +1,9 @@
 /* keyring.h - the API keys of a running server: found by what clients send, and what each used.
  *
  * The store has them, and memory all of them; once a second a task of the store writes what has
- * been used and reads which keys have changed. So the loop waits for no disk, `acre keys revoke`
- * counts within two seconds, and a crash loses the usage of as long. Several servers may share one
- * store. Loop thread only.
+ * been used and reads which keys have changed, or have been used by others. So the loop waits for
+ * no disk, `acre keys revoke` counts within two seconds, and a crash loses the usage of as long.
+ * Several servers may share one store. Loop thread only.
  */
 #ifndef SERVER_SERVE_KEYRING_H
 #define SERVER_SERVE_KEYRING_H

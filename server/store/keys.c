@@ -281,8 +281,13 @@ int keys_replica(sqlite3 *db, char name[KEYS_REPLICA_BYTES], struct acre_err *er
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
 
-int keys_add_usage(sqlite3 *db, int64_t id, int64_t month, int64_t characters, int64_t requests,
-                   int64_t *total, struct acre_err *err)
+int keys_begin_usage(sqlite3 *db, int64_t *version, struct acre_err *err)
+{
+    return facts_count(db, "keys", version, err);
+}
+
+int keys_add_usage(sqlite3 *db, int64_t version, int64_t id, int64_t month, int64_t characters,
+                   int64_t requests, int64_t *total, struct acre_err *err)
 {
     sqlite3_stmt *statement;
     int rc = store_prepare(db, &statement, err,
@@ -298,5 +303,6 @@ int keys_add_usage(sqlite3 *db, int64_t id, int64_t month, int64_t characters, i
         rc = store_step(statement, err);
     }
     sqlite3_finalize(statement);
-    return rc;
+    return rc ? rc
+              : store_do(db, err, "UPDATE keys SET changed = ? WHERE id = ?", "ii", version, id);
 }

@@ -61,9 +61,13 @@ typedef int keys_visit_fn(void *user, const struct key_row *row, struct acre_err
 int keys_read(sqlite3 *db, int64_t *version, int64_t month, keys_visit_fn *visit, void *user,
               struct acre_err *err);
 
+/* What keys use is a change of them, too: servers that share the store read it. It has a version
+ * that is made first. */
+int keys_begin_usage(sqlite3 *db, int64_t *version, struct acre_err *err);
+
 /* Adds to what a key used in a month; *total is what it has used then. */
-int keys_add_usage(sqlite3 *db, int64_t id, int64_t month, int64_t characters, int64_t requests,
-                   int64_t *total, struct acre_err *err);
+int keys_add_usage(sqlite3 *db, int64_t version, int64_t id, int64_t month, int64_t characters,
+                   int64_t requests, int64_t *total, struct acre_err *err);
 
 /* What this store is called among those of other replicas. */
 enum { KEYS_REPLICA_BYTES = 17 };

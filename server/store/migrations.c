@@ -10,7 +10,7 @@ enum { APPLICATION_ID = 0x41637265 };
 
 static const char *const steps[] = {
     /* facts: `replica` is what this file is called where replicas share counters; `keys` grows
-     * with each change of a key, and keys.changed is what it was then. */
+     * with each change of a key or its usage, and keys.changed is what it was then. */
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
     "INSERT INTO facts VALUES ('replica', lower(hex(randomblob(8)))), ('keys', 0);"
 

@@ -336,6 +336,15 @@ def test_two_servers_on_one_store(serve, store):
         assert eventually(lambda: server.post(json={**HELLO, "api_key": key}).status_code == 429)
 
 
+def test_servers_on_one_store_know_what_the_others_counted(serve, store):
+    key = store.add("app")
+    idle, busy = serve(store=store.path), serve(store=store.path)
+    for n in (5, 10):
+        assert busy.post(json={**HELLO, "api_key": key}).status_code == 200
+        assert eventually(lambda n=n: used(idle, key) == n)
+        assert used(busy, key) == n
+
+
 # ---- Rates ---------------------------------------------------------------------------------------
 
 
