@@ -90,13 +90,21 @@ void routes_close(struct server *server)
     free(server->routes);
 }
 
+/* Who knows the path of a translated file has the file. */
+static const char *path_to_log(const char *path)
+{
+    static const char files[] = "/download_file/*";
+
+    return strncmp(path, files, sizeof(files) - sizeof("*")) == 0 ? files : path;
+}
+
 void routes_count(void *user, const struct http_record *record)
 {
     struct server *server = user;
     struct stats_route *route = record->label ? record->label : &server->routes[N_ROUTES];
     struct log_reply line = {.client = record->client,
                              .method = record->method,
-                             .path = record->path,
+                             .path = path_to_log(record->path),
                              .status = record->status,
                              .bytes = record->body_bytes,
                              .seconds = record->seconds,

@@ -56,6 +56,21 @@ def test_lines_are_words(serve, tmp_path):
     assert "secret" not in access.read_text()
 
 
+def test_what_gets_a_file_is_in_no_log(serve, tmp_path):
+    """Whatever becomes of the request."""
+    access = tmp_path / "access.log"
+    server = serve(access_log=access)
+    reply = server.post("/translate_file", files={"file": ("a.txt", b"hello")},
+                        data={"source": "en", "target": "de"})
+    url = reply.json()["translatedFileUrl"]
+    assert requests.get(url, timeout=10).status_code == 200
+    assert requests.post(url, timeout=10).status_code == 405
+    assert requests.get(url + "/x", timeout=10).status_code == 404
+    assert eventually(lambda: len(lines_of(access)) == 4)
+    assert [line.split()[3] for line in lines_of(access)[1:]] == ["/download_file/*"] * 3
+    assert url.rpartition("/")[2][:96] not in access.read_text() + "".join(server.log)
+
+
 def test_sizes_are_of_what_was_sent(serve, tmp_path):
     """Not of a body that is left out."""
     access = tmp_path / "access.log"
