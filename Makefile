@@ -81,7 +81,7 @@ $B/tests/%: $B/tests/%.c.o $(SUPPORT_OBJ) $B/libacre.a
 
 $B/tests/unit/test_kernels: $(foreach isa,wide pairs tiles,$(call VECTOR_OBJ,$(isa)))
 $B/tests/bench/products: $B/tests/bench/limit.c.o
-LOOP_TESTS := $(addprefix $B/tests/unit/test_,store translator turns)
+LOOP_TESTS := $(addprefix $B/tests/unit/test_,spool store translator turns)
 $(LOOP_TESTS): ENGINE_LDLIBS += $(SERVER_LDLIBS)
 $(LOOP_TESTS): $(patsubst %,$B/%.o,$(wildcard server/store/*.c server/common/*.c) \
     server/serve/turns.c)

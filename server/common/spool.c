@@ -1,5 +1,6 @@
 /* Happy path: spool_add() copies the line into `filling` -> the thread takes that buffer, leaves
- * its own empty one, and writes. A file that takes nothing holds up the thread alone. */
+ * its own empty one, and writes. A file that takes nothing holds up the thread alone; one that has
+ * taken a part of a line gets that line's end before the next. */
 #include "common/spool.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ struct spool {
     char *path;            /* owned; or NULL */
     int fd;                /* of the thread; -1: could not be opened, */
     struct timespec tried; /* then */
+    bool is_cut;           /* of the thread: what was written last ends within a line */
     pthread_t thread;
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
@@ -53,6 +55,17 @@ static size_t write_all(int fd, const char *text, size_t bytes)
         else if (errno != EINTR)
             break;
     }
+    return written;
+}
+
+static size_t write_lines(struct spool *spool, const char *text, size_t bytes)
+{
+    size_t written;
+
+    if (spool->is_cut && write_all(spool->fd, "\n", 1) == 0)
+        return 0;
+    written = write_all(spool->fd, text, bytes);
+    spool->is_cut = written > 0 && text[written - 1] != '\n';
     return written;
 }
 
@@ -92,7 +105,7 @@ static void write_buffer(struct spool *spool, char **empty)
     pthread_mutex_unlock(&spool->lock);
     if (reopens || is_due(spool))
         reopen(spool);
-    written = write_all(spool->fd, full, bytes);
+    written = write_lines(spool, full, bytes);
     pthread_mutex_lock(&spool->lock);
     spool->n_lost += count_lines(full + written, bytes - written);
 }
