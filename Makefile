@@ -170,28 +170,28 @@ lint: ## layering, formatting, sizes
 	@conf/packages install lint
 	tests/lint
 
+install: TO = $(DESTDIR)$(PREFIX)
 install: build ## install command, manual, library, headers, models, systemd units under PREFIX
-	install -D -m 755 $B/acre $(DESTDIR)$(PREFIX)/bin/acre
-	install -D -m 644 $B/libacre.a $(DESTDIR)$(PREFIX)/lib/libacre.a
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include \
-	    engine/acre.h engine/acre_result.h engine/acre_bench.h
+	install -D -m 755 $B/acre $(TO)/bin/acre
+	install -D -m 644 $B/libacre.a $(TO)/lib/libacre.a
+	install -D -m 644 -t $(TO)/include engine/acre.h engine/acre_result.h engine/acre_bench.h
 	conf/manual $B/acre $B
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $B/acre.1
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $B/acre.json.5
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,share/acre lib/pkgconfig lib/systemd/system)
-	@settings=$(DESTDIR)$(PREFIX)/share/acre/acre.json; if [ -e $$settings ]; then \
+	install -D -m 644 -t $(TO)/share/man/man1 $B/acre.1
+	install -D -m 644 -t $(TO)/share/man/man5 $B/acre.json.5
+	install -d $(addprefix $(TO)/,share/acre lib/pkgconfig lib/systemd/system)
+	@settings=$(TO)/share/acre/acre.json; if [ -e $$settings ]; then \
 	    echo "kept $$settings as it is; this version's is conf/acre.json"; else \
 	    sed 's|"models": "models"|"models": "$(PREFIX)/share/acre/models"|' conf/acre.json \
-	        >$$settings; fi
+	        >$$settings && chmod 644 $$settings; fi
 	printf '%s\n' 'Name: acre' 'Description: Machine translation engine' 'Version: $(VERSION)' \
 	    'Requires.private: $(ENGINE_LIBS)' 'Cflags: -I$(PREFIX)/include' \
-	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' \
-	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/acre.pc
+	    'Libs: -L$(PREFIX)/lib -lacre $(ENGINE_LDLIBS)' >$(TO)/lib/pkgconfig/acre.pc
 	sed 's|/usr/bin/acre|$(PREFIX)/bin/acre|; s|/etc/acre/|$(PREFIX)/share/acre/|' \
-	    conf/acre.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/acre.service
-	install -m 644 conf/acre.socket $(DESTDIR)$(PREFIX)/lib/systemd/system
+	    conf/acre.service >$(TO)/lib/systemd/system/acre.service
+	chmod 644 $(addprefix $(TO)/lib/,pkgconfig/acre.pc systemd/system/acre.service)
+	install -m 644 conf/acre.socket $(TO)/lib/systemd/system
 	for model in $(patsubst %/config.json,%,$(wildcard models/*/config.json)); do \
-	    install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/acre/$$model $$model/*; done
+	    install -D -m 644 -t $(TO)/share/acre/$$model $$model/* || exit 1; done
 
 clean: ## remove what was built, not the virtual environments
 	find build -mindepth 1 -maxdepth 1 ! -name 'venv-*' -exec rm -rf {} +

@@ -13,7 +13,7 @@ BUILD = ROOT / os.environ.get("BUILD", "build")
 SANITIZER = BUILD.name if BUILD != ROOT / "build" else None
 
 
-def install(folder):
+def install(folder, umask=0o022):
     """What was built is taken as it is; what it says."""
     if not (BUILD / "acre").exists() or not (BUILD / "libacre.a").exists():
         pytest.skip("not all of what is installed is built")
@@ -22,7 +22,14 @@ def install(folder):
     return subprocess.run(["make", "--no-print-directory", "-o", "build", "install", "CUDA=0",
                            *sanitize, "PREFIX=/opt/acre", f"DESTDIR={folder}"], cwd=ROOT,
                           env=environment, capture_output=True, text=True, check=True,
-                          timeout=120).stdout
+                          timeout=120, umask=umask).stdout
+
+
+def test_anybody_can_read_what_a_strict_umask_installs(tmp_path):
+    """The server of the unit is a user of its own."""
+    install(tmp_path, umask=0o077)
+    hidden = [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o044 != 0o044]
+    assert hidden == []
 
 
 def test_settings_that_are_there_are_kept(tmp_path):
@@ -49,3 +56,12 @@ def test_programs_are_compiled_as_the_readme_says(tmp_path):
     model = ROOT / "tests/golden/models/tiny-token"
     said = subprocess.check_output([tmp_path / "translate", model, "Hello there."], text=True)
     assert said.strip()
+
+
+def test_a_model_that_cannot_be_installed_is_told(tmp_path):
+    """Whichever it is: not only the last."""
+    place = tmp_path / "opt/acre/share/acre/models/en-de-char"
+    place.parent.mkdir(parents=True)
+    place.write_text("a file in the folder's place")
+    with pytest.raises(subprocess.CalledProcessError):
+        install(tmp_path)
