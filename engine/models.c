@@ -175,6 +175,37 @@ static int check_key_weights(const struct config *config, const struct safetenso
     return 0;
 }
 
+/* A layer that is left out is missed by no network, and what comes out is no translation. */
+static int check_layers(const char *side, int n_layers, const struct safetensors *weights,
+                        struct acre_err *err)
+{
+    char prefix[32];
+    size_t n = (size_t)snprintf(prefix, sizeof(prefix), "model.%s.layers.", side);
+    long last = -1;
+    for (size_t i = 0; i < safetensors_count(weights); i++) {
+        const char *tensor = safetensors_name(weights, i);
+        long layer = strncmp(tensor, prefix, n) ? -1 : strtol(tensor + n, NULL, 10);
+        if (layer > last)
+            last = layer;
+    }
+    if (last < n_layers)
+        return 0;
+    return err_set(err, ACRE_EMODEL,
+                   "config.json: %s_layers: expected more than %ld, the last layer with weights, "
+                   "found %d",
+                   side, last, n_layers);
+}
+
+/* What the network does not ask for. */
+static int check_weights(const struct config *config, const struct safetensors *weights,
+                         struct acre_err *err)
+{
+    int status = check_layers("encoder", config->encoder_layers, weights, err);
+    if (status == 0)
+        status = check_layers("decoder", config->decoder_layers, weights, err);
+    return status ? status : check_key_weights(config, weights, err);
+}
+
 /* What a device with f16 computes a model in that tells it nothing else: f16, unless the numbers of
  * its matrices are float32 and it was evaluated in that. */
 static enum compute_type half_or_f32(const struct config *config, const struct safetensors *weights)
@@ -225,7 +256,7 @@ static int load_weights(struct acre_engine *engine, const char *directory, struc
                    1e-6 * (double)safetensors_parameters(weights));
     clock_gettime(CLOCK_MONOTONIC, &loading.told);
     safetensors_watch(weights, tell_loading, &loading);
-    status = check_key_weights(&model->config, weights, err);
+    status = check_weights(&model->config, weights, err);
     if (status == 0)
         status = network_open(engine->devices.all[device], &model->config, weights,
                               &model->networks[device], err);

@@ -213,6 +213,19 @@ def test_keys_that_do_not_use_their_weights(acre, tmp_path, name, changes, messa
            f"model/config.json: area.key: expected one with the weights {message}")
 
 
+@pytest.mark.parametrize("name, keys", [
+    ("tiny-token", ["encoder_layers"]), ("tiny-token", ["decoder_layers"]),
+    ("tiny-lstm", ["encoder_layers", "decoder_layers"]),
+])
+def test_weights_of_layers_that_are_not_there(acre, tmp_path, name, keys):
+    model = shutil.copytree(ROOT / "tests/golden/models" / name, tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    assert {config[key] for key in keys} == {2}
+    (model / "config.json").write_text(json.dumps(config | {key: 1 for key in keys}))
+    failed(acre("inspect", model), 1, f"model/config.json: {keys[0]}: expected more than 1, the "
+                                      "last layer with weights, found 1")
+
+
 @pytest.mark.parametrize("command", ["translate", "bench", "inspect"])
 def test_model_that_is_not_there(acre, command, tmp_path):
     args = [] if command == "inspect" else ["--model"]
