@@ -29,12 +29,12 @@ struct bench_args {
 
 static const struct option options[] = {
     DECODE_OPTIONS,
-    ARGS_TEXT("input", struct bench_args, input, "FILE",
-              "text to translate, one sentence a line (default: standard input)"),
+    ARGS_FILLED("input", struct bench_args, input, "FILE", "a file",
+                "text to translate, one sentence a line (default: standard input)"),
     ARGS_NUMBER("repeat", struct bench_args, repeat, 1, 100000, NULL, "N",
                 "measured passes over the input, after one warm-up (default: 1)"),
-    ARGS_TEXT("preset", struct bench_args, preset, "NAME",
-              "measure random models of this size instead; \"list\" prints what there is"),
+    ARGS_FILLED("preset", struct bench_args, preset, "NAME", "a name",
+                "measure random models of this size instead; \"list\" prints what there is"),
     ARGS_NUMBER("length", struct bench_args, length, 1, ACRE_MAX_BENCH_LENGTH, NULL, "N",
                 "their tokens in each source and target (default: 27)"),
     ARGS_NUMBER("vocabulary", struct bench_args, vocabulary, 2, ACRE_MAX_BENCH_VOCAB, NULL, "N",
@@ -322,6 +322,7 @@ static int check(const struct bench_args *args)
         bool of_preset, is_given;
     } given[] = {
         {"model", false, d->model[0]},      {"input", false, args->input[0]},
+        {"source", false, d->source[0]},    {"target", false, d->target[0]},
         {"tokens", false, d->tokens},       {said, false, said != NULL},
         {"length", true, args->length > 0}, {"vocabulary", true, args->vocabulary > 0},
     };

@@ -34,8 +34,8 @@ static const struct option options[] = {
     ARGS_LIST("attention", struct inspect_args, attention, "TEXT",
               "show what each output token attends to when TEXT is translated"),
     DECODE_LANGUAGES,
-    ARGS_TEXT("o", struct inspect_args, output, "FILE",
-              "file for --attention: .html, .svg or .json (default: HTML to standard output)"),
+    ARGS_FILLED("o", struct inspect_args, output, "FILE", "a file",
+                "file for --attention: .html, .svg or .json (default: HTML to standard output)"),
     {.key = NULL},
 };
 
@@ -195,11 +195,20 @@ static int check_text(const struct option_list *attention)
     return 0;
 }
 
+static int check_no_attention(const struct inspect_args *args)
+{
+    const char *given = args->output[0]          ? "-o"
+                        : args->decode.source[0] ? "--source"
+                        : args->decode.target[0] ? "--target"
+                                                 : NULL;
+
+    return given ? args_wrong("%s: expected together with --attention, found alone", given) : 0;
+}
+
 static int check_attention(const struct inspect_args *args)
 {
     if (args->attention.n_items == 0)
-        return args->output[0] ? args_wrong("-o: expected together with --attention, found alone")
-                               : 0;
+        return check_no_attention(args);
     if (args->decode.json)
         return args_wrong("--json: expected without --attention (-o FILE.json), found with it");
     if (args->output[0] && !find_format(args->output))
@@ -255,12 +264,11 @@ static int show_attention(const struct inspect_args *args, const struct decode *
 
 int cmd_inspect(int argc, char **argv)
 {
-    struct inspect_args args;
+    struct inspect_args args = {.output = ""};
     struct decode decode;
     int rc;
 
     decode_init(&args.decode);
-    args.attention.n_items = 0;
     strcpy(args.decode.device, "cpu");
     strcpy(args.decode.compute_type, "auto");
     rc = args_parse(&command, &args, argc, argv);

@@ -32,8 +32,8 @@ static const struct option options[] = {
                 "characters it may have translated in a month (UTC); 0 = no limit, also for add"),
     ARGS_NUMBER("rate", struct keys_args, rate, 0, 1e6, NULL, "N",
                 "requests it may send in a minute; 0 = the server's rate_limit, also for add"),
-    ARGS_TEXT("key_file", struct keys_args, key_file, "FILE",
-              "add or renew with the key that is in FILE; - = standard input"),
+    ARGS_FILLED("key_file", struct keys_args, key_file, "FILE", "a file",
+                "add or renew with the key that is in FILE; - = standard input"),
     ARGS_FLAG("json", struct keys_args, json, "list as JSON, one object per line"),
     {.key = NULL},
 };
@@ -195,6 +195,10 @@ static int check(const struct keys_args *args, const struct action **action)
                           args->action[0] ? "\"" : "");
     if (!args->store[0])
         return args_wrong("--store: expected the file of a server's store, found none");
+    if (a->only_reads && args->name[0])
+        return args_wrong("NAME: expected with add, set, renew or revoke, found with %s", a->name);
+    if (!a->only_reads && args->json)
+        return args_wrong("--json: expected with list, found with %s", a->name);
     if (!a->only_reads && !keys_name_valid(args->name))
         return args_wrong("NAME: expected %s, found \"%s\"", KEYS_NAME_EXPECTED, args->name);
     if (a->run == set_key && args->quota < 0 && args->rate < 0)

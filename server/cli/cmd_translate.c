@@ -31,14 +31,14 @@ static const struct option options[] = {
     DECODE_OPTIONS,
     ARGS_FLAG("attention", struct translate_args, attention,
               "with --json: what each target token attended to"),
-    ARGS_TEXT("score", struct translate_args, score, "FILE",
-              "score the lines of FILE as translations of INPUT's"),
+    ARGS_FILLED("score", struct translate_args, score, "FILE", "a file",
+                "score the lines of FILE as translations of INPUT's"),
     {.key = NULL},
 };
 
 static const struct option positionals[] = {
-    ARGS_POSITIONAL("INPUT", struct translate_args, input,
-                    "file to translate (default: standard input)"),
+    ARGS_FILLED("INPUT", struct translate_args, input, NULL, "a file",
+                "file to translate (default: standard input)"),
     {.key = NULL},
 };
 
@@ -392,7 +392,7 @@ static int run(const struct translate_args *args, struct lines *lines, struct li
 int cmd_translate(int argc, char **argv)
 {
     struct acre_err err = {.code = 0};
-    struct translate_args args;
+    struct translate_args args = {.input = ""};
     struct lines lines, translations;
     int rc;
 

@@ -148,6 +148,10 @@ def test_files_that_cannot_be_read(acre, tmp_path):
     (["revoke", "web", "--store", "x", "--quota", "1"],
      ["--quota and --rate: expected with add, set or renew, found with revoke"]),
     (["list", "--store", "x", "--rate", "1"], ["expected with add, set or renew, found with list"]),
+    (["list", "web", "--store", "x"],
+     ["NAME: expected with add, set, renew or revoke, found with list"]),
+    (["add", "web", "--store", "x", "--json"], ["--json: expected with list, found with add"]),
+    (["add", "web", "--store", "x", "--key-file", ""], ['--key-file: expected a file, found ""']),
 ])
 def test_wrong_usage(acre, args, texts):
     failed(acre("keys", *args), 2, *texts)
