@@ -63,7 +63,8 @@ static const struct args_command command = {
         "the line has --max-length tokens). With --json as\n"
         "{\"score\":S,\"normalized_score\":N,\"tokens\":[...]}.\n"
         "A line that is not UTF-8, has a NUL byte or does not fill a model's grid ends the run\n"
-        "with status 1: lines before it are translated, it and those after it are not.\n",
+        "with status 1: lines before it are translated, it and those after it are not. So does,\n"
+        "with --score, one that is longer than the model takes.\n",
     .options = options,
     .positionals = positionals,
 };
