@@ -25,6 +25,7 @@ def pages(tmp_path_factory):
         page = (folder / name).read_text()
         assert not re.search(r"^\.(?!TH|SH|SS|PP|TP|BR?|I|ad|nh)", page, re.MULTILINE)
         assert not re.search(r'^\.(?:SS|B|I) .*"', page, re.MULTILINE)  # roff would drop it
+        assert not re.search("^'", page, re.MULTILINE)  # a request, too
         page = re.sub(r"^\.(?:SS|B|I|PP|TP) ?", "", page, flags=re.MULTILINE)
         page = page.replace("\\&", "").replace("\\-", "-").replace("\\(dq", '"')
         page = page.replace("\\e", "\\")
