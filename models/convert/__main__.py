@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-NO_NUMPY = """models.convert needs numpy: python3 -m pip install numpy, or run it with
+NO_NUMPY = """models.convert needs numpy: apt-get install python3-numpy, or run it with
 build/venv-test/bin/python, which `make test` sets up"""
 
 DESCRIPTION = """\

@@ -202,4 +202,4 @@ def test_notes_and_both_ways_to_name_a_marian_model(command, golden, tmp_path):
 
 def test_a_python_without_numpy_is_told(command, source, tmp_path):
     done = command(source, tmp_path / "out", interpreter=(sys.executable, "-B", "-S"))
-    assert done.returncode == 1 and "needs numpy" in done.stderr
+    assert done.returncode == 1 and "apt-get install python3-numpy" in done.stderr
