@@ -204,6 +204,7 @@ static int read_tokenizer(const struct config_texts *texts, struct config *confi
 int config_parse(const struct config_texts *texts, const struct config_kind *const *kinds,
                  struct config *config, struct acre_err *err)
 {
+    const char *blamed = texts->generation.bytes ? CONFIG_FILE " or " GENERATION_FILE : CONFIG_FILE;
     struct generation generation = generation_defaults;
     *config = (struct config){0};
     area_config_init(&config->encoder_self);
@@ -213,7 +214,7 @@ int config_parse(const struct config_texts *texts, const struct config_kind *con
     if (!status)
         status = read_generation(texts, config, &generation, err);
     if (!status)
-        status = generation_finish(CONFIG_FILE, &generation, config, err);
+        status = generation_finish(blamed, &generation, config, err);
     if (!status)
         status = read_tokenizer(texts, config, err);
     if (status)

@@ -20,7 +20,7 @@ extern const struct generation generation_defaults;
 int generation_read(const struct json_object *object, struct generation *generation,
                     struct config *config, struct acre_err *err);
 
-/* Puts into config what the files say together. `file` is blamed for what is missing in all. */
+/* Puts into config what the files say together. `file` is blamed, as either may say each key. */
 int generation_finish(const char *file, const struct generation *generation, struct config *config,
                       struct acre_err *err);
 

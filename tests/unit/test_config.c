@@ -650,8 +650,12 @@ static void test_mistakes(void **state)
     assert_string_equal(err.text, "generation_config.json: num_beams: expected an integer from 1 "
                                   "to 64, found 65");
     assert_int_equal(parse("", "{\"eos_token_id\":3}", NULL, "d"), ACRE_EMODEL);
-    assert_string_equal(err.text, "config.json: forced_eos_token_id: expected eos_token_id, which "
-                                  "is 3, found 0");
+    assert_string_equal(err.text,
+                        "config.json or generation_config.json: forced_eos_token_id: expected "
+                        "eos_token_id, which is 3, found 0");
+    assert_int_equal(parse("", "{\"min_length\":512}", NULL, "d"), ACRE_EMODEL);
+    assert_string_equal(err.text, "config.json or generation_config.json: min_length: expected at "
+                                  "most the 510 target tokens that max_length allows, found 511");
     assert_int_equal(parse("", "{\"eos_token_id\":[0,3]}", NULL, "d"), ACRE_EMODEL);
     assert_string_equal(err.text,
                         "generation_config.json: eos_token_id: expected an integer from 0 "
