@@ -38,15 +38,17 @@ static const char *skip_family(const char *name)
     return name;
 }
 
-/* "en-de-token" and "opus-mt-en-de". */
+/* "en-de-token" and "opus-mt-en-de"; what tokenizer_config.json says stays. */
 static void name_languages(const char *name, struct config *config)
 {
     const char *at = skip_family(name);
     char source[16], target[16];
     if (!take_code(&at, source) || !take_code(&at, target))
         return;
-    memcpy(config->source, source, sizeof(source));
-    memcpy(config->target, target, sizeof(target));
+    if (!config->source[0])
+        memcpy(config->source, source, sizeof(source));
+    if (!config->target[0])
+        memcpy(config->target, target, sizeof(target));
 }
 
 /* What is too long for a language stands for several ("fi_nb_no_nn_ru_sv_en"): none is named. */
@@ -77,8 +79,7 @@ int languages_read(const struct json_object *tokenizer, const char *name, struct
         status = read_code(tokenizer, fields[i].field, fields[i].language, err);
     if (status)
         return status;
-    if (!config->source[0] || !config->target[0])
-        name_languages(name, config);
+    name_languages(name, config);
     shorten_language(config->source);
     shorten_language(config->target);
     return 0;

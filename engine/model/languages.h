@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "model/config.h"
 
-/* From tokenizer_config.json (NULL: there is none), or else from the model's name. */
+/* Each from tokenizer_config.json (NULL: there is none), or else from the model's name. */
 int languages_read(const struct json_object *tokenizer, const char *name, struct config *config,
                    struct acre_err *err);
 

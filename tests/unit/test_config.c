@@ -406,6 +406,8 @@ static void test_languages(void **state)
         {"opus-mt-fi_nb_no_nn_ru_sv_en-SAMI", "{\"source_lang\":\"fi_nb_no_nn_ru_sv_en\"}", "", ""},
         {"en-fr-char", NULL, "en", "fr"},
         {"en-fr-char", "{}", "en", "fr"},
+        {"en-fr", "{\"source_lang\":\"sv\"}", "sv", "fr"},
+        {"en-fr", "{\"target_lang\":\"sv\"}", "en", "sv"},
         {"opus-mt-de-en", NULL, "de", "en"},
         {"opus-mt-tc-big-fr-itc", NULL, "fr", "itc"},
         {"opus-mt-en-ROMANCE", NULL, "", ""},
