@@ -30,6 +30,15 @@ static int cannot(const char *name, const char *what, int error, struct acre_err
                    strerror_r(error, reason, sizeof(reason)));
 }
 
+/* Whether it is what git leaves in a file's place until Git LFS has fetched that. */
+static bool is_pointer(int descriptor)
+{
+    static const char begin[] = "version https://git-lfs";
+    char found[sizeof(begin) - 1];
+    return pread(descriptor, found, sizeof(found), 0) == (ssize_t)sizeof(found) &&
+           memcmp(found, begin, sizeof(found)) == 0;
+}
+
 int file_open(const char *path, const char *name, size_t *bytes, struct acre_err *err)
 {
     /* O_NONBLOCK: a FIFO in place of a file must not make us wait. */
@@ -43,6 +52,11 @@ int file_open(const char *path, const char *name, size_t *bytes, struct acre_err
     else if (!S_ISREG(found.st_mode))
         status = err_set(err, ACRE_EIO, "%s: expected a regular file, found %s", name,
                          S_ISDIR(found.st_mode) ? "a directory" : "something else");
+    else if (is_pointer(descriptor))
+        status = err_set(err, ACRE_EIO,
+                         "%s: expected the file itself, found a pointer of Git LFS; fetch the file "
+                         "with git lfs pull",
+                         name);
     if (status) {
         close(descriptor);
         return status;

@@ -5,6 +5,7 @@ import json
 from .errors import ConvertError, missing, shown, unlike
 
 LARGEST_TEXT = 64 << 20
+POINTER = b"version https://git-lfs"
 
 
 def check_place(path):
@@ -18,10 +19,19 @@ def check_place(path):
         raise unlike(path.name, "a file of the source", "a link to one elsewhere")
 
 
+def check_fetched(path):
+    """Refuses what git leaves in a file's place until Git LFS has fetched that."""
+    with open(path, "rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise unlike(path.name, "the file itself",
+                         "a pointer of Git LFS; fetch the file with git lfs pull")
+
+
 def read_bytes(path):
     if not path.is_file():
         raise missing(path.name, "this file")
     check_place(path)
+    check_fetched(path)
     if path.stat().st_size > LARGEST_TEXT:
         raise unlike(path.name, f"at most {LARGEST_TEXT} bytes", f"{path.stat().st_size}")
     return path.read_bytes()

@@ -7,6 +7,7 @@ import numpy as np
 
 from .archive import Archive
 from .errors import ConvertError, missing, unlike
+from .files import check_fetched
 
 SUFFIX = ".npy"
 FLOATS = {np.dtype("<f4"): "F32", np.dtype("<f2"): "F16"}
@@ -19,6 +20,7 @@ class Npz:
 
     def __init__(self, path):
         self.name = path.name
+        check_fetched(path)
         self._archive = Archive(path)
         for member in self._archive.members:
             if not member.endswith(SUFFIX):

@@ -12,6 +12,7 @@ import numpy as np
 
 from .archive import Archive
 from .errors import missing, unlike
+from .files import check_fetched
 from .state_dict import Storage, run_pickle, tensors_of
 from .tensor import ITEM_TYPES, Tensor
 
@@ -24,6 +25,7 @@ ZIP_BEGIN, PICKLE_BEGIN = b"PK\x03\x04", b"\x80"
 
 def read_torch_file(path):
     """Name -> Tensor. Everything but the items themselves is checked here."""
+    check_fetched(path)
     with open(path, "rb") as file:
         begin = file.read(len(ZIP_BEGIN))
     if begin == ZIP_BEGIN:

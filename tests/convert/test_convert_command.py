@@ -200,6 +200,13 @@ def test_notes_and_both_ways_to_name_a_marian_model(command, golden, tmp_path):
     assert len({path.read_bytes() for path in same}) == 1
 
 
+@pytest.mark.parametrize("name", ("pytorch_model.bin", "vocab.json", "source.spm"))
+def test_pointers_of_git_lfs_are_told(command, source, tmp_path, name):
+    (source / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n")
+    check_refused(command(source, tmp_path / "out"), tmp_path / "out",
+                  f"{name}: expected the file itself", "git lfs pull")
+
+
 def test_a_python_without_numpy_is_told(command, source, tmp_path):
     done = command(source, tmp_path / "out", interpreter=(sys.executable, "-B", "-S"))
     assert done.returncode == 1 and "apt-get install python3-numpy" in done.stderr

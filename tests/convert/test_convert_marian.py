@@ -350,6 +350,8 @@ def test_npz_files_that_are_refused(make_marian, golden, tmp_path, refused):
     for part in (0.1, 0.5, 0.99):
         (source / "model.npz").write_bytes(data[: int(part * len(data))])
         refused(read_source, source, words=["model.npz", "a whole zip file"])
+    (source / "model.npz").write_text("version https://git-lfs.github.com/spec/v1\n")
+    refused(read_source, source, words=["model.npz", "git lfs pull"])
     arrays = marian_arrays(golden / "tiny-token")
     np.savez_compressed(source / "model.npz", **arrays)
     refused(read_source, source, words=["not compressed", "numpy.savez"])

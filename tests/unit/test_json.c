@@ -182,6 +182,8 @@ static void test_files(void **state)
     temp_make(directory);
     temp_write_text(directory, "a", "hello");
     temp_write_text(directory, "empty", "");
+    temp_write_text(directory, "pointer",
+                    "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n");
     snprintf(path, sizeof(path), "%s/dir", directory);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof(path), "%s/fifo", directory);
@@ -205,6 +207,8 @@ static void test_files(void **state)
         {"dir", "dir: expected a regular file, found a directory"},
         {"fifo", "fifo: expected a regular file, found something else"},
         {"a/b", "a/b: cannot be opened: Not a directory"},
+        {"pointer", "pointer: expected the file itself, found a pointer of Git LFS; fetch the file "
+                    "with git lfs pull"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(file_read(directory, bad[i].name, 4, &text, &err), ACRE_EIO);
