@@ -69,10 +69,15 @@ static void print_memory(const struct acre_model_info *info, const struct decode
            (int)args->max_beam_size);
 }
 
+static const char *told(const char *tag)
+{
+    return tag[0] ? tag : "(not told)";
+}
+
 static void print_languages(const struct acre_model_info *info)
 {
     if (info->n_sources < 2)
-        printf("languages          %s -> %s\n", info->source, info->target);
+        printf("languages          %s -> %s\n", told(info->source), told(info->target));
     else
         printf("languages          %zu, from each to each:", info->n_sources);
     for (size_t i = 0; i < info->n_sources && info->n_sources > 1; i++)

@@ -74,6 +74,9 @@ static int set_language(const struct decode *decode, const char *option, const c
     if (name[0])
         language = is_target ? acre_model_target(decode->model, name)
                              : acre_model_source(decode->model, name);
+    if (!language && n == 0)
+        return args_wrong("%s: expected none, as model %s does not tell its languages, found %.60s",
+                          option, info->name, name);
     if (!language && n == 1)
         return args_wrong("%s: expected %s as in model %s, found %.60s", option, default_tag,
                           info->name, name);

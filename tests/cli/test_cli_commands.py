@@ -378,6 +378,14 @@ def test_inspect(acre, token_model, char_model):
     assert str(found["parameters"]) in table.stdout
 
 
+def test_a_model_that_tells_no_languages(acre, tmp_path):
+    model = shutil.copytree(ROOT / "tests/golden/models/tiny-token", tmp_path / "model")
+    (model / "tokenizer_config.json").unlink()
+    assert "languages          (not told) -> (not told)\n" in acre("inspect", model).stdout
+    failed(acre("translate", "--model", model, "--source", "en"), 2,
+           "--source: expected none, as model model does not tell its languages, found en")
+
+
 def test_inspect_states_the_memory_of_a_server(acre, token_model):
     def rows(*flags):
         lines = acre("inspect", token_model, *flags).stdout.splitlines()
