@@ -13,8 +13,8 @@ DESCRIPTION = """\
 Turns a translation model of another layout into a model directory that Acre opens.
 
 SOURCE is one of
-  a Hugging Face directory of MarianMT, M2M100 or NLLB: config.json, pytorch_model.bin (or its
-    shards), and the tokenizer: vocab.json, source.spm, target.spm, or vocab.json,
+  a Hugging Face directory of MarianMT, M2M100, NLLB or mBART-50: config.json, pytorch_model.bin
+    (or its shards), and the tokenizer: vocab.json, source.spm, target.spm, or vocab.json,
     sentencepiece.bpe.model, or sentencepiece.bpe.model, tokenizer.json, or one of these two
   a Marian folder, or the .npz in it: NAME.npz, *vocab.yml (or .json, or vocab*.spm),
     source.spm, target.spm, and, if there is one, decoder.yml"""

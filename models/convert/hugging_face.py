@@ -18,9 +18,9 @@ from .vocabulary import check_ids
 SINGLE, INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 DECODING = ("num_beams", "max_length", "min_length", "max_new_tokens", "min_new_tokens",
-            "length_penalty", "early_stopping", "bad_words_ids", "renormalize_logits",
-            "pad_token_id", "eos_token_id", "decoder_start_token_id", "forced_bos_token_id",
-            "forced_eos_token_id")
+            "length_penalty", "beam_threshold", "early_stopping", "bad_words_ids",
+            "renormalize_logits", "pad_token_id", "eos_token_id", "decoder_start_token_id",
+            "forced_bos_token_id", "forced_eos_token_id")
 OUTPUT = "lm_head.weight"
 POSITIONS = {f"model.{side}.embed_positions.{name}" for side in ("encoder", "decoder")
              for name in ("weight", "weights")}

@@ -35,6 +35,7 @@ def check_refused(done, target, *words):
 def test_help(command):
     done = command("--help")
     assert done.returncode == 0 and "SOURCE" in done.stdout and "--target-lang" in done.stdout
+    assert "mBART-50" in done.stdout
 
 
 def test_a_directory_is_written(command, source, tmp_path):
