@@ -203,6 +203,14 @@ def test_wrong_types(translator, texts):
         translator.score(["A text."], texts)
 
 
+def test_a_wrong_language_is_not_blamed_on_the_text(acre, translator):
+    for field in ("source", "target"):
+        with pytest.raises(TypeError, match=f"^{field}: expected a str, found int"):
+            translator.translate(["A text."], **{field: 5})
+        with pytest.raises(acre.Error, match=f"{field}: expected no NUL, found one at 1"):
+            translator.score(["A text."], ["Ein Text."], **{field: "e\0n"})
+
+
 @pytest.mark.parametrize("code, options", [
     ("io_error", {"model_dir": "no-such-model"}),
     ("io_error", {"model_dir": MODELS / "tiny-area/config.json"}),

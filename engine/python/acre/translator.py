@@ -113,7 +113,7 @@ class _Job:
 
     def submit(self) -> None:
         words = _encoded(self._text)
-        given = None if self._given is None else _encoded(self._given)
+        given = None if self._given is None else _encoded(self._given, "the translation")
         request = _library.Request(
             model=self._engine.model, text=words, text_bytes=len(words), translation=given,
             translation_bytes=len(given or b""), source=self._asked.source,
@@ -170,8 +170,8 @@ def _whole(name: str, value: int) -> int:
     raise Error("bad_option", f"{name}: expected a whole number of 32 bits, found {value!r}")
 
 
-def _name(language: Optional[str]) -> Optional[bytes]:
-    return None if language is None else _encoded(language)
+def _language(field: str, name: Optional[str]) -> Optional[bytes]:
+    return None if name is None else _encoded(name, field)
 
 
 def _path(directory: str | os.PathLike[str]) -> bytes:
@@ -181,15 +181,15 @@ def _path(directory: str | os.PathLike[str]) -> bytes:
     return path
 
 
-def _encoded(text: str) -> bytes:
+def _encoded(text: str, field: str = "the text") -> bytes:
     if not isinstance(text, str):
-        raise TypeError(f"texts: expected each to be a str, found {type(text).__name__}")
+        raise TypeError(f"{field}: expected a str, found {type(text).__name__}")
     if "\0" in text:
-        raise Error("bad_input", f"the text: expected no NUL, found one at {text.index(chr(0))}")
+        raise Error("bad_input", f"{field}: expected no NUL, found one at {text.index(chr(0))}")
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise Error("bad_input", f"the text: expected Unicode text, found half a surrogate pair at "
+        raise Error("bad_input", f"{field}: expected Unicode text, found half a surrogate pair at "
                                  f"{error.start}") from None
 
 
@@ -250,8 +250,8 @@ class Translator:
             raise Error("bad_option", f"read_ahead: expected at least 1, found {read_ahead}")
         decoding = self._decoding_of(beam_size, num_hypotheses, length_penalty, beam_threshold,
                                      max_length)
-        asked = _Asked(decoding, next(self._callers), scores, alignments, _name(source),
-                       _name(target))
+        asked = _Asked(decoding, next(self._callers), scores, alignments,
+                       _language("source", source), _language("target", target))
         self._engine.check_process()
         jobs = (_Job(self._engine, text, asked) for text in texts)
         return self._results(jobs, _Job.translation, read_ahead or self._ahead)
@@ -289,13 +289,13 @@ class Translator:
         _expect_several(translations)
         texts, translations = list(texts), list(translations)
         for given in translations:
-            _encoded(given)  # of which None would be no translation
+            _encoded(given, "the translation")  # of which None would be no translation
         if len(texts) != len(translations):
             raise Error("bad_input", f"translations: expected {len(texts)}, one for each text, "
                                      f"found {len(translations)}")
         decoding = self._decoding_of(1, 1)
-        asked = _Asked(decoding, next(self._callers), source=_name(source),
-                       target=_name(target))
+        asked = _Asked(decoding, next(self._callers), source=_language("source", source),
+                       target=_language("target", target))
         self._engine.check_process()
         jobs = (_Job(self._engine, text, asked, given) for text, given in zip(texts, translations))
         return list(self._results(jobs, _Job.score, self._ahead))
@@ -306,7 +306,8 @@ class Translator:
         `least` are left out."""
         job = _Job(self._engine, text,
                    _Asked(self._decoding_of(beam_size, 1), next(self._callers),
-                          source=_name(source), target=_name(target)))
+                          source=_language("source", source),
+                          target=_language("target", target)))
         try:
             job.submit()
             return [self._attention_of(job, sentence, least)
