@@ -15,7 +15,7 @@ import requests
 import scenarios
 import traffic
 from balancers import NAMES, SYSTEM_PATH, open_balancer
-from fleet import Fleet
+from fleet import Fleet, wait_until
 
 UPLOADS = (("POST", "/translate_file"), ("POST", "/v2/document"))
 FILE_CALLS = (*UPLOADS, ("GET", "/download_file/0123.txt"), ("POST", "/v2/document/0123"),
@@ -85,6 +85,7 @@ class Stage:
 
     def __init__(self, name, folder):
         folder.chmod(0o755)
+        self.folder = folder
         self.replicas = [StandIn(), StandIn()]
         self.balancer = open_balancer(name, self.replicas, folder)
 
@@ -159,6 +160,26 @@ def test_a_client_is_who_connects(stage):
     seen = [headers for replica in stage.replicas for *_, headers in replica.got]
     assert [headers.get_all("X-Forwarded-For") for headers in seen] == [[CLIENTS[1]]] * 2
     assert not any("Forwarded" in headers for headers in seen)
+
+
+@pytest.mark.parametrize("status", [200, None])
+def test_logs_have_no_texts_and_no_keys(stage, status):
+    stage.behave(status)
+
+    def told():
+        return "".join(path.read_text() for path in stage.folder.iterdir()
+                       if path.suffix in (".log", ".err"))
+
+    for method, path in (("GET", "/v2/translate?auth_key=hidden&text=hidden"),
+                         ("POST", "/v2/document?auth_key=hidden"),
+                         ("GET", "/download_file/hidden.txt"),
+                         ("GET", "/%64ownload_file/hidden.txt"), ("GET", f"/last-{status}")):
+        stage.ask(method, path)
+    wait_until(lambda: f"/last-{status}" in told(), "the last line")
+    for line in ('"GET /v2/translate HTTP/1.1"', '"POST /v2/document HTTP/1.1"',
+                 '"GET /download_file/* HTTP/1.1"'):
+        assert line in told()
+    assert "hidden" not in told()
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/metrics?x", "/m%65trics", "http://acre/metrics"])
