@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import urllib.request
@@ -19,7 +20,7 @@ import scenarios
 import yaml
 from balancers import SYSTEM_PATH
 from compose_pydantic.models import ComposeSpecification
-from fleet import ROOT, free_port, wait_until
+from fleet import ROOT, free_port, status_of, wait_until
 from image_root import instructions
 
 KUBERNETES = ROOT / "docker/kubernetes"
@@ -80,6 +81,39 @@ def test_haproxy_is_who_it_is_told_to_be(tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+def test_haproxy_takes_what_is_new_in_its_file(tmp_path):
+    """As `systemctl reload haproxy` tells it."""
+    if not shutil.which("haproxy", path=SYSTEM_PATH):
+        pytest.skip("haproxy is not installed")
+    text = (ROOT / "conf/haproxy.cfg").read_text()
+    path, log = tmp_path / "haproxy.cfg", tmp_path / "log"
+
+    def edit():
+        port = free_port()
+        path.write_text(text.replace("127.0.0.1:8404", f"127.0.0.1:{port}"))
+        return f"http://127.0.0.1:{port}/stats"
+
+    page = edit()
+    with open(log, "w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            ["haproxy", "-W", "-f", path], stdout=output, stderr=output,
+            env=os.environ | {"PATH": SYSTEM_PATH, "ACRE_BIND": f"127.0.0.1:{free_port()}"})
+
+    def reload():
+        """Again where it was lost, as those are that come while the master starts."""
+        process.send_signal(signal.SIGUSR2)
+        return "Reloading" in log.read_text()
+
+    try:
+        wait_until(lambda: status_of(page) == 200, "HAProxy", 10)
+        page = edit()
+        wait_until(reload, "HAProxy to reload", 10)
+        wait_until(lambda: status_of(page) == 200, "what is new", 10)
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
 
 
 def test_balancers_wait_longer_than_the_server():
