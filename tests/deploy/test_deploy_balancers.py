@@ -38,6 +38,8 @@ class Handler(BaseHTTPRequestHandler):
         if not is_health:
             self.server.got.append((self.command, self.path, self.headers))
         status = 200 if is_health else self.server.status
+        if "Host" not in self.headers and self.request_version == "HTTP/1.1":
+            status = 400  # as Acre has it
         if status is None:
             self.close_connection = True
             return
@@ -180,6 +182,15 @@ def test_logs_have_no_texts_and_no_keys(stage, status):
                  '"GET /download_file/* HTTP/1.1"'):
         assert line in told()
     assert "hidden" not in told()
+
+
+def test_http_1_0_needs_no_host(stage):
+    stage.behave(200)
+    with socket.create_connection(("127.0.0.1", stage.balancer.port), timeout=10) as client:
+        client.sendall(b"GET /languages HTTP/1.0\r\n\r\n")
+        assert b" 200 " in client.recv(100)
+    told = [headers for replica in stage.replicas for *_, headers in replica.got]
+    assert told[0]["Host"] in (None, f"127.0.0.1:{stage.balancer.port}")
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/metrics?x", "/m%65trics", "http://acre/metrics"])
