@@ -292,8 +292,12 @@ def test_every_variable_of_compose_is_told_with_its_default():
             for name, value in zip(re.findall(r"`([A-Z_0-9]+)`", names),
                                    values.replace("`", "").replace("none", "").split(", "))}
     assert used.items() <= told.items()
+
+
+def test_files_with_secrets_are_kept_nowhere():
     for name in (".gitignore", ".dockerignore"):
-        assert re.search("^/?docker/.env$", (ROOT / name).read_text(), re.MULTILINE)
+        for path in ("docker/.env", "docker/acre.json"):
+            assert re.search(f"^/?{path}$", (ROOT / name).read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", DOCKERFILES)
