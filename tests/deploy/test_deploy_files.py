@@ -4,6 +4,7 @@ Each is read by the program it is for, where Debian or PyPI has that program or 
 """
 
 import copy
+import ipaddress
 import json
 import os
 import re
@@ -282,6 +283,15 @@ def test_replicas_share_keys_and_what_is_set_exists():
     said = (ROOT / "docker/compose.yaml").read_text()
     host = re.search(r"ACRE_SHARED_LIMITS=redis://(\w+):6379", said)[1]
     assert host in services and services[host]["networks"] == services["acre-1"]["networks"]
+
+
+@pytest.mark.parametrize("haproxy", ["172.18.0.2", "192.168.16.2", "fd4d:65b3:9a1c::2"])
+def test_replicas_believe_haproxy(haproxy):
+    """On the networks that Docker makes; HAProxy takes a replica's IPv6 where there is one."""
+    trusted = next(word for word in compose()["services"]["acre-1"]["command"]
+                   if word.startswith("--set=trusted_proxies="))
+    assert any(ipaddress.ip_address(haproxy) in ipaddress.ip_network(network)
+               for network in trusted.split("=")[2].split(","))
 
 
 def test_every_variable_of_compose_is_told_with_its_default():
