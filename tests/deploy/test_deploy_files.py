@@ -22,7 +22,7 @@ import yaml
 from balancers import SYSTEM_PATH
 from compose_pydantic.models import ComposeSpecification
 from fleet import ROOT, free_port, status_of, wait_until
-from image_root import instructions
+from image_root import instructions, stage
 
 KUBERNETES = ROOT / "docker/kubernetes"
 DOCKERFILES = ("Dockerfile", "Dockerfile.cuda")
@@ -337,6 +337,14 @@ def test_dockerfiles_keep_the_rules(name):
         assert kinds.count(once) == 1
     assert dict(lines)["USER"] == "65534:65534"
     assert '"/usr/bin/acre", "health"' in dict(lines)["HEALTHCHECK"]
+
+
+@pytest.mark.parametrize("name", DOCKERFILES)
+def test_models_of_an_image_can_be_read(name):
+    """Whatever the modes of the checkout: engines keep them."""
+    models = [rest for word, rest in instructions(name) if word == "COPY" and " /models/" in rest]
+    assert models and all(rest.startswith("--from=build /src/models/") for rest in models)
+    assert dict(stage(name, "build"))["RUN"].endswith(" && chmod -R a+rX models")
 
 
 def test_models_have_the_time_that_the_slowest_one_took_twice():
