@@ -140,7 +140,7 @@ static int serve(struct acre_engine *engine, struct acre_model *model, struct ac
         .max_beam_size = (size_t)model->max_beam_size,
     };
     int status = scheduler_add_model(engine->scheduler, model->networks, &search, &limits,
-                                     &model->served, err);
+                                     (size_t)config->decoding.beam_size, &model->served, err);
     if (status != 0 || engine->fallback)
         return status;
     status = scheduler_health(engine->scheduler, err); /* the last may be lost over its batches */

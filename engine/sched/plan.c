@@ -248,6 +248,18 @@ static void take_out(struct plan_batch *batch, size_t index)
     batch->running[index] = batch->running[--batch->n_running];
 }
 
+/* A step with the usual beam is worth a source row; what the sentence has was paid for when it was
+ * taken. */
+static void charge(struct plan_model *model, const struct plan_batch *batch,
+                   const struct sentence *sentence)
+{
+    uint64_t beams =
+        (batch->n_steps - sentence->first_step) * (uint64_t)sentence->decoding.beam_size;
+    uint64_t took = beams / model->limits.usual_beam, rows = sentence_source_rows(sentence);
+    if (took > rows)
+        queue_charge(&model->queue, sentence->caller, took - rows);
+}
+
 static void count_step(struct plan_model *model, const struct plan_worker *worker,
                        const struct plan_event *event, uint64_t now_ns)
 {
@@ -272,6 +284,7 @@ static void end_finished(struct plan *plan, const struct plan_event *event, uint
         while (batch->running[index] != sentence)
             index++;
         take_out(batch, index);
+        charge(model, batch, sentence);
         counts_end(&model->counts, sentence);
         note_estimate(model, sentence, now_ns);
         if (sentence->status == 0)
@@ -303,6 +316,7 @@ static struct sentence *drop_ended(const struct plan *plan, struct plan_model *m
         counts_end(&model->counts, sentence);
         note_estimate(model, sentence, now_ns);
         take_out(batch, i);
+        charge(model, batch, sentence);
         push(&leaving, sentence);
     }
     return leaving;

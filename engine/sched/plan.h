@@ -12,11 +12,12 @@
  * - Whole: a sentence that was accepted comes back exactly once, in one list of actions.
  * - Limits: a batch holds at most max_sentences with at most max_load, newcomers of one step have
  *   at most max_admit_rows source rows; a sentence beyond them is admitted alone.
- * - Callers share: queue.h says whose turn it is. One of whom nothing waited is delayed by a
- *   sentence or two of each other, however much these had queued before; nor does that refuse him,
- *   as long as an eighth more than the limit is not reached. The other caller of whom most waits
- *   counts with at most half the limit, however large a text he was accepted with when nothing
- *   waited.
+ * - Callers share: queue.h says whose turn it is. Each is charged with what his sentences took when
+ *   they leave a batch: their source rows, or more if their steps were more. One of whom nothing
+ *   waited, and who owes nothing, is delayed by a sentence or two of each other, however much these
+ *   had queued before; nor does that refuse him, as long as an eighth more than the limit is not
+ *   reached. The other caller of whom most waits counts with at most half the limit, however large
+ *   a text he was accepted with when nothing waited.
  * - The oldest first: the earliest turn of the caller who is next is among the next newcomers, at
  *   whichever worker. Where it does not fit beside what runs, that batch admits nobody until it
  *   does, at the latest when all that runs there has ended. A caller's other newcomers are those of
@@ -69,6 +70,7 @@ struct plan_limits {
     size_t max_sentences; /* of a batch; times the largest beam they are its most decoder rows */
     size_t max_load;      /* likewise: the sum of sentence_load() */
     size_t max_admit_rows;
+    size_t usual_beam; /* the model's own */
 };
 
 /* What a worker's batch for one model holds. */

@@ -102,39 +102,63 @@ static struct sentence *earliest(const struct flow *flow)
     return first;
 }
 
-const struct flow *queue_flow(const struct queue *queue, uint64_t caller)
+/* The caller's, whether anything waits in it or not; NULL: he has none. */
+static const struct flow *own_flow(const struct queue *queue, uint64_t caller)
 {
     for (size_t i = 0; i < queue->n_flows; i++)
-        if (queue->flows[i].first && queue->flows[i].caller == caller)
+        if (queue->flows[i].caller == caller)
             return &queue->flows[i];
     return NULL;
 }
 
-/* Nobody waits in it; NULL: all are taken. */
-static const struct flow *empty_flow(const struct queue *queue)
+const struct flow *queue_flow(const struct queue *queue, uint64_t caller)
 {
-    for (size_t i = 0; i < queue->n_flows; i++)
-        if (!queue->flows[i].first)
-            return &queue->flows[i];
-    return queue->n_flows < QUEUE_FLOWS ? &queue->flows[queue->n_flows] : NULL;
+    const struct flow *own = own_flow(queue, caller);
+    return own && own->first ? own : NULL;
 }
 
-/* The caller's own flow, or one of somebody else where all are taken; NULL: he gets an empty one.
- */
+/* Where nothing waits: of those that were in use the one with the earliest start, unless its caller
+ * owes something and another is free; NULL: all are taken. */
+static const struct flow *empty_flow(const struct queue *queue)
+{
+    const struct flow *empty = NULL;
+    for (size_t i = 0; i < queue->n_flows; i++)
+        if (!queue->flows[i].first && (!empty || queue->flows[i].start < empty->start))
+            empty = &queue->flows[i];
+    if (queue->n_flows < QUEUE_FLOWS && (!empty || empty->start > queue->clock))
+        return &queue->flows[queue->n_flows];
+    return empty;
+}
+
+/* The caller's own, or an empty one, or somebody else's where all are taken. */
 static const struct flow *flow_of(const struct queue *queue, uint64_t caller)
 {
-    const struct flow *own = queue_flow(queue, caller);
-    return own || empty_flow(queue) ? own : &queue->flows[caller % QUEUE_FLOWS];
+    const struct flow *flow = own_flow(queue, caller);
+    flow = flow ? flow : empty_flow(queue);
+    return flow ? flow : &queue->flows[caller % QUEUE_FLOWS];
+}
+
+/* Where what the caller puts now would start. */
+static uint64_t start_of(const struct queue *queue, const struct flow *flow, uint64_t caller)
+{
+    bool is_kept = flow->first || (flow->caller == caller && flow->start > queue->clock);
+    return is_kept ? flow->start : queue->clock;
 }
 
 static struct flow *enter_flow(struct queue *queue, uint64_t caller)
 {
-    const struct flow *found = flow_of(queue, caller);
-    size_t index = (size_t)((found ? found : empty_flow(queue)) - queue->flows);
-    if (!found)
-        queue->flows[index] = (struct flow){.caller = caller, .start = queue->clock};
+    size_t index = (size_t)(flow_of(queue, caller) - queue->flows);
+    struct flow *flow = &queue->flows[index];
+    if (!flow->first)
+        *flow = (struct flow){.caller = caller, .start = start_of(queue, flow, caller)};
     queue->n_flows += index == queue->n_flows;
-    return &queue->flows[index];
+    return flow;
+}
+
+void queue_charge(struct queue *queue, uint64_t caller, uint64_t n_rows)
+{
+    if (n_rows > 0)
+        enter_flow(queue, caller)->start += n_rows;
 }
 
 static void put(struct queue *queue, struct flow *flow, struct sentence *sentence)
@@ -327,8 +351,9 @@ static uint64_t rows_before(const struct flow *flow, uint64_t start)
 uint64_t queue_work_before(const struct queue *queue, uint64_t caller, uint64_t n_rows)
 {
     const struct flow *own = flow_of(queue, caller);
-    uint64_t n_own = own ? own_rows_before(own, n_rows) : 0, work = own ? work_of(own, n_own) : 0;
-    uint64_t start = (own ? own->start : queue->clock) + n_own + n_rows;
+    uint64_t n_own = own->first ? own_rows_before(own, n_rows) : 0;
+    uint64_t work = own->first ? work_of(own, n_own) : 0;
+    uint64_t start = start_of(queue, own, caller) + n_own + n_rows;
     for (size_t i = 0; i < queue->n_flows; i++)
         if (queue->flows[i].first && &queue->flows[i] != own)
             work += work_of(&queue->flows[i], rows_before(&queue->flows[i], start));

@@ -3,9 +3,14 @@
  * Callers share: what waits of one caller is a flow, a source row is the unit of service, and the
  * flow with the earliest start is served next. A flow's start is where the clock stands when its
  * caller begins to wait, and moves on by the rows of each sentence that is taken. The clock is
- * where the sentence ends that ended last. So a caller of whom nothing waited is passed by each
+ * where the sentence ends that was taken last. So a caller of whom nothing waited is passed by each
  * other caller for at most as many rows as the longest sentence taken so far has, and then by one
  * sentence; and no caller starves.
+ *
+ * What a sentence took beyond its rows is known when it has been decoded, and its caller charged
+ * with it then: the flow's start moves on, but not the clock. Who owes that is remembered while
+ * nothing of his waits, until the clock has come as far, so that he cannot leave it behind by
+ * coming anew.
  *
  * Within a caller the order is start-time fair queueing (Goyal, Vin and Cheng, 1996) of its texts:
  * a turn is a sentence's virtual start time. The first sentence of a text gets the time of the
@@ -37,7 +42,8 @@
 enum {
     QUEUE_CLASSES = 64,
     QUEUE_CLASS_TOKENS = 8, /* lengths of one list; the last list has all longer ones */
-    QUEUE_FLOWS = 256,      /* so many callers are told apart while they wait; more share flows */
+    QUEUE_FLOWS = 256,      /* so many callers are told apart while they wait; more share flows,
+                             * and the least debts are forgotten for them */
 };
 
 /* What waits of one caller. */
@@ -86,6 +92,9 @@ void queue_remove(struct sentence *sentence);
 
 /* Takes out one whose deadline is not after now_ns; NULL if there is none. */
 struct sentence *queue_take_expired(struct queue *queue, uint64_t now_ns);
+
+/* What was taken of the caller took so many rows more than it was taken for. */
+void queue_charge(struct queue *queue, uint64_t caller, uint64_t n_rows);
 
 /* What waits of a caller; NULL: nothing. */
 const struct flow *queue_flow(const struct queue *queue, uint64_t caller);

@@ -264,12 +264,13 @@ static size_t max_admit_rows(const struct scheduler *scheduler, const struct ser
 }
 
 static int open_plan(const struct scheduler *scheduler, struct served_model *served,
-                     const struct batch_limits *limits, struct acre_err *err)
+                     const struct batch_limits *limits, size_t usual_beam, struct acre_err *err)
 {
     struct plan_limits plan_limits = {
         .max_sentences = limits->max_sentences,
         .max_load = limits->max_sentences * PLAN_LOAD_PER_SENTENCE,
         .max_admit_rows = max_admit_rows(scheduler, served),
+        .usual_beam = usual_beam,
     };
     if (plan_model_init(&served->plan, n_workers(scheduler), &plan_limits) == 0)
         return 0;
@@ -278,14 +279,14 @@ static int open_plan(const struct scheduler *scheduler, struct served_model *ser
 
 int scheduler_add_model(struct scheduler *scheduler, struct network *const *networks,
                         const struct search_model *model, const struct batch_limits *limits,
-                        struct served_model **out, struct acre_err *err)
+                        size_t usual_beam, struct served_model **out, struct acre_err *err)
 {
     struct served_model *served = mem_calloc(1, sizeof(*served));
     if (!served)
         return err_set(err, ACRE_ENOMEM, "no memory for a model");
     int status = open_batches(scheduler, served, networks, model, limits, err);
     if (status == 0)
-        status = open_plan(scheduler, served, limits, err);
+        status = open_plan(scheduler, served, limits, usual_beam, err);
     if (status != 0) {
         close_model(scheduler, served);
         return status;

@@ -47,10 +47,11 @@ void scheduler_stop(struct scheduler *scheduler);
 void scheduler_close(struct scheduler *scheduler);
 
 /* Adds a model, which has a network on every device, or NULL for one that is lost; opens its
- * batches, but where the device is lost meanwhile. *served lives until it is removed. */
+ * batches, but where the device is lost meanwhile. usual_beam is the one of its own config.
+ * *served lives until it is removed. */
 int scheduler_add_model(struct scheduler *scheduler, struct network *const *networks,
                         const struct search_model *model, const struct batch_limits *limits,
-                        struct served_model **served, struct acre_err *err);
+                        size_t usual_beam, struct served_model **served, struct acre_err *err);
 
 /* Frees a model all of whose sentences were handed back. */
 void scheduler_remove_model(struct scheduler *scheduler, struct served_model *served);

@@ -34,12 +34,25 @@ static const struct sentence *earliest(const struct turns *turns, uint64_t calle
     return first;
 }
 
+/* Of whom nothing waits starts at the clock, or later if he owes something. */
+static void begin_anew(struct turns *turns, uint64_t caller)
+{
+    if (!earliest(turns, caller, false) && turns->starts[caller] < turns->clock)
+        turns->starts[caller] = turns->clock;
+}
+
 void turns_put(struct turns *turns, const struct sentence *sentence)
 {
     assert_true(turns->n < TURNS_MOST && sentence->caller < TURNS_CALLERS);
-    if (!earliest(turns, sentence->caller, false))
-        turns->starts[sentence->caller] = turns->clock;
+    begin_anew(turns, sentence->caller);
     turns->waiting[turns->n++] = sentence;
+}
+
+void turns_charge(struct turns *turns, uint64_t caller, uint64_t n_rows)
+{
+    if (n_rows > 0)
+        begin_anew(turns, caller);
+    turns->starts[caller] += n_rows;
 }
 
 void turns_remove(struct turns *turns, const struct sentence *sentence)

@@ -20,6 +20,9 @@ struct turns {
 void turns_put(struct turns *turns, const struct sentence *sentence);
 void turns_remove(struct turns *turns, const struct sentence *sentence);
 
+/* What was taken of the caller took so many rows more. */
+void turns_charge(struct turns *turns, uint64_t caller, uint64_t n_rows);
+
 /* A take begins; the next of it, NULL if nobody waits; it is taken. */
 void turns_begin(struct turns *turns);
 const struct sentence *turns_next(const struct turns *turns);

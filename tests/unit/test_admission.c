@@ -208,7 +208,11 @@ static struct sim *open_sim(const struct kind *kind)
 {
     struct sim *s = calloc(1, sizeof(*s));
     struct plan_limits limits = {
-        .max_sentences = BATCH, .max_load = BATCH * PLAN_LOAD_PER_SENTENCE, .max_admit_rows = 1024};
+        .max_sentences = BATCH,
+        .max_load = BATCH * PLAN_LOAD_PER_SENTENCE,
+        .max_admit_rows = 1024,
+        .usual_beam = BEAM,
+    };
     s->kind = kind;
     assert_int_equal(plan_init(&s->plan, 1, kind->n_workers, 1u << 30), 0);
     assert_int_equal(plan_model_init(&s->model, kind->n_workers, &limits), 0);

@@ -26,7 +26,8 @@ struct fate {
     enum place place;
     size_t model, worker;
     size_t first, n;   /* its text */
-    int steps_left;    /* of decoding */
+    int steps_left;    /* of decoding, */
+    size_t n_steps;    /* and those it had */
     int status;        /* it must come back with, from ENDED on */
     bool is_cancelled; /* while it ran */
     size_t n_passes, max_passes;
@@ -60,7 +61,7 @@ struct world {
 static struct {
     size_t refused, expired_waiting, expired_running, cancelled_waiting, cancelled_running;
     size_t closed_waiting, closed_running, passed, held_back, too_large, shared, finished, led,
-        late, reserve, beside, moved, lost_twice, lost_waiting, refused_lost;
+        late, reserve, beside, moved, lost_twice, lost_waiting, refused_lost, charged;
 } seen;
 
 static size_t load_of(const struct sentence *sentence)
@@ -356,6 +357,18 @@ static void close_world(struct world *w)
     check_wakes(w, &actions);
 }
 
+/* It leaves its batch: its caller is charged with what its steps were more than its rows. */
+static void charge(struct world *w, size_t i)
+{
+    const struct sentence *sentence = &w->sentences[i];
+    const struct fate *fate = &w->fates[i];
+    size_t took = fate->n_steps * (size_t)sentence->decoding.beam_size;
+    took /= w->models[fate->model].limits.usual_beam;
+    if (took > turns_rows(sentence))
+        turns_charge(&w->turns[fate->model], sentence->caller, took - turns_rows(sentence));
+    seen.charged += took > turns_rows(sentence);
+}
+
 /* ---- A worker that is ready ------------------------------------------------------------------ */
 
 /* The step is over; those that have finished are in `finished`. */
@@ -363,8 +376,12 @@ static size_t finish_step(struct world *w, size_t worker, struct sentence **fini
 {
     size_t n = 0;
     for (size_t i = 0; i < w->n_sentences; i++) {
-        if (!runs_at(w, i, worker, w->hands[worker].model) || --w->fates[i].steps_left > 0)
+        if (!runs_at(w, i, worker, w->hands[worker].model))
             continue;
+        w->fates[i].n_steps++;
+        if (--w->fates[i].steps_left > 0)
+            continue;
+        charge(w, i);
         w->fates[i].place = ENDED;
         finished[n++] = &w->sentences[i];
         seen.finished++;
@@ -401,6 +418,7 @@ static void check_leaving(struct world *w, size_t worker, size_t model, const st
         assert_true(runs_at(w, i, worker, model));
         assert_int_not_equal(each->status, 0);
         assert_int_equal(each->status, why_leave(w, i));
+        charge(w, i);
         fate->place = BACK;
         seen.closed_running += each->status == ACRE_ECLOSED;
         seen.cancelled_running += each->status == ACRE_ECANCELLED;
@@ -500,6 +518,7 @@ static void check_newcomers(struct world *w, size_t worker, size_t model,
         assert_true(fate->place == WAITS && fate->model == model);
         fate->place = RUNS;
         fate->worker = worker;
+        fate->n_steps = 0;
         rows += turns_rows(a->newcomers[i]);
     }
     check_passes(w, model, a);
@@ -623,6 +642,7 @@ static void be_ready(struct world *w, size_t worker)
     struct sentence *finished[MAX_SEAT];
     bool has_moved[N_SENTENCES];
     struct plan_event event = {.kind = PLAN_READY, .worker = worker, .finished = finished};
+    expire(w);
     bool is_lost = lose_device(w, worker, &event);
     if (hand->doing == STEPPING && event.status == 0) {
         event.n_steps = 1;
@@ -631,7 +651,7 @@ static void be_ready(struct world *w, size_t worker)
     }
     hand->doing = STEPPING;
     if (is_lost)
-        expire(w), expect_moves(w, worker, has_moved);
+        expect_moves(w, worker, has_moved);
     struct plan_actions actions = tell(w, &event);
     take_back(w, actions.ended);
     assert_int_equal(count_places(w, ENDED), 0);
@@ -664,6 +684,7 @@ static struct world *open_world(void)
         struct plan_limits limits = {.max_sentences = random_pick(1, MAX_SEAT)};
         limits.max_load = limits.max_sentences * random_pick(10, 130);
         limits.max_admit_rows = random_pick(50, 1024);
+        limits.usual_beam = random_pick(1, 8);
         assert_int_equal(plan_model_init(&w->models[i], w->n_workers, &limits), 0);
         plan_add_model(&w->plan, &w->models[i]);
     }
@@ -728,7 +749,7 @@ static void random_worlds_keep_every_promise(void **state)
     assert_true(seen.closed_waiting && seen.closed_running && seen.finished);
     assert_true(seen.moved && seen.lost_twice && seen.lost_waiting && seen.refused_lost);
     assert_true(seen.passed && seen.held_back && seen.too_large && seen.shared && seen.led);
-    assert_true(seen.late && seen.reserve && seen.beside);
+    assert_true(seen.late && seen.reserve && seen.beside && seen.charged);
 }
 
 /* ---- Case by case ---------------------------------------------------------------------------- */
@@ -756,7 +777,8 @@ static struct plan_actions put(struct small *s, struct sentence *sentences, size
 static void open_devices(struct small *s, size_t n_devices, size_t n_workers,
                          size_t max_queued_tokens)
 {
-    struct plan_limits limits = {.max_sentences = 8, .max_load = 100, .max_admit_rows = 100};
+    struct plan_limits limits = {
+        .max_sentences = 8, .max_load = 100, .max_admit_rows = 100, .usual_beam = 4};
     assert_int_equal(plan_init(&s->plan, n_devices, n_workers, max_queued_tokens), 0);
     assert_int_equal(plan_model_init(&s->model, n_workers, &limits), 0);
     plan_add_model(&s->plan, &s->model);
@@ -962,6 +984,41 @@ static void stream_holds_up_nobody(void **state)
     close_small(&s);
 }
 
+/* A caller whose sentences take a hundred times their rows, with four times the usual beam, gets as
+ * much of the batch as one whose sentences take as many steps as they have rows, and no more. */
+static void long_translations_are_charged(void **state)
+{
+    (void)state;
+    enum { N = 4000, HEAVY_STEPS = 50, ROWS = 10 };
+    struct small s;
+    struct sentence *sentences = calloc(2 * N, sizeof(*sentences)), *finished[8];
+    uint64_t beams[2] = {0};
+    for (size_t i = 0; i < 2 * N; i++) {
+        sentences[i] = (struct sentence){.n_source = i < N ? 1 : ROWS - 1, .caller = i / N};
+        sentences[i].decoding.beam_size = i < N ? 16 : 4;
+    }
+    open_small(&s, 1, 10 * N * ROWS);
+    s.model.limits.max_load = s.model.limits.max_admit_rows = 1000;
+    put(&s, sentences, N, 1000);
+    put(&s, sentences + N, N, 1000);
+    ready(&s, 0, NULL);
+    const struct plan_batch *batch = &s.model.batches[0];
+    for (size_t step = 0; step < 2000; step++) {
+        struct plan_event event = {
+            .kind = PLAN_READY, .finished = finished, .n_steps = 1, .n_rows = 1};
+        for (size_t i = 0; i < batch->n_running; i++) {
+            struct sentence *each = batch->running[i];
+            beams[each->caller] += (uint64_t)each->decoding.beam_size;
+            if (batch->n_steps + 1 - each->first_step == (each->caller ? ROWS : HEAVY_STEPS))
+                finished[event.n++] = each;
+        }
+        plan_step(&s.plan, &event, 1000);
+    }
+    assert_in_range(100 * beams[0] / (beams[0] + beams[1]), 40, 60);
+    close_small(&s);
+    free(sentences);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -975,6 +1032,7 @@ int main(void)
         cmocka_unit_test(cached_sentences_stay_out),
         cmocka_unit_test(first_sentence_of_a_stream_is_alone),
         cmocka_unit_test(stream_holds_up_nobody),
+        cmocka_unit_test(long_translations_are_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

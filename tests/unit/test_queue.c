@@ -99,6 +99,15 @@ static void take_some(struct traffic *t)
     check_taken(t, taken, n, &room);
 }
 
+/* Also of callers of whom nothing waits, or never did. */
+static void charge_some(struct traffic *t)
+{
+    uint64_t caller = random_pick(0, TURNS_CALLERS - 1);
+    size_t n_rows = random_pick(0, 3) ? 0 : random_pick(1, 500);
+    queue_charge(&t->queue, caller, n_rows);
+    turns_charge(&t->turns, caller, n_rows);
+}
+
 static void remove_some(struct traffic *t)
 {
     for (size_t i = random_pick(0, 4); i > 0 && t->n_put > 0; i--) {
@@ -161,6 +170,7 @@ static void random_traffic(void **state)
         for (size_t i = random_pick(0, 10); i > 0 && t->n_put < N_SENTENCES; i--)
             put_text(t);
         take_some(t);
+        charge_some(t);
         remove_some(t);
         expire_some(t);
         assert_int_equal(t->queue.n_sentences, t->n_waiting);
@@ -344,6 +354,54 @@ static void callers_share(void **state)
     free(bulk);
 }
 
+/* Whoever's sentences take a hundred times their rows gets no more than his part, as he is charged
+ * with them, also if he waits for his turn anew with each: what he owes is not forgotten. */
+static void who_takes_more_is_charged(void **state)
+{
+    (void)state;
+    enum { N = 10000, FACTOR = 100 };
+    for (int comes_anew = 0; comes_anew < 2; comes_anew++) {
+        struct sentence *usual = calloc(N, sizeof(*usual)), *heavy = calloc(N, sizeof(*heavy));
+        struct queue *queue = calloc(1, sizeof(*queue));
+        size_t rows[2] = {0}, n_heavy = 0;
+        random_seed(13);
+        put_bulk(queue, usual, N, 1, 0);
+        if (!comes_anew)
+            put_bulk(queue, heavy, N, 1, 1);
+        for (size_t i = 0; i < N; i++) {
+            if (comes_anew && !queue_flow(queue, 1))
+                put_bulk(queue, &heavy[n_heavy++], 1, 1, 1);
+            const struct sentence *taken = take_one(queue);
+            size_t factor = taken->caller == 1 ? FACTOR : 1;
+            rows[taken->caller] += factor * turns_rows(taken);
+            queue_charge(queue, taken->caller, (factor - 1) * turns_rows(taken));
+        }
+        assert_in_range(rows[1], rows[0] * 9 / 10, rows[0] + FACTOR * (LONGEST + 1));
+        free(queue);
+        free(usual);
+        free(heavy);
+    }
+}
+
+/* He owes it to those who come while he does, and to nobody else: alone he waits for nothing, and
+ * then others begin where he is. */
+static void debts_do_not_last(void **state)
+{
+    (void)state;
+    struct queue *queue = calloc(1, sizeof(*queue));
+    struct sentence own[2] = {{.n_source = 9, .caller = 1}, {.n_source = 9, .caller = 1}};
+    struct sentence others[2] = {{.n_source = 9, .caller = 2}, {.n_source = 9, .caller = 2}};
+    queue_charge(queue, 1, 1000);
+    queue_put(queue, &own[0], 1);
+    queue_put(queue, &others[0], 1);
+    assert_ptr_equal(take_one(queue), &others[0]);
+    assert_ptr_equal(take_one(queue), &own[0]);
+    queue_put(queue, &own[1], 1);
+    queue_put(queue, &others[1], 1);
+    assert_ptr_equal(take_one(queue), &own[1]);
+    free(queue);
+}
+
 /* New callers who never stop coming, one for each sentence that is taken, do not keep out one who
  * waits. */
 static void new_callers_starve_nobody(void **state)
@@ -458,6 +516,8 @@ int main(void)
         cmocka_unit_test(long_text_does_not_starve),
         cmocka_unit_test(bulk_delays_others_by_a_bound),
         cmocka_unit_test(callers_share),
+        cmocka_unit_test(who_takes_more_is_charged),
+        cmocka_unit_test(debts_do_not_last),
         cmocka_unit_test(new_callers_starve_nobody),
         cmocka_unit_test(many_callers_share_flows),
         cmocka_unit_test(work_before_comes_before),
