@@ -54,10 +54,31 @@ static int32_t first_token(const struct sentence *sentence)
     return sentence->prefix.n > 0 ? sentence->translation[0] : -1;
 }
 
+/* Equal reals have equal bits, but for zeros, whose signs the sum makes one. */
+static uint32_t bits_of(float real)
+{
+    uint32_t bits;
+    real += 0.0F;
+    memcpy(&bits, &real, sizeof(bits));
+    return bits;
+}
+
+static uint64_t mix_decoding(uint64_t hash, const struct acre_decoding *decoding)
+{
+#define MIX_INT(name, min, max, help) hash = mix(hash, (uint32_t)decoding->name);
+#define MIX_REAL(name, min, max, help) hash = mix(hash, bits_of(decoding->name));
+    ACRE_DECODING_OPTIONS(MIX_INT, MIX_REAL)
+#undef MIX_INT
+#undef MIX_REAL
+    return hash;
+}
+
+/* Of all that is_for() compares: else whoever varies what is left out fills one chain. */
 static uint64_t hash_of(const struct cache *cache, uint64_t model, const struct sentence *sentence)
 {
-    uint64_t hash = mix(mix(cache->seed, model), (uint64_t)sentence->decoding.beam_size);
-    hash = mix(hash, (uint32_t)first_token(sentence));
+    uint64_t hash = mix_decoding(mix(cache->seed, model), &sentence->decoding);
+    hash = mix(mix(hash, sentence->is_aligned), sentence->first_item);
+    hash = mix(mix(hash, (uint32_t)sentence->last), (uint32_t)first_token(sentence));
     for (size_t i = 0; i < sentence->n_source; i++)
         hash = mix(hash, (uint32_t)sentence->source[i]);
     return hash;

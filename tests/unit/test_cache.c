@@ -203,6 +203,8 @@ static void several_threads_share_it(void **state)
 
 /* ---- Chosen sentences ------------------------------------------------------------------------ */
 
+enum { N_CHOSEN = 16000, CHAINS = 4096 };
+
 /* What the hash would be if it began with the model alone, as all of it is known to everybody. */
 static uint64_t guess_hash(uint64_t model, const struct sentence *sentence)
 {
@@ -224,37 +226,75 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static double seconds_of(struct cache *cache, const int32_t (*sources)[2], size_t n)
+static double seconds_of(struct cache *cache, const struct sentence *sentences, size_t n)
 {
     double begin = cpu_seconds();
     for (size_t i = 0; i < n; i++)
-        assert_true(is_cached(cache, 1, make(sources[i], 2)));
+        assert_true(is_cached(cache, 1, sentences[i]));
     return cpu_seconds() - begin;
+}
+
+/* Of a cache that keeps them all. */
+static double seconds_to_find(const struct sentence *sentences, size_t n)
+{
+    struct cache *cache = cache_open((size_t)CHAINS << 10);
+    for (size_t i = 0; i < n; i++)
+        keep(cache, 1, sentences[i]);
+    double seconds = seconds_of(cache, sentences, n);
+    cache_close(cache);
+    return seconds;
+}
+
+/* One word, by ways of decoding that nobody can tell apart, and places of it. */
+static void vary(struct sentence *sentence, size_t way, int i)
+{
+    static const int32_t word[] = {5, 6};
+    *sentence = make(word, 2);
+    if (way == 0)
+        sentence->decoding.length_penalty = (float)i / N_CHOSEN;
+    else if (way == 1)
+        sentence->decoding.beam_threshold = (float)i / N_CHOSEN;
+    else if (way == 2)
+        sentence->decoding.max_length = 1 + i;
+    else
+        sentence->first_item = (size_t)i;
 }
 
 static void nobody_can_fill_one_chain(void **state)
 {
     (void)state;
-    enum { N = 16000, CHAINS = 4096 };
-    static int32_t chosen[N][2], others[N][2];
-    struct cache *cache = cache_open((size_t)CHAINS << 10);
-    size_t n = 0;
-    for (int32_t i = 0; n < N; i++) {
+    static int32_t sources[N_CHOSEN][2];
+    static struct sentence sentences[N_CHOSEN];
+    for (int32_t i = 0; i < N_CHOSEN; i++) {
+        sources[i][0] = 100000 + i / 100, sources[i][1] = i % 100;
+        sentences[i] = make(sources[i], 2);
+    }
+    double usual = seconds_to_find(sentences, N_CHOSEN);
+    for (int32_t i = 0, n = 0; n < N_CHOSEN; i++) {
         int32_t source[2] = {i >> 12, i & 4095};
         struct sentence sentence = make(source, 2);
         if (guess_hash(1, &sentence) % CHAINS == 0)
-            memcpy(chosen[n++], source, sizeof(source));
+            memcpy(sources[n++], source, sizeof(source));
     }
-    for (int32_t i = 0; i < N; i++)
-        others[i][0] = 100000 + i / 100, others[i][1] = i % 100;
-    for (size_t i = 0; i < N; i++)
-        keep(cache, 1, make(others[i], 2));
-    double usual = seconds_of(cache, others, N);
-    cache_close(cache);
-    cache = cache_open((size_t)CHAINS << 10);
-    for (size_t i = 0; i < N; i++)
-        keep(cache, 1, make(chosen[i], 2));
-    assert_true(seconds_of(cache, chosen, N) < 10 * usual + 0.02);
+    assert_true(seconds_to_find(sentences, N_CHOSEN) < 10 * usual + 0.02);
+    for (size_t way = 0; way < 4; way++) {
+        for (int i = 0; i < N_CHOSEN; i++)
+            vary(&sentences[i], way, i);
+        assert_true(seconds_to_find(sentences, N_CHOSEN) < 10 * usual + 0.02);
+    }
+}
+
+/* Zeros are equal, and so are found for each other, whatever their signs. */
+static void zeros_are_one(void **state)
+{
+    (void)state;
+    static const int32_t source[] = {5};
+    struct cache *cache = cache_open(100000);
+    struct sentence sentence = make(source, 1);
+    sentence.decoding.length_penalty = 0.0F;
+    keep(cache, 1, sentence);
+    sentence.decoding.length_penalty = -0.0F;
+    assert_true(is_cached(cache, 1, sentence));
     cache_close(cache);
 }
 
@@ -263,7 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_of_the_key_counts), cmocka_unit_test(the_oldest_goes),
         cmocka_unit_test(no_memory_is_no_harm),         cmocka_unit_test(several_threads_share_it),
-        cmocka_unit_test(nobody_can_fill_one_chain),
+        cmocka_unit_test(nobody_can_fill_one_chain),    cmocka_unit_test(zeros_are_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
