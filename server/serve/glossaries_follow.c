@@ -99,7 +99,7 @@ static bool put_fresh(struct follower *follower)
 
     for (size_t i = 0; i < follower->n_fresh; i++)
         is_done &= put(follower->glossaries, follower->fresh[i]);
-    follower->n_fresh = 0;
+    follower->n_fresh = follower->bytes = 0;
     return is_done;
 }
 
