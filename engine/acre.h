@@ -208,6 +208,9 @@ int acre_job_open(const struct acre_request *request, struct acre_job **job, str
 int acre_job_split(struct acre_job *job, size_t max_bytes, bool *is_split, struct acre_err *err);
 /* Once it is split: its source tokens, but those of sentences that the cache knows. */
 size_t acre_job_tokens(const struct acre_job *job);
+/* Likewise: how many bytes it holds then beside its text, about, and until it is closed;
+ * translations that the cache does not know come to it. */
+size_t acre_job_bytes(const struct acre_job *job);
 
 /* Queues n > 0 split jobs of one caller and model, all or none: ACRE_EBUSY where others' work
  * leaves no room; ACRE_ETOOLARGE where there never is; ACRE_ELATE where what comes before it leaves

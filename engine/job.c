@@ -286,6 +286,29 @@ size_t acre_job_tokens(const struct acre_job *job)
     return plan_tokens(&text, 1);
 }
 
+/* Of a sentence, of each of its translations, and of each of their tokens. What is allocated piece
+ * by piece is short. */
+size_t acre_job_bytes(const struct acre_job *job)
+{
+    enum {
+        PIECE = 32,
+        SENTENCE = sizeof(struct sentence) + sizeof(struct document_sentence) +
+                   sizeof(struct acre_range) + sizeof(struct written *) + 2 * PIECE,
+        TRANSLATION = sizeof(struct sentence_hypothesis) + sizeof(struct written) +
+                      sizeof(struct acre_part) + sizeof(struct acre_range) + 2 * PIECE,
+        TOKEN = 2 * sizeof(int32_t) + sizeof(char *), /* number and text, alone and joined */
+    };
+    size_t n = job->document.n_sentences, bytes = n * SENTENCE;
+    size_t token = TOKEN + (job->is_aligned ? sizeof(struct acre_alignment) : 0);
+    for (size_t s = 0; s < n; s++) {
+        const struct sentence *sentence = &job->sentences[s];
+        bytes += sentence->n_source * sizeof(int32_t) + sentence->n_hypotheses * TRANSLATION;
+        for (size_t i = 0; i < sentence->n_hypotheses; i++)
+            bytes += sentence->hypotheses[i].n_tokens * token;
+    }
+    return bytes;
+}
+
 /* Those with nothing to translate end here; any other may be done, and gone, as soon as it is
  * queued. */
 int acre_jobs_queue(struct acre_job *const *jobs, size_t n, struct acre_err *err)

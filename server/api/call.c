@@ -139,6 +139,23 @@ static void end_with_error(struct call *call, struct srv_error *error)
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
+/* Once all is queued, what its jobs hold counts until the reply, with what the fields do. False:
+ * the call has ended, as other requests take all memory. */
+static bool hold_jobs(struct call *call)
+{
+    struct srv_error error;
+
+    if (call->is_held || !translate_is_queued(call->translate))
+        return true;
+    call->is_held = true;
+    if (http_hold(call->pending.http, translate_jobs_bytes(call->translate)))
+        return true;
+    error_http(&error, 503, "server_busy", "Other requests take all memory");
+    error.retry_after_s = 1;
+    end_with_error(call, &error);
+    return false;
+}
+
 /* There is another sentence, or room for one. */
 static void stream(void *user)
 {
@@ -292,11 +309,15 @@ static void on_translated(void *user)
     struct call *call = user;
     struct srv_error error;
 
+    if (!hold_jobs(call))
+        return;
     if (call->request.is_streamed) {
         stream(call);
         return;
     }
-    if (call->dialect->accept && (!on_queued(call) || !translate_is_done(call->translate)))
+    if (call->dialect->accept && !on_queued(call))
+        return;
+    if (!translate_is_done(call->translate))
         return;
     if (translate_error(call->translate, &error) != 0) {
         end_with_error(call, &error);
@@ -328,7 +349,6 @@ static int start(struct call *call, struct srv_error *error)
         return -1;
     if (!call->dialect->accept)
         http_set_deadline(call->pending.http, call->request.timeout_ms);
-    call->request.tells_queued = call->dialect->accept != NULL;
     return translate_start(call->pending.server->translator, &call->request, on_translated, call,
                            &call->translate, error);
 }
@@ -394,6 +414,8 @@ static void begin_translation(struct call *call)
 {
     if (start(call, &call->pending.error) != 0)
         end_with_error(call, &call->pending.error);
+    else if (!hold_jobs(call))
+        return;
     else if (call->request.is_streamed)
         stream(call);
     else if (call->dialect->accept)

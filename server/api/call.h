@@ -59,6 +59,7 @@ struct call {
     struct stream stream; /* of a streamed reply */
 
     bool is_long; /* its body, which is read in the pool and freed there */
+    bool is_held; /* what its jobs hold is counted */
     uv_work_t work;
     void (*in_pool)(void *call);    /* what a thread of the pool does, */
     void (*after_pool)(void *call); /* and then the loop */

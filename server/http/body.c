@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { FIRST_BODY_BYTES = 16384 }; /* what every body may have, whatever others take */
+/* What every body may have, whatever others take, and what is made of it. */
+enum { FIRST_BODY_BYTES = 16384 };
 
 static void set_capacity(struct connection *c, size_t bytes)
 {
@@ -26,6 +27,14 @@ void body_shrink(struct connection *c, size_t kept_bytes)
 void body_drop(struct connection *c)
 {
     body_shrink(c, 0);
+}
+
+bool body_hold(struct connection *c, size_t bytes)
+{
+    if (bytes > FIRST_BODY_BYTES && !http_make_memory(c->http, c, bytes))
+        return false;
+    set_capacity(c, c->request->body_capacity + bytes);
+    return true;
 }
 
 int body_refuse_size(struct connection *c)

@@ -23,6 +23,9 @@ void body_drop(struct connection *c);
 /* Likewise, but `kept_bytes` of it, if it had as many, are counted until body_drop(). */
 void body_shrink(struct connection *c, size_t kept_bytes);
 
+/* See http_hold(). */
+bool body_hold(struct connection *c, size_t bytes);
+
 /* 413; -1. */
 int body_refuse_size(struct connection *c);
 

@@ -114,6 +114,10 @@ bool http_is_secure(const struct http_request *request); /* came through TLS */
  * reply, as far as it is no more than the body was. */
 void http_forget_body(struct http_request *request, size_t copied_bytes);
 
+/* So much more is held for the request, after that: it counts likewise, and slow requests leave for
+ * it. False: others take all memory, and it does not count. */
+bool http_hold(struct http_request *request, size_t bytes);
+
 /* Tells clients apart: where the client is, of IPv6 the first 64 bits; 0: on this machine, or
  * nobody knows. */
 uint64_t http_client(const struct http_request *request);

@@ -236,6 +236,11 @@ void http_forget_body(struct http_request *request, size_t copied_bytes)
     body_shrink(request->connection, copied_bytes);
 }
 
+bool http_hold(struct http_request *request, size_t bytes)
+{
+    return body_hold(request->connection, bytes);
+}
+
 static void count_awaited(const struct connection *c, int n)
 {
     c->http->n_awaited += (size_t)n;

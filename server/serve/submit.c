@@ -113,8 +113,10 @@ static void split_part(struct translate *translate, size_t max_bytes)
         translate->status = open_job(item, &translate->err);
     if (item->job && translate->status == 0)
         translate->status = acre_job_split(item->job, max_bytes, &is_split, &translate->err);
-    if (item->job && translate->status == 0 && is_split)
+    if (item->job && translate->status == 0 && is_split) {
         translate->status = bound_tokens(translate, item->job);
+        translate->jobs_bytes += acre_job_bytes(item->job);
+    }
     translate->next += translate->status == 0 && is_split;
 }
 
@@ -221,8 +223,7 @@ static void on_submitted(void *user)
     drop_texts(translate);
     if (translate->is_closed)
         submit_cancel(translate);
-    if ((translate->is_streamed || translate->tells_queued) && translate->status == 0 &&
-        !translate_is_idle(translate))
+    if (translate->status == 0 && !translate_is_idle(translate))
         translate_tell_news(translate);
     translate_settle(translate);
 }

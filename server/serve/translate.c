@@ -313,7 +313,6 @@ static void take_route(struct route *route, const struct srv_translate *request,
 static int take_request(struct translate *translate, const struct srv_translate *request)
 {
     translate->is_streamed = request->is_streamed;
-    translate->tells_queued = request->tells_queued;
     translate->is_raw = request->is_raw;
     translate->is_traced = request->is_aligned && request->format == SRV_TEXT;
     translate->caller = request->caller;
@@ -380,6 +379,11 @@ int translate_explain(const struct translate *translate, size_t index, int statu
 bool translate_is_queued(const struct translate *translate)
 {
     return translate->status == 0 && (translate->is_told || !translate->is_submitting);
+}
+
+size_t translate_jobs_bytes(const struct translate *translate)
+{
+    return translate->jobs_bytes;
 }
 
 bool translate_is_done(const struct translate *translate)

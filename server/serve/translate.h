@@ -55,9 +55,8 @@ struct srv_translate {
     bool is_aligned; /* of SRV_TEXT: where sentences and tokens stand is told, as they come out */
     bool is_raw;     /* of SRV_TEXT: placeholders and emoji are words like others */
     enum acre_split split;
-    bool is_streamed;  /* no subtitles */
-    bool tells_queued; /* `done` is called once more, when all is queued, unless all is done then */
-    uint64_t caller;   /* see acre.h */
+    bool is_streamed; /* no subtitles */
+    uint64_t caller;  /* see acre.h */
     uint64_t timeout_ms;
 };
 
@@ -81,8 +80,8 @@ void translator_free(struct translator *translator);
 
 /* Starts submitting every text to the model of its route; blank texts are not translated. Copies
  * what it needs of `request`. On success the caller owns *translate, and `done` is called later,
- * once; of what is streamed instead whenever the sentence has come that translate_next() had not.
- */
+ * once, and once more when all is queued, unless it was when this returned or all is done then; of
+ * what is streamed also whenever the sentence has come that translate_next() had not. */
 int translate_start(struct translator *translator, const struct srv_translate *request,
                     translate_done_fn *done, void *user, struct translate **translate,
                     struct srv_error *error);
@@ -90,6 +89,9 @@ int translate_start(struct translator *translator, const struct srv_translate *r
 /* Whether all of it is queued, or was; and whether all is done. */
 bool translate_is_queued(const struct translate *translate);
 bool translate_is_done(const struct translate *translate);
+
+/* Once all is queued: how many bytes its jobs hold, about, until it is closed. */
+size_t translate_jobs_bytes(const struct translate *translate);
 
 /* Once done: 0, or why there is no result: the queue was full (429), or can never take so much
  * (413), or what waits leaves too little time (503), or the first text's error. */

@@ -57,7 +57,7 @@ struct translate {
     void *user;
     bool is_told;   /* `done` was called */
     bool is_closed; /* the owner has left */
-    bool is_streamed, tells_queued, is_traced, is_raw;
+    bool is_streamed, is_traced, is_raw;
     size_t n_streamed;           /* items that the owner has taken */
     bool has_news;               /* it waits to be told; translator->lock protects this */
     struct translate *next_news; /* likewise */
@@ -82,7 +82,7 @@ struct translate {
     size_t n_whole;                      /* and that are rendered in one */
     size_t n_rendered;                   /* the first item that is not */
     size_t next;                         /* the first item that is not split; it may have a job */
-    size_t n_tokens;                     /* of the items that are */
+    size_t n_tokens, jobs_bytes;         /* of the items that are */
     size_t n_submitted;
     int status; /* of submitting */
     struct acre_err err;

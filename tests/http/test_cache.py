@@ -1,9 +1,12 @@
 """`cache_bytes`: sentences that come again are not decoded again, and nobody can tell."""
 
 import random
+import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
-from acre_server import SENTENCE, eventually
+from acre_server import PATIENCE, SENTENCE, eventually
+from attack import connect, post
 
 MENU = ["Home", "About us", "Where is the train station?", "Contact", "Log in", "Help and support"]
 
@@ -100,3 +103,63 @@ def test_a_stream_takes_from_it(serve):
     assert replies[0] == replies[1] and known(server) == 3
     mixed = server.translate("Hello there. This one is new. Fine.", stream=True).text.splitlines()
     assert len(mixed) == 4 and known(server) == 5
+
+
+# ---- What requests hold that need not be translated ----------------------------------------------
+
+SHORT = {"source": "en", "target": "de", "beam_size": 1, "max_length": 1}
+LINES = 40000 * "A\n"
+
+
+def resident_bytes(server):
+    with open(f"/proc/{server.process.pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def counted(server):
+    return metric(server, "acre_http_body_bytes")
+
+
+def open_stalled_stream(server):
+    """Its client takes the first bytes and no more; neither side's buffers are let grow."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    connection.settimeout(20 * PATIENCE)
+    connection.connect(("127.0.0.1", server.port))
+    connection.sendall(post({"q": LINES, "stream": True, **SHORT}))
+    assert connection.recv(15) == b"HTTP/1.1 200 OK"
+    return connection
+
+
+def test_what_a_stream_holds_counts(serve):
+    """Nearly all of its memory; and who does not read leaves for others."""
+    server = serve(cache_bytes=1_000_000, max_bodies_bytes=30_000_000)
+    assert server.translate("A", **SHORT).status_code == 200
+    before, stalled = resident_bytes(server), []
+    try:
+        stalled.append(open_stalled_stream(server))
+        grown = resident_bytes(server) - before
+        assert 0.6 * grown < counted(server) < 30_000_000
+        time.sleep(1.2 * PATIENCE)
+        stalled.append(open_stalled_stream(server))
+        assert metric(server, "acre_http_connections_evicted_total") == 1
+        assert counted(server) < 30_000_000
+    finally:
+        for connection in stalled:
+            connection.close()
+    assert eventually(lambda: counted(server) == 0)
+
+
+def test_what_waits_for_one_sentence_counts(serve):
+    """Who finds no memory is refused, but for short texts."""
+    server = serve(cache_bytes=1_000_000, max_bodies_bytes=30_000_000, threads=1, batch_size=1)
+    assert server.translate("A", **SHORT).status_code == 200
+    busy_for_long = {"q": 200 * [SENTENCE], "source": "en", "target": "de", "beam_size": 8}
+    with connect(server.port) as busy, connect(server.port) as waiting:
+        busy.sendall(post(busy_for_long))
+        assert eventually(lambda: metric(server, "acre_running_sentences") == 1)
+        waiting.sendall(post({**SHORT, "q": [LINES, SENTENCE]}))
+        assert eventually(lambda: counted(server) > 15_000_000)
+        assert server.translate(LINES, **SHORT).status_code == 503
+        assert server.translate("A", **SHORT).status_code == 200
