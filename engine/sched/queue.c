@@ -157,7 +157,7 @@ static struct flow *enter_flow(struct queue *queue, uint64_t caller)
 
 void queue_charge(struct queue *queue, uint64_t caller, uint64_t n_rows)
 {
-    if (n_rows > 0)
+    if (n_rows > 0 && (own_flow(queue, caller) || empty_flow(queue)))
         enter_flow(queue, caller)->start += n_rows;
 }
 

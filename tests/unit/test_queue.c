@@ -402,6 +402,23 @@ static void debts_do_not_last(void **state)
     free(queue);
 }
 
+/* Where all flows are others', what is owed is forgotten. */
+static void nobody_pays_for_another(void **state)
+{
+    (void)state;
+    struct queue *queue = calloc(1, sizeof(*queue));
+    struct sentence *waiting = calloc(QUEUE_FLOWS, sizeof(*waiting));
+    for (size_t i = 0; i < QUEUE_FLOWS; i++) {
+        waiting[i] = (struct sentence){.n_source = 9, .caller = i};
+        queue_put(queue, &waiting[i], 1);
+    }
+    queue_charge(queue, QUEUE_FLOWS + 3, 1000);
+    for (size_t i = 0; i < QUEUE_FLOWS; i++)
+        assert_int_equal(queue_flow(queue, i)->start, 0);
+    free(waiting);
+    free(queue);
+}
+
 /* New callers who never stop coming, one for each sentence that is taken, do not keep out one who
  * waits. */
 static void new_callers_starve_nobody(void **state)
@@ -518,6 +535,7 @@ int main(void)
         cmocka_unit_test(callers_share),
         cmocka_unit_test(who_takes_more_is_charged),
         cmocka_unit_test(debts_do_not_last),
+        cmocka_unit_test(nobody_pays_for_another),
         cmocka_unit_test(new_callers_starve_nobody),
         cmocka_unit_test(many_callers_share_flows),
         cmocka_unit_test(work_before_comes_before),
