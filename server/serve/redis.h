@@ -17,7 +17,7 @@ struct redis;
 /* What its owner hears. */
 struct redis_events {
     void (*up)(void *user); /* it has greeted: commands may go */
-    /* To the oldest without reply; whether it is what was asked for. */
+    /* To the oldest without reply; whether it shows that this is the right server. */
     bool (*replied)(void *user, const redisReply *reply);
     void (*down)(void *user, const char *host, const char *why); /* also where it never was up */
 };

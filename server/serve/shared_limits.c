@@ -137,13 +137,14 @@ static void tell_up(struct shared *shared)
 }
 
 /* Where one answer in many is wrong the log does not tell each time. */
-static void note_answer(struct shared *shared, bool is_good, const redisReply *reply)
+static void note_wrong(struct shared *shared, const redisReply *reply)
 {
-    if (!is_good) {
-        tell_wrong(shared, reply);
-        shared->wrong_ns = shared->wrong_ns ? shared->wrong_ns : uv_hrtime();
-        return;
-    }
+    tell_wrong(shared, reply);
+    shared->wrong_ns = shared->wrong_ns ? shared->wrong_ns : uv_hrtime();
+}
+
+static void note_right(struct shared *shared)
+{
     shared->wrong_ns = 0;
     if (shared->has_told)
         tell_up(shared);
@@ -155,15 +156,20 @@ static bool on_replied(void *user, const redisReply *reply)
     struct shared_op *op = take_op(shared);
     struct shared_ask rest = {.is_answered = false}, *ask = op->ask ? op->ask : &rest;
     const bool is_good = read_answer(reply, ask);
+    /* Who has to wait takes nothing: a node that takes no writes says that, too. */
+    const bool has_written = is_good && ask->wait_ns == 0;
 
     if (age_ms(op) < SHARED_WAIT_MS)
         shared->is_late = false;
-    note_answer(shared, is_good, reply);
+    if (!is_good)
+        note_wrong(shared, reply);
+    else if (has_written)
+        note_right(shared);
     shared->counts.answered += is_good && op->ask;
     shared->counts.wrong += !is_good && op->ask;
     end_ask(op, is_good);
     free(op);
-    return is_good;
+    return has_written;
 }
 
 static bool send_op(struct shared *shared, const char *bucket, int64_t per_minute,
@@ -245,6 +251,7 @@ static void on_down(void *user, const char *host, const char *why)
     while (shared->ops) {
         struct shared_op *op = take_op(shared);
 
+        shared->counts.away += op->ask != NULL;
         end_ask(op, false);
         free(op);
     }
