@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,12 +83,15 @@ static bool is_due(const struct spool *spool)
 
 static void reopen(struct spool *spool)
 {
+    struct stat found;
+
     if (!spool->path)
         return;
     if (spool->fd >= 0)
         close(spool->fd);
     clock_gettime(CLOCK_MONOTONIC, &spool->tried);
     spool->fd = open(spool->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    spool->is_cut = spool->is_cut && fstat(spool->fd, &found) == 0 && found.st_size > 0;
 }
 
 /* Lock held, and given up meanwhile. */
