@@ -140,12 +140,15 @@ static bool is_left_over(const struct sockaddr_un *address)
     return is_refused && lstat(address->sun_path, &found) == 0 && S_ISSOCK(found.st_mode);
 }
 
-/* Proxies run as other users: who may connect is for the folder to say, not for the umask. */
+/* Proxies run as other users: who may connect is for the folder to say, not for the umask; unless
+ * the file system does not let that be changed. */
 static int bind_path(int fd, const struct sockaddr_un *address)
 {
     const int rc = bind(fd, (const struct sockaddr *)address, sizeof(*address));
 
-    return rc == 0 ? chmod(address->sun_path, 0666) : rc;
+    if (rc == 0)
+        (void)!chmod(address->sun_path, 0666);
+    return rc;
 }
 
 static int open_path(const char *path, struct listener *listener, struct acre_err *err)
