@@ -139,20 +139,36 @@ static void end_with_error(struct call *call, struct srv_error *error)
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
+/* What takes more than all requests together may is not to come again. */
+static void refuse_memory(struct call *call, size_t bytes)
+{
+    const int64_t most = call->pending.server->settings->max_bodies_bytes;
+    struct srv_error error;
+
+    if (bytes > (size_t)most) {
+        error_http(&error, 413, "text_too_long",
+                   "expected fewer sentences: they take %zu bytes of the %lld there are", bytes,
+                   (long long)most);
+    } else {
+        error_http(&error, 503, "server_busy", "Other requests take all memory");
+        error.retry_after_s = 1;
+    }
+    end_with_error(call, &error);
+}
+
 /* Once all is queued, what its jobs hold counts until the reply, with what the fields do. False:
- * the call has ended, as other requests take all memory. */
+ * the call has ended, as there is no memory for it. */
 static bool hold_jobs(struct call *call)
 {
-    struct srv_error error;
+    size_t bytes;
 
     if (call->is_held || !translate_is_queued(call->translate))
         return true;
     call->is_held = true;
-    if (http_hold(call->pending.http, translate_jobs_bytes(call->translate)))
+    bytes = translate_jobs_bytes(call->translate);
+    if (http_hold(call->pending.http, bytes))
         return true;
-    error_http(&error, 503, "server_busy", "Other requests take all memory");
-    error.retry_after_s = 1;
-    end_with_error(call, &error);
+    refuse_memory(call, bytes);
     return false;
 }
 

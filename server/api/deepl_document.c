@@ -44,11 +44,10 @@ static int parse_output(const struct call *call, struct srv_error *error)
     return 0;
 }
 
-static int make_room(const struct call *call, struct srv_error *error)
+static int make_room(const struct call *call, size_t bytes, struct srv_error *error)
 {
     return files_make_room(call->pending.server,
-                           access_caller(call->pending.http, &call->pending.grant),
-                           call->upload->text.bytes, error);
+                           access_caller(call->pending.http, &call->pending.grant), bytes, error);
 }
 
 static int parse(struct call *call, struct srv_error *error)
@@ -62,7 +61,7 @@ static int parse(struct call *call, struct srv_error *error)
         parse_output(call, error) != 0)
         return -1;
     call->request.timeout_ms = (uint64_t)server->settings->file_lifetime_s * 1000;
-    return make_room(call, error);
+    return make_room(call, call->upload->text.bytes, error);
 }
 
 static void phrase(const struct call *call, struct srv_error *error)
@@ -77,11 +76,13 @@ static void phrase(const struct call *call, struct srv_error *error)
         deepl_phrase(error);
 }
 
+/* From here on its jobs count with the file, as no request is left to count them with. */
 static int accept_call(struct call *call, struct srv_error *error)
 {
+    const size_t bytes = call->upload->text.bytes + translate_jobs_bytes(call->translate);
     struct file *file;
 
-    if (make_room(call, error) != 0 || files_add(call, &file, error) != 0)
+    if (make_room(call, bytes, error) != 0 || files_add(call, bytes, &file, error) != 0)
         return -1;
     file->call = call;
     call->file = file;
@@ -96,9 +97,9 @@ static void finish(struct call *call, const struct srv_error *error)
     struct srv_error failure;
 
     if (error) {
-        files_fail(call->file, error);
+        files_fail(call->pending.server, call->file, error);
     } else if (files_finish(call->pending.server, call->file, call, &failure) != 0) {
-        files_fail(call->file, &failure);
+        files_fail(call->pending.server, call->file, &failure);
     } else {
         call->pending.is_charged = true;
         call->pending.server->n_characters += call->file->n_chars;

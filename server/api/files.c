@@ -222,14 +222,14 @@ static int make_names(struct file *file)
     return 0;
 }
 
-int files_add(const struct call *call, struct file **out, struct srv_error *error)
+int files_add(const struct call *call, size_t bytes, struct file **out, struct srv_error *error)
 {
     struct server *server = call->pending.server;
     const struct upload *upload = call->upload;
     const uint64_t caller = call->request.caller;
     struct file *file;
 
-    if (make_room(server, caller, NULL, upload->text.bytes, error) != 0)
+    if (make_room(server, caller, NULL, bytes, error) != 0)
         return -1;
     file = calloc(1, sizeof(*file));
     if (!file || make_names(file) != 0) {
@@ -239,7 +239,7 @@ int files_add(const struct call *call, struct file **out, struct srv_error *erro
     upload_result_name(upload, call->request.target, file->name);
     file->caller = caller;
     file->n_chars = upload->n_chars;
-    file->bytes = upload->text.bytes;
+    file->bytes = bytes;
     file->end_ms =
         uv_now(server->loop) + (uint64_t)server->settings->file_lifetime_s * UINT64_C(1000);
     link_file(server->files, file);
@@ -269,6 +269,12 @@ struct file *files_find(const struct server *server, const char *id, size_t id_b
 
 /* ---- Its end --------------------------------------------------------------------------------- */
 
+static void count_anew(struct files *files, struct file *file, size_t bytes)
+{
+    files->count.bytes += bytes - file->bytes;
+    file->bytes = bytes;
+}
+
 int files_finish(struct server *server, struct file *file, struct call *call,
                  struct srv_error *error)
 {
@@ -279,15 +285,15 @@ int files_finish(struct server *server, struct file *file, struct call *call,
         return -1;
     file->result = call->result;
     call->result = NULL;
-    server->files->count.bytes += bytes - file->bytes;
-    file->bytes = bytes;
+    count_anew(server->files, file, bytes);
     file->state = FILE_DONE;
     file->call = NULL;
     return 0;
 }
 
-void files_fail(struct file *file, const struct srv_error *error)
+void files_fail(struct server *server, struct file *file, const struct srv_error *error)
 {
+    count_anew(server->files, file, 0);
     snprintf(file->error, sizeof(file->error), "%s", error->text);
     unicode_scrub(file->error);
     file->state = FILE_FAILED;

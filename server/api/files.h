@@ -44,8 +44,9 @@ void files_close(struct server *server);
 bool files_are_on(const struct server *server);
 int files_make_room(struct server *server, uint64_t caller, size_t bytes, struct srv_error *error);
 
-/* A new one for what `call` translates; who sets file->call gives it the call. */
-int files_add(const struct call *call, struct file **file, struct srv_error *error);
+/* A new one for what `call` translates, which holds so many bytes until it is finished; who sets
+ * file->call gives it the call. */
+int files_add(const struct call *call, size_t bytes, struct file **file, struct srv_error *error);
 
 /* Only who has both finds it; NULL. The ends of the two are where their lengths say. */
 struct file *files_find(const struct server *server, const char *id, size_t id_bytes,
@@ -54,7 +55,7 @@ struct file *files_find(const struct server *server, const char *id, size_t id_b
 /* It is translated, and takes call->result; or failed. The call is its owner's again. */
 int files_finish(struct server *server, struct file *file, struct call *call,
                  struct srv_error *error);
-void files_fail(struct file *file, const struct srv_error *error);
+void files_fail(struct server *server, struct file *file, const struct srv_error *error);
 
 void files_remove(struct server *server, struct file *file);
 

@@ -77,7 +77,7 @@ static void reply(struct call *call)
     struct file *file;
     struct srv_error error;
 
-    if (files_add(call, &file, &error) != 0) {
+    if (files_add(call, call->upload->text.bytes, &file, &error) != 0) {
         reply_error(call->pending.http, &error);
         return;
     }

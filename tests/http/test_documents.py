@@ -309,6 +309,16 @@ def test_documents_in_translation_leave_for_nobody(serve):
     assert [ask(server, handle).json()["status"] for handle in handles] == ["translating"] * 3
 
 
+def test_what_a_document_holds_counts(serve):
+    """A thousand lines of a letter are 2 kB, and their sentences half a megabyte."""
+    server = serve(threads=1, max_files_bytes=1_000_000, max_queued_tokens=10**9)
+    assert upload(server, data=f"{SENTENCE}\n" * 5000).status_code == 413
+    handle = upload(server, data="A\n" * 1000).json()
+    assert metric(server, "acre_kept_files_bytes") > 300_000
+    assert result(server, handle).status_code == 200
+    assert metric(server, "acre_kept_files_bytes") < 100_000
+
+
 def test_a_document_has_its_time(serve):
     server = serve(threads=1, file_lifetime_s=2)
     handle = upload(server, data=f"{SENTENCE}\n" * 5000).json()
