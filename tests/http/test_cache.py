@@ -5,6 +5,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from acre_server import PATIENCE, SENTENCE, eventually
 from attack import connect, post
 
@@ -132,6 +133,7 @@ def open_stalled_stream(server):
     return connection
 
 
+@pytest.mark.skipif(PATIENCE > 1, reason="sanitizers take memory of their own")
 def test_what_a_stream_holds_counts(serve):
     """Nearly all of its memory; and who does not read leaves for others."""
     server = serve(cache_bytes=1_000_000, max_bodies_bytes=30_000_000)
