@@ -95,6 +95,11 @@ size_t batch_admit_rows(const struct batch *batch)
     return batch->workspace.max_rows;
 }
 
+size_t batch_max_load(const struct batch *batch, size_t beam)
+{
+    return workspace_max_load(&batch->workspace, beam);
+}
+
 /* ---- Entering and leaving -------------------------------------------------------------------- */
 
 static size_t find_slot(const struct batch *batch, const struct sentence *sentence)

@@ -37,6 +37,9 @@ size_t batch_running(const struct batch *batch);
  * longest length. */
 size_t batch_admit_rows(const struct batch *batch);
 
+/* Source tokens of the sentences that are best in it at a time, with that beam. */
+size_t batch_max_load(const struct batch *batch, size_t beam);
+
 /* Encodes the newcomers; at most as many as slots are free, and their rows at most
  * batch_admit_rows(). */
 void batch_admit(struct batch *batch, struct sentence *const *sentences, size_t n);

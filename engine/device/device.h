@@ -179,6 +179,9 @@ struct device_ops {
     int (*rows_open)(struct device *device, size_t max_rows, const struct store_shape *shape,
                      struct rows **rows);
     int (*store_open)(struct device *device, const struct store_shape *shape, struct store **store);
+    /* Bytes that a step reads of the store for each source token, of sentences with that beam, if a
+     * step is slower where they do not fit into caches; else 0. */
+    size_t (*store_token_bytes)(const struct store *store, size_t beam);
     void (*stream_close)(struct stream *stream);
     void (*buffer_close)(struct buffer *buffer);
     void (*rows_close)(struct rows *rows);

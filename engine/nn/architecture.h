@@ -22,6 +22,7 @@ struct network {
     struct device *device;
     struct embeddings embeddings;
     size_t positions; /* sentences and hypotheses are at most that long */
+    size_t bytes;     /* of its weights, in the host's memory */
 };
 
 enum { NETWORK_BUFFERS = 5 };

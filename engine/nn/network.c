@@ -4,7 +4,12 @@
  * Opening fails without memory, or where weights do not fit; of passes only the poll can fail. */
 #include "nn/network.h"
 
-enum { ADMIT_ROWS = 1024 /* bounds how long newcomers keep the running sentences waiting */ };
+#include "base/mem.h"
+
+enum {
+    ADMIT_ROWS = 1024,      /* bounds how long newcomers keep the running sentences waiting */
+    CACHED_BYTES = 4 << 20, /* that a core of a server has of all its caches, about */
+};
 
 const struct config_kind *const network_kinds[] = {
     &marian_architecture.config, &m2m_architecture.config, &mbart_architecture.config,
@@ -13,7 +18,11 @@ const struct config_kind *const network_kinds[] = {
 int network_open(struct device *device, const struct config *config, struct safetensors *weights,
                  struct network **network, struct acre_err *err)
 {
-    return architecture_of(config)->open(device, config, weights, network, err);
+    size_t before = mem_held();
+    int status = architecture_of(config)->open(device, config, weights, network, err);
+    if (status == 0)
+        (*network)->bytes = mem_held() - before;
+    return status;
 }
 
 void network_close(struct network *network)
@@ -103,6 +112,17 @@ void workspace_close(struct workspace *workspace)
     ops->rows_close(workspace->rows);
     ops->store_close(workspace->store);
     *workspace = (struct workspace){.network = NULL};
+}
+
+/* A step reads the weights once, and of each sentence its memory and caches. More sentences share
+ * the weights; but those of which the caches hold no more take longer each. So they are at most as
+ * many as the caches hold, or as read half as much as the weights, whichever is more. */
+size_t workspace_max_load(const struct workspace *workspace, size_t beam)
+{
+    const struct network *network = workspace->network;
+    size_t bytes = network->device->ops->store_token_bytes(workspace->store, beam);
+    size_t most = network->bytes / 2 > CACHED_BYTES ? network->bytes / 2 : CACHED_BYTES;
+    return bytes > 0 ? most / bytes : SIZE_MAX;
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */

@@ -42,6 +42,10 @@ int workspace_open(const struct network *network, const struct workspace_limits 
                    struct workspace *workspace);
 void workspace_close(struct workspace *workspace);
 
+/* Source tokens of the sentences that are best decoded together, with that beam; SIZE_MAX: as many
+ * as there is room for. */
+size_t workspace_max_load(const struct workspace *workspace, size_t beam);
+
 /* Encodes newcomers, whose slots are free. */
 void workspace_enter(struct workspace *workspace, size_t n, const struct entry *entries);
 void workspace_drop(struct workspace *workspace, size_t slot);

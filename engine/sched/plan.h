@@ -60,10 +60,10 @@
 #include "sched/pace.h"
 #include "sched/queue.h"
 
-/* The usual max_load, per sentence of a batch. Batches of sentences of ordinary length are full
- * before they reach it. Sentences four times as long run together in a quarter of the number: so a
- * step does not get longer with the length of the sentences in it, and a few rows are enough to
- * keep products at full speed. */
+/* The usual max_load, per sentence of a batch, unless batch_max_load() is less. Batches of
+ * sentences of ordinary length are full before they reach it. Sentences four times as long run
+ * together in a quarter of the number: so a step does not get longer with the length of the
+ * sentences in it, and a few rows are enough to keep products at full speed. */
 enum { PLAN_LOAD_PER_SENTENCE = 128 };
 
 struct plan_limits {

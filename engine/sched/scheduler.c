@@ -254,22 +254,26 @@ static int open_batches(struct scheduler *scheduler, struct served_model *served
     return served->batches ? 0 : err_set(err, ACRE_ENOMEM, "no memory for the batches of a model");
 }
 
-/* Of any batch, for all are alike; without one no text is taken. */
-static size_t max_admit_rows(const struct scheduler *scheduler, const struct served_model *served)
+/* Any batch, for all are alike; without one, NULL, no text is taken. */
+static const struct batch *any_batch(const struct scheduler *scheduler,
+                                     const struct served_model *served)
 {
-    for (size_t i = 0; i < n_workers(scheduler); i++)
-        if (served->batches[i])
-            return batch_admit_rows(served->batches[i]);
-    return 0;
+    const struct batch *batch = NULL;
+    for (size_t i = 0; i < n_workers(scheduler) && !batch; i++)
+        batch = served->batches[i];
+    return batch;
 }
 
 static int open_plan(const struct scheduler *scheduler, struct served_model *served,
                      const struct batch_limits *limits, size_t usual_beam, struct acre_err *err)
 {
+    const struct batch *batch = any_batch(scheduler, served);
+    size_t most = limits->max_sentences * PLAN_LOAD_PER_SENTENCE;
+    size_t best = batch ? batch_max_load(batch, usual_beam) : most;
     struct plan_limits plan_limits = {
         .max_sentences = limits->max_sentences,
-        .max_load = limits->max_sentences * PLAN_LOAD_PER_SENTENCE,
-        .max_admit_rows = max_admit_rows(scheduler, served),
+        .max_load = best < most ? best : most,
+        .max_admit_rows = batch ? batch_admit_rows(batch) : 0,
         .usual_beam = usual_beam,
     };
     if (plan_model_init(&served->plan, n_workers(scheduler), &plan_limits) == 0)

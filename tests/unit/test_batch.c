@@ -354,6 +354,26 @@ static void batch_can_be_emptied(void **state)
     bench_close(&bench);
 }
 
+/* Of every source token a step reads keys and values of the memory and, of each hypothesis, of half
+ * a cache; here heads are narrower than what they are padded to. */
+static void caches_bound_a_batch(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_open(&bench, "tests/golden/models/tiny-token", MAX_SLOTS);
+    const struct config *config = &bench.rig.config;
+    size_t pair = 2 * sizeof(float) * (size_t)(config->d_model * config->decoder_layers);
+    size_t greedy = batch_max_load(bench.batch, 1), wide = batch_max_load(bench.batch, 8);
+    assert_in_range(greedy, 1, (4 << 20) / (pair + pair / 2));
+    assert_in_range(wide, 1, (4 << 20) / (pair + 4 * pair));
+    assert_true(wide >= greedy / 8);
+    bench_close(&bench);
+
+    bench_open(&bench, "tests/golden/models/tiny-lstm", MAX_SLOTS); /* has states, no caches */
+    assert_int_equal(batch_max_load(bench.batch, 1), batch_max_load(bench.batch, 8));
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +383,7 @@ int main(void)
         cmocka_unit_test(no_memory_for_results_is_an_error),
         cmocka_unit_test(dropped_leave_and_others_stay),
         cmocka_unit_test(batch_can_be_emptied),
+        cmocka_unit_test(caches_bound_a_batch),
     };
     random_seed(7);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -283,6 +283,7 @@ int device_cpu_open(enum cpu_level level, struct device **out, struct acre_err *
         .buffer_open = buffer_open,
         .rows_open = cpu_rows_open,
         .store_open = cpu_store_open,
+        .store_token_bytes = cpu_store_token_bytes,
         .stream_close = cpu_stream_close,
         .buffer_close = buffer_close,
         .rows_close = cpu_rows_close,

@@ -120,6 +120,15 @@ int cpu_store_open(struct device *device, const struct store_shape *shape, struc
     return 0;
 }
 
+/* A translation is about as long as its source; its caches grow, and are half full in the mean. */
+size_t cpu_store_token_bytes(const struct store *store, size_t beam)
+{
+    size_t positions = store->shape.positions, floats = memory_floats(store, positions) / positions;
+    for (size_t i = 0; i < store->shape.n_layers; i++)
+        floats += beam * cache_floats(store, i) / 2;
+    return floats * sizeof(float);
+}
+
 void cpu_store_close(struct store *store)
 {
     if (!store)

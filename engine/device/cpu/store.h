@@ -57,6 +57,7 @@ struct store {
 };
 
 int cpu_store_open(struct device *device, const struct store_shape *shape, struct store **store);
+size_t cpu_store_token_bytes(const struct store *store, size_t beam);
 void cpu_store_close(struct store *store);
 
 void cpu_enter(struct stream *stream, struct rows *rows, struct store *store, size_t n,

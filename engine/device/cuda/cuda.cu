@@ -56,6 +56,7 @@ static const struct device_ops *operations()
     ops.buffer_open = cuda_buffer_open;
     ops.rows_open = cuda_rows_open;
     ops.store_open = cuda_store_open;
+    ops.store_token_bytes = cuda_store_token_bytes;
     ops.stream_close = cuda_stream_close;
     ops.buffer_close = cuda_buffer_close;
     ops.rows_close = cuda_rows_close;

@@ -66,6 +66,7 @@ struct store {
 };
 
 int cuda_store_open(struct device *device, const struct store_shape *shape, struct store **store);
+size_t cuda_store_token_bytes(const struct store *store, size_t beam);
 void cuda_store_close(struct store *store);
 
 void cuda_enter(struct stream *stream, struct rows *rows, struct store *store, size_t n,
