@@ -129,7 +129,8 @@ struct acre_model_info {
                              * are: reserved when it is loaded, resident once written */
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
     int max_area_width;            /* 1 = regular attention everywhere */
-    int max_source_tokens;         /* longer sentences are split */
+    int max_source_tokens;         /* longer sentences are split: than the model can read, or than
+                                    * two thirds of its max_length */
     int max_target_tokens;         /* the largest max_length */
     struct acre_decoding decoding; /* the model's own defaults */
 };
@@ -167,7 +168,7 @@ void acre_model_statistics(const struct acre_model *model, struct acre_statistic
  * workers; whatever it does, sentences of others wait for. */
 typedef void acre_done_fn(void *user);
 
-/* Where sentences end, besides where they are longer than the model can read. */
+/* Where sentences end, besides where they are longer than max_source_tokens. */
 enum acre_split {
     ACRE_SPLIT_LINES,     /* where they read like it, and at line ends and tabs */
     ACRE_SPLIT_SENTENCES, /* only where they read like it */

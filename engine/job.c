@@ -126,8 +126,8 @@ static int check_decoding(const struct acre_model *model, const struct acre_deco
 static int open_text(struct acre_job *job, const struct acre_request *request, struct acre_err *err)
 {
     const struct acre_model *model = job->model;
-    size_t longest = (size_t)model->info.max_source_tokens, unsplit = longest;
-    unsplit += (size_t)(model->config.max_positions - model->config.max_source);
+    bool has_languages = tokenizer_languages(model->tokenizer)->n > 0;
+    size_t unsplit = (size_t)(model->config.max_positions - 1 - has_languages);
     if (request->translation)
         return document_init_whole(&job->document, request->text, request->text_bytes,
                                    model->tokenizer, request->is_tokens, unsplit, err);
@@ -135,7 +135,8 @@ static int open_text(struct acre_job *job, const struct acre_request *request, s
         return document_init_tokens(&job->document, request->text, request->text_bytes,
                                     model->tokenizer, unsplit, err);
     return splitter_open(&job->document, request->text, request->text_bytes, model->tokenizer,
-                         job->frame.language, longest, request->split, &job->splitter, err);
+                         job->frame.language, (size_t)model->info.max_source_tokens, request->split,
+                         &job->splitter, err);
 }
 
 /* A memory that is a grid has whole rows. */

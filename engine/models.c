@@ -20,6 +20,7 @@ enum {
     PROGRESS_SECONDS = 2,         /* and how far it is, not oftener than this */
     PROGRESS_PARTS = 10,          /* nor than so often */
     DEFAULT_MAX_BEAM = 8,
+    LEAST_SPLIT = 8, /* no text is cut into fewer tokens: a character may have several */
 };
 
 static double seconds_since(const struct timespec *start)
@@ -91,6 +92,16 @@ static int max_beam_size(const struct acre_model *model)
     return own > DEFAULT_MAX_BEAM ? own : DEFAULT_MAX_BEAM;
 }
 
+/* A sentence is split where its translation, half as long again, might not fit into the model's own
+ * max_length. */
+static void limit_source(struct acre_model_info *info)
+{
+    int most = info->decoding.max_length * 2 / 3;
+    most = most > LEAST_SPLIT ? most : LEAST_SPLIT;
+    if (info->max_source_tokens > most)
+        info->max_source_tokens = most;
+}
+
 static void fill_info(struct acre_model *model)
 {
     const struct config *config = &model->config;
@@ -124,6 +135,7 @@ static void fill_info(struct acre_model *model)
         decoding->max_length = model->info.max_target_tokens;
     if (decoding->min_length > decoding->max_length)
         decoding->min_length = decoding->max_length;
+    limit_source(&model->info);
 }
 
 static int serve(struct acre_engine *engine, struct acre_model *model, struct acre_err *err)

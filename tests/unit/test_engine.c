@@ -293,6 +293,42 @@ static void what_max_length_cut_says_so(void **state)
     acre_engine_close(engine);
 }
 
+static void count_pieces(struct acre_model *model, const char *text, bool is_tokens,
+                         size_t *n_pieces, size_t *n_tokens)
+{
+    struct acre_job *job;
+    struct acre_request request = request_of(model, text, is_tokens);
+    request.decoding = (struct acre_decoding){1, 1, 0, 1, 1, 0};
+    assert_int_equal(acre_translate(&request, &job, NULL), 0);
+    *n_pieces = acre_job_result(job)->n_sentences;
+    *n_tokens = acre_job_result(job)->n_source_tokens;
+    acre_job_close(job);
+}
+
+/* Pieces are up to two thirds of the model's own max_length, 60, whatever that of the request is. A
+ * line of tokens is in one piece. */
+static void sentences_leave_room_for_their_translation(void **state)
+{
+    (void)state;
+    enum { WORDS = 100, WORD = 2 };
+    char text[WORDS * WORD + 1] = "";
+    for (size_t i = 0; i < WORDS; i++)
+        memcpy(text + i * WORD, "a ", WORD);
+    text[WORDS * WORD - 1] = '\0';
+    struct acre_engine *engine = open_engine(1, 8);
+    for (size_t m = 0; m < N_MODELS; m++) {
+        struct acre_model *model = open_model(engine, model_directories[m]);
+        size_t n_pieces, n_tokens;
+        assert_int_equal(acre_model_info(model)->decoding.max_length, 60);
+        count_pieces(model, text, false, &n_pieces, &n_tokens);
+        assert_in_range(n_pieces, (n_tokens + 39) / 40, n_tokens / 20);
+        count_pieces(model, text, true, &n_pieces, &n_tokens);
+        assert_int_equal(n_pieces, 1);
+        assert_int_equal(n_tokens, WORDS);
+    }
+    acre_engine_close(engine);
+}
+
 /* White space is kept and nothing is translated: done comes from acre_submit() itself. */
 static void whitespace_is_kept(void **state)
 {
@@ -610,6 +646,7 @@ int main(void)
         cmocka_unit_test(threads_share_an_engine),
         cmocka_unit_test(hypotheses_are_ranked),
         cmocka_unit_test(what_max_length_cut_says_so),
+        cmocka_unit_test(sentences_leave_room_for_their_translation),
         cmocka_unit_test(whitespace_is_kept),
         cmocka_unit_test(text_of_sentences_adds_up),
         cmocka_unit_test(attention_is_told),
