@@ -48,6 +48,9 @@ void result_write(struct acre_job *job, struct sentence *sentence);
 /* Puts the translations of all sentences together to job->result. The first sentence's error is the
  * job's; then there are no hypotheses. */
 int result_fill(struct acre_job *job, struct acre_err *err);
+
+/* Says why a sentence ended with this status. */
+int result_fail(const struct acre_job *job, int status, struct acre_err *err);
 void result_free(struct acre_job *job);
 
 /* What is told of a sentence's translation. */

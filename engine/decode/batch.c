@@ -2,10 +2,12 @@
  * slot has ended; its results are copied, and the slot is free. A device that works behind the
  * host's back tells that a step or more later.
  *
- * What can go wrong: memory for results is missing, which the sentence's status says; or the device
- * is lost, which the step returns: nothing is known then of those that run. */
+ * What can go wrong: memory for results is missing, or the model's numbers overflow, so that a
+ * score is none, which the sentence's status says; or the device is lost, which the step returns:
+ * nothing is known then of those that run. */
 #include "decode/batch.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -163,6 +165,9 @@ static const int32_t *copy(const int32_t *from, size_t n, int32_t **to)
 static int take_results(struct sentence *sentence, const struct ended *ended)
 {
     size_t n = ended->n_hypotheses, n_tokens = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isnan(ended->hypotheses[i].score))
+            return ACRE_EMODEL;
     for (size_t i = 0; i < n; i++)
         n_tokens += (ended->hypotheses[i].alignment ? 2 : 1) * ended->hypotheses[i].n_tokens;
     sentence->hypotheses = mem_alloc(n * sizeof(*sentence->hypotheses));

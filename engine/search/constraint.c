@@ -92,6 +92,8 @@ static void fill_set(const struct constraint *constraint, const struct constrain
             set_bit(set, id, false);
         allow_bytes(set, options, (enum utf8_state)state, (int)room_class + 1);
     }
+    for (int id = options->vocab_size; (size_t)id < 32 * constraint->words; id++)
+        set_bit(set, id, false);
     set_bit(set, options->end_token, end_allowed && state == UTF8_START);
     for (int i = 0; i < options->n_forbidden; i++)
         set_bit(set, options->forbidden[i], false);

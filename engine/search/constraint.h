@@ -27,7 +27,7 @@ enum {
 
 struct constraint {
     size_t words;   /* of a set */
-    uint32_t *sets; /* owned, [states][rooms][end allowed][words] */
+    uint32_t *sets; /* owned, [states][rooms][end allowed][words]; 0 beyond the vocabulary */
     uint8_t
         *next; /* owned, [states][256], by byte; NULL: tokens are no bytes, there is one state */
 };

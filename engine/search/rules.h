@@ -13,7 +13,7 @@
 #ifndef SEARCH_RULES_H
 #define SEARCH_RULES_H
 
-#include <math.h> /* INFINITY */
+#include <math.h> /* INFINITY, NAN */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -77,6 +77,14 @@ struct continuation {
 SEARCH_RULE struct search_node *search_node(const struct search *search, int t, int b)
 {
     return &search->nodes[(size_t)t * (size_t)search->decoding.beam_size + (size_t)b];
+}
+
+/* The tokens that may follow live hypothesis b, as a bit set. */
+SEARCH_RULE const uint32_t *search_allowed(const struct search *search, int b)
+{
+    const struct acre_decoding *decoding = &search->decoding;
+    return constraint_allowed(search->model.constraint, search->state[b],
+                              decoding->max_length - search->t, search->t >= decoding->min_length);
 }
 
 /* The token that must follow, whatever the logits say; -1: any that may. */
@@ -150,14 +158,15 @@ SEARCH_RULE bool search_may_improve(const struct search *search)
     return best > search->results[search->n_results - 1].normalized_score;
 }
 
-/* A token that must follow is the only continuation, also if it could not follow otherwise.
- * Returns how many there are then. */
+/* A token that must follow is the only continuation, also if it could not follow otherwise. What
+ * may follow and is no candidate has NaN for a logit. Returns how many there are then. */
 SEARCH_RULE int search_obey(const struct search *search, struct continuation *ranked, int n)
 {
     int32_t wanted = search_wanted(search);
     if (wanted < 0)
         return n;
-    float score = n > 0 ? ranked[0].score : -INFINITY;
+    bool may_follow = search_allowed(search, 0)[wanted / 32] >> (wanted % 32) & 1;
+    float score = n > 0 ? ranked[0].score : may_follow ? NAN : -INFINITY;
     ranked[0].score = search->t < search->prefix.n_free ? search->score[0] : score;
     ranked[0].b = 0;
     ranked[0].token = wanted;
@@ -177,12 +186,35 @@ SEARCH_RULE int search_prune(const struct search *search, const struct continuat
     return n;
 }
 
+/* Whether anything may follow the first live hypothesis. */
+SEARCH_RULE bool search_may_go_on(const struct search *search)
+{
+    const uint32_t *allowed = search_allowed(search, 0);
+    for (size_t i = 0; i < search->model.constraint->words; i++)
+        if (allowed[i] != 0)
+            return true;
+    return false;
+}
+
+/* Whether the continuations come from logits that are numbers: NaN is no candidate, and an infinite
+ * sum makes a score NaN. */
+SEARCH_RULE bool search_has_numbers(const struct search *search, const struct continuation *ranked,
+                                    int n)
+{
+    return n > 0 ? ranked[0].score == ranked[0].score : !search_may_go_on(search);
+}
+
 /* Takes the best 2 * beam_size continuations, in their order, to the next step. Returns whether
- * hypotheses are live; then their tokens are nodes (t, 0 ... n_live - 1). */
+ * hypotheses are live; then their tokens are nodes (t, 0 ... n_live - 1). Where the logits are no
+ * numbers, the best result's score is none. */
 SEARCH_RULE bool search_decide(struct search *search, struct continuation *ranked, int n)
 {
     n = search_obey(search, ranked, n);
-    if (n == 0) { /* nothing may follow */
+    if (!search_has_numbers(search, ranked, n)) {
+        search->n_results = n = 0;
+        search->score[0] = NAN;
+    }
+    if (n == 0) { /* nothing may follow, or nobody knows what */
         search_finish_all(search);
         return false;
     }

@@ -52,15 +52,12 @@ static void want(int32_t token, struct logit_scan *scan)
 void search_scan(const struct search *search, int b, struct candidate *best,
                  struct logit_scan *scan)
 {
-    const struct acre_decoding *decoding = &search->decoding;
     *scan = (struct logit_scan){
         .best = best,
-        .k = 2 * decoding->beam_size,
+        .k = 2 * search->decoding.beam_size,
         .maximum = -INFINITY,
         .renormalize = search->model.renormalize,
-        .allowed =
-            constraint_allowed(search->model.constraint, search->state[b],
-                               decoding->max_length - search->t, search->t >= decoding->min_length),
+        .allowed = search_allowed(search, b),
     };
     if (search_wanted(search) >= 0)
         want(search_wanted(search), scan);

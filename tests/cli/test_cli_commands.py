@@ -50,6 +50,26 @@ def test_weights_that_are_no_numbers_are_refused(acre, tmp_path):
                         "index 777")
 
 
+def test_weights_that_overflow_translate_nothing(acre, tmp_path):
+    """They are finite, but what they are multiplied to is not."""
+    model = shutil.copytree(ROOT / "tests/golden/models/tiny-token", tmp_path / "model")
+    data = bytearray((model / "model.safetensors").read_bytes())
+    header_bytes = struct.unpack_from("<Q", data)[0]
+    tensor = json.loads(data[8:8 + header_bytes])["model.decoder.layers.1.fc2.weight"]
+    assert tensor["dtype"] == "F32"
+    begin, end = (8 + header_bytes + at for at in tensor["data_offsets"])
+    weights = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+    largest = max(map(abs, weights))
+    struct.pack_into(f"<{len(weights)}f", data, begin, *(w / largest * 3e38 for w in weights))
+    (model / "model.safetensors").write_bytes(data)
+    target = tmp_path / "target"
+    target.write_text("Bonjour.\n")
+    for flags in (["--json"], ["--json", "--beam-size", "1"], ["--score", target]):
+        done = acre("translate", "--model", model, "--compute-type", "f32", *flags, text="Hello.\n")
+        failed(done, 1, "model model: expected finite numbers, found that they overflow in f32")
+        assert done.stdout == ""
+
+
 @pytest.mark.parametrize("which", ["token_model", "char_model"])
 def test_one_line_in_one_line_out(acre, request, which, tmp_path):
     model = request.getfixturevalue(which)

@@ -494,6 +494,36 @@ static void nothing_may_follow(void **state)
     free(nodes);
 }
 
+/* Where weights overflow, after a step that was well; also where a translation is scored. */
+static void logits_that_are_no_numbers(void **state)
+{
+    (void)state;
+    struct candidate first[] = {{.logit = -1, .id = 2}, {.logit = -1, .id = END}};
+    struct candidate infinite = {.logit = INFINITY, .id = 2};
+    const struct logit_scan well = {.best = first, .n = 2, .maximum = -1, .sum = 2};
+    const struct logit_scan overflown[] = {
+        {.maximum = -INFINITY}, /* all are NaN, which no candidate is */
+        {.best = &infinite, .n = 1, .maximum = INFINITY, .sum = NAN},
+    };
+    struct acre_decoding decoding = {2, 2, 0, 5, 1, 0};
+    struct constraint_options options = {.vocab_size = 3, .end_token = END};
+    struct search_node nodes[12];
+    struct constraint *constraint;
+    assert_int_equal(constraint_open(&options, &constraint), 0);
+    const struct search_model known = {constraint, START, END, false};
+    search_fill_penalties(1, 0, search_penalties(&decoding), penalties);
+    for (size_t i = 0; i < 4; i++) {
+        struct search search;
+        search_init(&search, &known, &decoding, nodes, penalties);
+        search.prefix.is_whole = i < 2;
+        if (!search.prefix.is_whole)
+            assert_true(search_advance(&search, &well));
+        assert_false(search_advance(&search, &overflown[i % 2]));
+        assert_true(isnan(search.results[0].score));
+    }
+    constraint_close(constraint);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +535,7 @@ int main(void)
         cmocka_unit_test(equal_lengths_force_the_length),
         cmocka_unit_test(ranks_over_the_whole_range),
         cmocka_unit_test(nothing_may_follow),
+        cmocka_unit_test(logits_that_are_no_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
