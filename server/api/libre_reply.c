@@ -3,6 +3,7 @@
  *
  * Failure modes: no memory, which json_object_end() tells. */
 #include <stdio.h>
+#include <string.h>
 
 #include "api/libre.h"
 #include "common/json.h"
@@ -19,13 +20,27 @@ static json_t *render_text(const struct call *call, size_t i)
     return json_stringn(call->request.texts[i].data, call->request.texts[i].bytes);
 }
 
+/* Whether hypothesis h says what none before it says. */
+static bool is_other(const struct call *call, size_t i, size_t h)
+{
+    const char *text = translate_text(call->translate, i, h);
+
+    for (size_t k = 0; k < h; k++)
+        if (strcmp(translate_text(call->translate, i, k), text) == 0)
+            return false;
+    return text[0] != '\0';
+}
+
+/* Hypotheses are other tokens, but maybe the same text. As in LibreTranslate, each stands there
+ * once. */
 static json_t *render_alternatives(const struct call *call, size_t i)
 {
     json_t *list = json_array();
     const char *text;
 
     for (size_t h = 1; (text = translate_text(call->translate, i, h)); h++)
-        list = json_list_append(list, json_string(text));
+        if (is_other(call, i, h))
+            list = json_list_append(list, json_string(text));
     return list;
 }
 

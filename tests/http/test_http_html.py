@@ -178,6 +178,15 @@ def test_white_space_between_blocks_stays(shipped):
         "\n<ul>\n  <li>Der Hund schläft.</li>\n</ul>\n")
 
 
+def test_no_alternative_says_the_same_again(shipped):
+    """What the model takes from the source it can spell in several ways."""
+    for text_format in ("text", "html"):
+        reply = shipped.translate("Schwarzenegger visited Albuquerque.", format=text_format,
+                                  alternatives=3).json()
+        texts = [reply["translatedText"], *reply["alternatives"]]
+        assert 1 < len(set(texts)) == len(texts) < 4
+
+
 @pytest.mark.parametrize("text", ["<p></p>", "<br>", "<!-- -->", "&nbsp;", "<b> </b>", "<", "</",
                                   "<a", "&", "{name}", "🙂", "<script>", "<!--", "<a b='"])
 def test_what_has_no_words_is_unchanged(server, text):

@@ -151,6 +151,16 @@ def test_alternatives_are_the_next_hypotheses(server, expected):
     assert server.translate(alternatives=7).status_code == 200  # more than the model's own beam
 
 
+def test_an_empty_alternative_is_left_out(server, models):
+    command = [ACRE, "translate", "--model", models / "en-de-token", "--json", "--max-length", "1",
+               "--beam-size", "8", "--num-hypotheses", "8"]
+    output = subprocess.run(command, input="Hello.", capture_output=True, text=True, check=True)
+    texts = [h["text"] for h in json.loads(output.stdout)["hypotheses"]]
+    assert "" in texts[1:]
+    reply = server.translate("Hello.", alternatives=7, max_length=1).json()
+    assert [reply["translatedText"], *reply["alternatives"]] == [t for t in texts if t]
+
+
 def test_scores_are_normalised_and_one_per_text(server, expected):
     reply = server.translate(scores=True).json()
     assert reply["scores"] == [pytest.approx(expected[0]["normalized_score"], rel=1e-5)]
