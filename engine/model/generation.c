@@ -137,7 +137,8 @@ static bool does_nothing(const json_t *value, double neutral)
 {
     if (json_is_number(value))
         return json_number_value(value) == neutral;
-    return !json_is_true(value) && json_array_size(value) + json_object_size(value) == 0;
+    size_t n = json_array_size(value) + json_object_size(value) + json_string_length(value);
+    return n == 0 && !json_is_true(value);
 }
 
 static void note_ignored(const struct json_object *object, struct config *config)

@@ -285,6 +285,9 @@ static void test_keys_that_are_not_applied(void **state)
     parse_good(";early_stopping:true", NULL);
     assert_string_equal(config.ignored, "config.json: not applied: early_stopping");
     config_fini(&config);
+    parse_good("", "{\"early_stopping\":\"never\",\"constraints\":\"\"}");
+    assert_string_equal(config.ignored, "generation_config.json: not applied: early_stopping");
+    config_fini(&config);
     parse_good(";no_repeat_ngram_size:2",
                "{\"repetition_penalty\":1.2,\"do_sample\":true,\"suppress_tokens\":[3]}");
     assert_string_equal(config.ignored, "generation_config.json: not applied: do_sample, "
