@@ -55,7 +55,8 @@ struct acre_alignment {
 struct acre_part {
     size_t n_tokens; /* without its end token */
     double normalized_score;
-    bool is_truncated; /* it has max_length tokens: it was ended there, not by the model */
+    bool is_truncated; /* it has max_length tokens: it was ended there, not by the model. Of bytes
+                        * it may end up to 3 before, where a character did not fit; then not */
     bool is_apart;     /* a space belongs before it, where the request's text has nothing */
 };
 
