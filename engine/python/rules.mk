@@ -18,13 +18,16 @@ $B/libacre.so: $B/libacre.a $B/libacre.map
 wheel: build/venv-wheel/ready ## the Python package, for any Linux new enough: build/wheel/acre-*.whl
 	@conf/packages install build
 	@$(MAKE) --no-print-directory $B/libacre.so
-	@rm -rf $B/wheel && mkdir -p $B/wheel/source
+	@rm -rf $B/wheel && mkdir -p $B/wheel/source $B/wheel/own
 	cp -r engine/python/. $B/wheel/source
 	strip -o $B/wheel/source/acre/libacre.so $B/libacre.so
 	cd $B/wheel/source && $(CURDIR)/build/venv-wheel/bin/pip wheel --quiet --no-deps \
 	    --disable-pip-version-check --no-build-isolation -w ../plain .
-	PATH=$(CURDIR)/build/venv-wheel/bin:$$PATH auditwheel repair -w $B/wheel $B/wheel/plain/*.whl
-	@rm -rf $B/wheel/source $B/wheel/plain
+	export PATH=$(CURDIR)/build/venv-wheel/bin:$$PATH && \
+	    engine/python/own_protobuf $B/libacre.so $B/wheel/own && \
+	    AUDITWHEEL_LD_LIBRARY_PATH=$(CURDIR)/$B/wheel/own \
+	    auditwheel repair -w $B/wheel $B/wheel/plain/*.whl
+	@rm -rf $B/wheel/source $B/wheel/own $B/wheel/plain
 	@ls -l $B/wheel
 
 build/venv-wheel/ready: engine/python/requirements.txt

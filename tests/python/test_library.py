@@ -94,6 +94,26 @@ print(*loaded() - before, sep="\\n")
                 if "/site-packages" not in path and not SYSTEM.match(path.rsplit("/", 1)[1])]
 
 
+def test_another_protobuf_is_no_matter(python, tmp_path):
+    """One that all libraries see, of a program that is linked to it or preloads it."""
+    library = next(line.split()[2] for line in subprocess.check_output(
+        ["ldd", BUILD / "libacre.so"], text=True).splitlines() if "libsentencepiece.so" in line)
+    symbols = subprocess.check_output(["nm", "-D", "--defined-only", library], text=True)
+    functions = set(re.findall(r" [TW] (\w*6google8protobuf\w*)$", symbols, re.MULTILINE))
+    source, other = tmp_path / "other.c", tmp_path / "other.so"
+    source.write_text("#include <stdlib.h>\n" + "".join(
+        f"void {name}(void) {{ abort(); }}\n" for name in functions))
+    subprocess.run(["gcc", "-shared", source, "-o", other], check=True)
+    done = python("""
+import ctypes
+ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+import acre
+with acre.Translator(sys.argv[2], threads=1) as translator:
+    assert translator.translate(["Hello there."])[0]
+""", other, MODELS / "tiny-token")
+    assert done.returncode == 0, done.stderr
+
+
 def test_wheel_says_that_it_is_typed(wheel):
     assert "acre/py.typed" in zipfile.ZipFile(wheel).namelist()
 
