@@ -373,6 +373,52 @@ except KeyboardInterrupt:
     assert (done.returncode, done.stdout) == (0, "interrupted 1\n"), done.stderr
 
 
+@pytest.fixture
+def interrupted(acre, monkeypatch):
+    """Makes a function of the library end as with a Ctrl-C that came meanwhile."""
+    def interrupt(name):
+        function = getattr(acre._library.lib, name)
+
+        def call(*arguments):
+            function(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(acre._library.lib, name, call)
+    return interrupt
+
+
+@pytest.fixture
+def closed(acre, monkeypatch):
+    """Lists the calls of a function of the library: whether there was something to close."""
+    def watch(name):
+        function, calls = getattr(acre._library.lib, name), []
+
+        def call(handle):
+            calls.append(bool(handle))
+            function(handle)
+
+        monkeypatch.setattr(acre._library.lib, name, call)
+        return calls
+    return watch
+
+
+@pytest.mark.parametrize("name", ["acre_engine_open", "acre_model_open"])
+def test_an_interrupted_start_leaves_no_engine(acre, interrupted, closed, name):
+    engines = closed("acre_engine_close")
+    interrupted(name)
+    with pytest.raises(KeyboardInterrupt):
+        acre.Translator(MODELS / "tiny-area", threads=1)
+    assert engines == [True]
+
+
+def test_an_interrupted_submit_leaves_no_job(translator, interrupted, closed):
+    jobs = closed("acre_job_close")
+    interrupted("acre_submit")
+    with pytest.raises(KeyboardInterrupt):
+        translator.translate([LONG])
+    assert jobs == [True]
+
+
 def test_a_signal_handler_closes(python):
     """It may have interrupted a call into the engine, which then ends first."""
     done = python("""

@@ -58,11 +58,12 @@ class _Engine:
         self._is_open, self._is_closed = True, False
         self.engine, self.model = ctypes.c_void_p(), ctypes.c_void_p()
         err = _library.Err()
-        check(lib.acre_engine_open(options, self.engine, err), err)
-        status = lib.acre_model_open(self.engine, model_dir, self.model, err)
-        if status != 0:
+        try:
+            check(lib.acre_engine_open(options, self.engine, err), err)
+            check(lib.acre_model_open(self.engine, model_dir, self.model, err), err)
+        except BaseException:  # also Ctrl-C while a large model is read
             lib.acre_engine_close(self.engine)
-        check(status, err)
+            raise
 
     def check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -354,8 +355,8 @@ class Translator:
         jobs: Deque[_Job] = deque()  # oldest first
         try:
             for job in made:
+                jobs.append(job)  # first: Ctrl-C may come while it is submitted
                 job.submit()
-                jobs.append(job)
                 if len(jobs) >= ahead:  # half of them at once: to wake up for each takes the
                     jobs[(ahead - 1) // 2].wait()  # processor from an engine on the same one
                     while len(jobs) > ahead // 2:
