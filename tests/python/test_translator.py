@@ -193,6 +193,19 @@ def test_errors_have_codes(acre, translator, code, call):
     assert translator.translate(["Hello there."])
 
 
+def test_whole_numbers_are_of_any_type(acre, translator):
+    """Such as NumPy's."""
+    class Whole:
+        def __index__(self):
+            return 4
+
+    assert translator.translate(LINES, beam_size=Whole(), max_length=Whole()) == (
+        translator.translate(LINES, beam_size=4, max_length=4))
+    for wrong in (4.0, "4"):
+        with pytest.raises(acre.Error, match="beam_size: expected a whole number of 32 bits"):
+            translator.translate(["a"], beam_size=wrong)
+
+
 @pytest.mark.parametrize("texts", ["a text", b"bytes", [1], [None], [b"bytes"], 7])
 def test_wrong_types(translator, texts):
     with pytest.raises(TypeError):

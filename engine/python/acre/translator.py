@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -20,7 +21,7 @@ import weakref
 from collections import deque
 from contextlib import closing, contextmanager
 from typing import (Any, Callable, Deque, Generator, Iterable, Iterator, NamedTuple, NoReturn,
-                    Optional, TypeVar)
+                    Optional, SupportsIndex, TypeVar)
 
 from . import _library
 from ._library import Error, check, lib
@@ -166,8 +167,8 @@ def _expect_several(texts: Any) -> None:
 
 def _whole(name: str, value: int) -> int:
     """As C's int holds it; ctypes would cut off what does not fit."""
-    if isinstance(value, int) and -2**31 <= value < 2**31:
-        return value
+    if isinstance(value, SupportsIndex) and -2**31 <= operator.index(value) < 2**31:
+        return operator.index(value)
     raise Error("bad_option", f"{name}: expected a whole number of 32 bits, found {value!r}")
 
 
@@ -347,7 +348,7 @@ class Translator:
             decoding.beam_threshold = beam_threshold
         if max_length is not None:
             decoding.max_length = _whole("max_length", max_length)
-            decoding.min_length = min(decoding.min_length, max_length)
+            decoding.min_length = min(decoding.min_length, decoding.max_length)
         return decoding
 
     def _results(self, made: Iterator[_Job], result: Callable[[_Job], _Result],
