@@ -23,7 +23,7 @@ import sacrebleu
 
 from . import robustness
 from .markdown import markdown, merged, put_in_place, section_of, table_in
-from .train import acre_command, prepare
+from .train import acre_command, corpus, prepare
 from .train.card import held_out_in
 from .train.recipe import find_recipe, read_recipe
 from .train.sets import CHOSEN_BY, evaluation_sets, fingerprint
@@ -60,7 +60,7 @@ class Row:
 
 
 def read_lines(path):
-    return path.read_text(encoding="utf-8").splitlines()
+    return list(corpus.read_lines(path))
 
 
 def in_order(source, english, others):

@@ -123,15 +123,18 @@ def corpus_files(folders, language):
 
 
 def read_lines(path):
+    """Without their ends, "\\n" or "\\r\\n", as `acre translate` reads them: what else Python ends
+    a line at stands in texts."""
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        yield from file
+    with opener(path, "rt", encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield line.removesuffix("\n").removesuffix("\r")
 
 
 def read_columns(path):
     """The English and the target of each line, as they are."""
     for number, line in enumerate(read_lines(path), 1):
-        columns = line.rstrip("\n").split("\t")
+        columns = line.split("\t")
         if len(columns) != 2:
             raise ValueError(f"{path}:{number}: expected 2 columns, found {len(columns)}")
         yield columns

@@ -90,7 +90,7 @@ def lines_of(folder, language):
     paths = sorted(folder.glob(f"*.{language}"))
     if not paths:
         raise FileNotFoundError(f"{folder}: no evaluation set NAME.{language}")
-    return [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    return [line for path in paths for line in corpus.read_lines(path)]
 
 
 def without_repeats(by_origin, evaluated):

@@ -32,7 +32,7 @@ def evaluation_sentences(folder):
     return {
         corpus.normalised(line)
         for path in Path(folder).glob("*.en")
-        for line in path.read_text(encoding="utf-8").splitlines()
+        for line in corpus.read_lines(path)
     }
 
 
@@ -40,8 +40,7 @@ def read_set(stem, recipe):
     """(source lines, reference lines) of the line-aligned set `stem`.{en,XX}."""
     sides = []
     for language in (recipe.source, recipe.target):
-        path = stem.with_name(f"{stem.name}.{language}")
-        sides.append(path.read_text(encoding="utf-8").splitlines())
+        sides.append(list(corpus.read_lines(stem.with_name(f"{stem.name}.{language}"))))
     if len(sides[0]) != len(sides[1]):
         raise ValueError(f"{stem}: {len(sides[0])} source and {len(sides[1])} reference lines")
     return sides

@@ -3,13 +3,15 @@
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("numpy")
 
 from models import evaluate  # noqa: E402
-from models.train.sets import fingerprint  # noqa: E402
+from models.train.corpus import normalised  # noqa: E402
+from models.train.sets import evaluation_sentences, fingerprint, read_set  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 ACRE = ROOT / os.environ.get("ACRE", "build/acre")
@@ -239,6 +241,18 @@ def test_sets_are_read_in_the_direction_of_the_model(sets, source, target):
     assert test.name == "news"
     assert test.sources == evaluate.read_lines(sets / f"news-ende.{source}")
     assert test.references == evaluate.read_lines(sets / f"news-ende.{target}")
+
+
+def test_only_newlines_end_lines(tmp_path):
+    """As `acre translate` takes them: others stand in texts."""
+    lines = ["a\u2028b\x85c\fd\re", "", "f"]
+    for language in ("en", "de"):
+        (tmp_path / f"news.{language}").write_bytes("\r\n".join(lines).encode())
+    recipe = SimpleNamespace(source="en", target="de")
+    assert read_set(tmp_path / "news", recipe) == [lines, lines]
+    assert evaluation_sentences(tmp_path) == {normalised(line) for line in lines}
+    (test,) = evaluate.public_sets(tmp_path, "en", "de")
+    assert test.sources == test.references == lines
 
 
 @pytest.mark.parametrize("source, target", [("en", "de"), ("de", "en")])
