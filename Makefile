@@ -173,7 +173,7 @@ lint: ## layering, formatting, sizes
 install: TO = $(DESTDIR)$(PREFIX)
 install: build ## install command, manual, library, headers, models, systemd units under PREFIX
 	install -D -m 755 $B/acre $(TO)/bin/acre
-	install -D -m 644 $B/libacre.a $(TO)/lib/libacre.a
+	conf/library $B/libacre.a $(TO)/lib/libacre.a
 	install -D -m 644 -t $(TO)/include engine/acre.h engine/acre_result.h engine/acre_bench.h
 	conf/manual $B/acre $B
 	install -D -m 644 -t $(TO)/share/man/man1 $B/acre.1

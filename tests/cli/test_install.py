@@ -58,6 +58,15 @@ def test_programs_are_compiled_as_the_readme_says(tmp_path):
     assert said.strip()
 
 
+def test_programs_may_have_any_name_that_is_not_acre_s(tmp_path):
+    install(tmp_path)
+    archive = tmp_path / "opt/acre/lib/libacre.a"
+    symbols = subprocess.check_output(["nm", "--extern-only", "--defined-only", archive], text=True)
+    names = re.findall(r"^\w+ [A-Za-z] (\w+)$", symbols, re.MULTILINE)
+    assert "acre_submit" in names and "acre_bench_preset" in names
+    assert [name for name in names if not name.startswith("acre_")] == []
+
+
 def test_a_model_that_cannot_be_installed_is_told(tmp_path):
     """Whichever it is: not only the last."""
     place = tmp_path / "opt/acre/share/acre/models/en-de-char"
