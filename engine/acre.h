@@ -8,6 +8,8 @@
  * NULL. Pointers passed in are borrowed for the call; pointers handed out say who owns them.
  * A sentence's translation and score do not depend on what else is translated at the same time.
  *
+ * Workers block all signals but SIGPROF.
+ *
  * This header is all that the server and other programs may use of the engine, with acre_result.h,
  * which it includes, and acre_bench.h for measuring.
  */

@@ -9,6 +9,7 @@
 #include "sched/scheduler.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -163,12 +164,25 @@ static void *work(void *argument)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
+/* Signals are the program's, which may block one in its own threads to wait for it. But SIGPROF is
+ * for whoever runs. */
+static int start_thread(struct worker *worker)
+{
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    sigdelset(&blocked, SIGPROF);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    int error = pthread_create(&worker->thread, NULL, work, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
 static bool start_worker(struct scheduler *scheduler, size_t index)
 {
     struct worker *worker = &scheduler->workers[index];
     *worker = (struct worker){.scheduler = scheduler, .index = index};
     pthread_cond_init(&worker->woken, NULL);
-    if (pthread_create(&worker->thread, NULL, work, worker) == 0)
+    if (start_thread(worker) == 0)
         return true;
     pthread_cond_destroy(&worker->woken);
     return false;

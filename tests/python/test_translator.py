@@ -449,6 +449,18 @@ for _ in range(10):
     assert (done.returncode, done.stdout) == (0, "shutting_down\n" * 10), done.stderr
 
 
+def test_signals_are_the_programs(python):
+    """One that it blocks, to wait for it, does not kill it in a thread that was there before."""
+    done = python("""
+import acre, os, signal
+with acre.Translator(sys.argv[1], threads=1):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(signal.sigwait([signal.SIGTERM]).name)
+""", MODELS / "tiny-area")
+    assert (done.returncode, done.stdout) == (0, "SIGTERM\n"), done.stderr
+
+
 def test_programs_end_without_closing(python):
     done = python("""
 import acre, contextlib, itertools, threading
