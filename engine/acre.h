@@ -8,7 +8,9 @@
  * NULL. Pointers passed in are borrowed for the call; pointers handed out say who owns them.
  * A sentence's translation and score do not depend on what else is translated at the same time.
  *
- * Workers block all signals but SIGPROF.
+ * Workers block all signals but SIGPROF. An engine belongs to the process that opened it: a child
+ * of fork() has none of its threads and may use nothing of it, but open one of its own.
+ * acre_engine_close() does nothing there.
  *
  * This header is all that the server and other programs may use of the engine, with acre_result.h,
  * which it includes, and acre_bench.h for measuring.

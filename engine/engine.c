@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -149,6 +150,7 @@ int engine_open_on(const struct device_set *devices, const struct acre_options *
         devices_close(devices);
         return err_set(err, ACRE_ENOMEM, "no memory for the engine");
     }
+    engine->process = getpid();
     engine->options = *options;
     engine->devices = *devices;
     pthread_mutex_init(&engine->lock, NULL);
@@ -200,7 +202,7 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
 
 void acre_engine_close(struct acre_engine *engine)
 {
-    if (!engine)
+    if (!engine || engine->process != getpid())
         return;
     scheduler_stop(engine->scheduler);
     acre_engine_close(engine->fallback); /* what it is at is of these models' jobs: their `done` may

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "acre.h"
 #include "cache.h"
@@ -21,6 +22,7 @@
 #include "text/tokenizer.h"
 
 struct acre_engine {
+    pid_t process;               /* that opened it; its children have none of the threads */
     struct acre_options options; /* defaults filled in, but max_beam_size: that is for models */
     bool is_type_forced;         /* else each model's own */
     enum compute_type compute_type;

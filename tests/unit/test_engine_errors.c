@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../support/engines.h"
@@ -198,6 +199,24 @@ static void engines_that_cannot_be_opened(void **state)
     assert_null(model);
     acre_engine_close(engine);
     acre_engine_close(NULL);
+}
+
+/* A worker that sleeps there is not in the child, to be waited for. */
+static void engines_are_not_closed_in_forked_children(void **state)
+{
+    (void)state;
+    struct acre_engine *engine = open_engine(1, 1);
+    int status;
+    usleep(100000);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(10);
+        acre_engine_close(engine);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    acre_engine_close(engine);
 }
 
 /* ---- Ending early ---------------------------------------------------------------------------- */
@@ -509,6 +528,7 @@ int main(void)
         cmocka_unit_test(longest_line_is_accepted),
         cmocka_unit_test(decoding_of_a_model_fits_the_engine),
         cmocka_unit_test(engines_that_cannot_be_opened),
+        cmocka_unit_test(engines_are_not_closed_in_forked_children),
         cmocka_unit_test(names_are_text),
         cmocka_unit_test(cancelled_job_is_done_once),
         cmocka_unit_test(done_closes_its_model),
