@@ -72,7 +72,8 @@ struct acre_options {
 int acre_engine_open(const struct acre_options *options, struct acre_engine **engine,
                      struct acre_err *err);
 
-/* Stops the workers; unfinished jobs end with ACRE_ECLOSED. Closes its models. NULL is allowed. */
+/* Stops the workers; unfinished jobs end with ACRE_ECLOSED. Closes its models. Jobs are closed
+ * before or after it. NULL is allowed. */
 void acre_engine_close(struct acre_engine *engine);
 /* What the engine runs on, e.g. "cpu avx2"; lives as long as the engine. */
 const char *acre_engine_backend(const struct acre_engine *engine);
@@ -117,7 +118,8 @@ struct acre_language {
     const char *tag;  /* as others do, by BCP 47: "de", "zh-Hant"; no other of the model has it */
 };
 
-/* Strings and lists live as long as the model. */
+/* Strings and lists live as long as the model. C++ also needs "struct" before the name, as a
+ * function has it too. */
 struct acre_model_info {
     const char *name;   /* last part of the path it was opened by, e.g. "en-de-token" */
     const char *source; /* tag of the language of texts whose request does not say; "": none */
@@ -228,7 +230,7 @@ void acre_job_cancel(struct acre_job *job);
 
 /* The next sentence of a job with `next`, from 0 on, once it is queued; one thread at a time. */
 int acre_job_next(struct acre_job *job, struct acre_sentence *sentence, struct acre_err *err);
-/* The result, once `done` was called; lives as long as the job. */
+/* The result, once `done` was called; lives as long as the job, its tokens as long as the model. */
 const struct acre_result *acre_job_result(const struct acre_job *job);
 /* Frees job and result; only after `done` was called, or before it is queued. NULL is allowed. */
 void acre_job_close(struct acre_job *job);
