@@ -79,7 +79,7 @@ struct slot {
     size_t line_bytes;
     char *translation; /* owned; NULL: it is to be found */
     size_t translation_bytes;
-    struct acre_job *job; /* owned; NULL for an empty line */
+    struct acre_job *job; /* owned; NULL for an empty line that is to be translated */
     bool is_done;
 };
 
@@ -137,7 +137,7 @@ static int write_slot(const struct ring *ring, const struct slot *slot, size_t l
         return error_set(err, result->status, "%s: line %zu: %s", ring->input_name, line,
                          result->err.text);
     if (!ring->as_json && ring->is_scoring)
-        printf("%.6f\n", result ? result->hypotheses[0].score : 0.0);
+        printf("%.6f\n", result->hypotheses[0].score);
     else if (!ring->as_json)
         write_text(result);
     else if (write_json(ring, slot, err) != 0)
@@ -264,7 +264,7 @@ static int submit(struct ring *ring, struct slot *slot, const struct decode *dec
     };
     int rc;
 
-    slot->is_done = slot->line_bytes == 0 && slot->translation_bytes == 0;
+    slot->is_done = slot->line_bytes == 0 && !ring->is_scoring;
     if (slot->is_done)
         return 0;
     do

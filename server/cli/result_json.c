@@ -77,8 +77,7 @@ static json_t *number_json(double number)
 
 int score_json_write(const struct acre_job *job, FILE *out, struct acre_err *err)
 {
-    const struct acre_hypothesis none = {.text = ""};
-    const struct acre_hypothesis *h = job ? acre_job_result(job)->hypotheses : &none;
+    const struct acre_hypothesis *h = acre_job_result(job)->hypotheses;
     struct json_object root;
 
     json_object_begin(&root, out);

@@ -71,7 +71,9 @@ def test_texts_empty_lines_and_limits(score):
     lines = ["Hello there.", "", "Hello. Two sentences.", ""]
     result = score("tiny-token", lines, ["Hallo.", "", "Ja. Nein.", "Hallo."])
     found = [float(line) for line in result.stdout.splitlines()]
-    assert len(found) == 4 and found[1] == 0 and all(math.isfinite(x) and x <= 0 for x in found)
+    assert len(found) == 4 and all(math.isfinite(x) and x < 0 for x in found)
+    nothing = json.loads(score("tiny-token", [""], [""], "--json").stdout)
+    assert nothing["tokens"] == [] and nothing["score"] == pytest.approx(found[1], abs=1e-5)
     long = score("tiny-token", ["a"], ["b " * 500])
     assert long.returncode == 1
     assert "line 1: translation: expected at most 127 tokens, found " in long.stderr
