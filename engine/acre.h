@@ -58,7 +58,8 @@ struct acre_options {
                                   * unless that is f32 and a matrix is stored in 32 bits */
     const char *device_fallback; /* "cpu": what a lost device leaves goes on there, with the same
                                   * models; default "none": it ends with ACRE_EDEVICE */
-    int n_threads;               /* worker threads; default: the CPUs this process may use */
+    int n_threads;               /* worker threads; default: the CPUs this process may use, at most
+                                  * ACRE_MAX_THREADS */
     int batch_size;              /* most sentences one worker decodes together; default 32 */
     int max_beam_size;           /* largest beam a request may ask for; default 8, or the model's
                                   * own if that is larger */

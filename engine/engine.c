@@ -82,8 +82,6 @@ static int fill_options(struct acre_options *options, struct acre_err *err)
         options->device = "auto";
     if (!options->compute_type)
         options->compute_type = "auto";
-    if (options->n_threads == 0)
-        options->n_threads = cpu_count();
     if (options->batch_size == 0)
         options->batch_size = DEFAULT_BATCH_SIZE;
     if (options->max_queued_tokens == 0)
@@ -118,12 +116,18 @@ static void say_lost(void *user, const struct acre_err *why, size_t n_well)
     engine->options.log(engine->options.log_user, ACRE_LOG_WARNING, line);
 }
 
+static int default_threads(void)
+{
+    int n = cpu_count();
+    return n < ACRE_MAX_THREADS ? n : ACRE_MAX_THREADS;
+}
+
 /* A device that does not say how many threads are to step it has as many as there are. */
 static void count_workers(struct acre_engine *engine)
 {
     int of_each = engine->devices.all[0]->n_workers;
     if (of_each == 0)
-        of_each = engine->options.n_threads == 0 ? cpu_count() : engine->options.n_threads;
+        of_each = engine->options.n_threads == 0 ? default_threads() : engine->options.n_threads;
     engine->options.n_threads = of_each * (int)engine->devices.n;
 }
 

@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +201,32 @@ static void engines_that_cannot_be_opened(void **state)
     assert_null(model);
     acre_engine_close(engine);
     acre_engine_close(NULL);
+}
+
+static size_t n_processors = 1;
+
+/* In the system's place. */
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    (void)pid;
+    if (n_processors > 8 * bytes) {
+        errno = EINVAL;
+        return -1;
+    }
+    CPU_ZERO_S(bytes, set);
+    for (size_t i = 0; i < n_processors; i++)
+        CPU_SET_S(i, bytes, set);
+    return 0;
+}
+
+/* The number of threads is looked at before what is wrong here. */
+static void more_processors_than_threads(void **state)
+{
+    (void)state;
+    n_processors = 2 * ACRE_MAX_THREADS;
+    assert_not_opened((struct acre_options){.batch_size = 2000}, ACRE_EOPTION,
+                      "batch_size: expected an integer from 1 to 1024, found 2000");
+    n_processors = 1;
 }
 
 /* A worker that sleeps there is not in the child, to be waited for. */
@@ -528,6 +556,7 @@ int main(void)
         cmocka_unit_test(longest_line_is_accepted),
         cmocka_unit_test(decoding_of_a_model_fits_the_engine),
         cmocka_unit_test(engines_that_cannot_be_opened),
+        cmocka_unit_test(more_processors_than_threads),
         cmocka_unit_test(engines_are_not_closed_in_forked_children),
         cmocka_unit_test(names_are_text),
         cmocka_unit_test(cancelled_job_is_done_once),
