@@ -5,7 +5,8 @@
  * translated. acre_translate() is the same, waiting for the answer.
  *
  * Fallible functions return 0 or a negative ACRE_E... code and explain it in `err`, which may be
- * NULL. Pointers passed in are borrowed for the call; pointers handed out say who owns them.
+ * NULL; what they should have opened is NULL then. Pointers passed in are borrowed for the call;
+ * pointers handed out say who owns them.
  * A sentence's translation and score do not depend on what else is translated at the same time.
  *
  * Workers block all signals but SIGPROF. An engine belongs to the process that opened it: a child

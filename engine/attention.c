@@ -261,6 +261,7 @@ int acre_attention_open(const struct acre_job *job, size_t number, float least,
     const struct acre_model *model = job_model(job);
     const struct sentence *sentence = job_sentence(job, number);
     struct acre_err unwanted = {.code = 0};
+    *out = NULL;
     err = err ? err : &unwanted; /* the scheduler wants to know, too, why a device is lost */
     if (!sentence)
         return err_set(err, ACRE_EOPTION, "sentence: expected one of a translated text, found %zu",

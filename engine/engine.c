@@ -193,6 +193,7 @@ int acre_engine_open(const struct acre_options *options, struct acre_engine **en
                      struct acre_err *err)
 {
     const char *name = options->device ? options->device : "auto";
+    *engine = NULL;
     struct device_set devices;
     struct acre_err why = {.code = 0};
     int status = devices_open(name, &devices, &why);

@@ -211,6 +211,7 @@ static void adapt_decoding(struct acre_decoding *decoding, const struct search_p
 int acre_job_open(const struct acre_request *request, struct acre_job **out, struct acre_err *err)
 {
     uint64_t deadline_ns = deadline_of(request);
+    *out = NULL;
     int status = check_decoding(request->model, &request->decoding, err);
     if (status == 0)
         status = check_int("timeout_ms", request->timeout_ms, 0, INT_MAX, err);
@@ -340,10 +341,8 @@ int acre_submit(const struct acre_request *request, struct acre_job **job, struc
 {
     bool is_split;
     int status = acre_job_open(request, job, err);
-    if (status != 0) {
-        *job = NULL;
+    if (status != 0)
         return status;
-    }
     status = acre_job_split(*job, SIZE_MAX, &is_split, err);
     if (status == 0)
         status = acre_jobs_queue(job, 1, err);

@@ -480,6 +480,7 @@ int acre_model_open(struct acre_engine *engine, const char *directory, struct ac
 {
     struct stat stat_of;
     struct acre_err unwanted = {.code = 0};
+    *out = NULL;
     err = err ? err : &unwanted; /* the scheduler wants to know, too, why a device is lost */
     if (stat(directory, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
         return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,

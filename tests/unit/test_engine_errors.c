@@ -57,6 +57,9 @@ static void options_out_of_range(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         request.decoding = cases[i].decoding;
         assert_refused(&request, ACRE_EOPTION, cases[i].text);
+        struct acre_job *job = (void *)&request;
+        assert_int_equal(acre_job_open(&request, &job, NULL), ACRE_EOPTION);
+        assert_null(job);
     }
     acre_engine_close(engine);
 }
@@ -169,9 +172,10 @@ static void names_are_text(void **state)
     assert_named("gr\xC3\xBC\xC3\x9F", "gr\xC3\xBC\xC3\x9F");
 }
 
+/* Whatever is in it before, the caller may close what was not opened. */
 static void assert_not_opened(struct acre_options options, int code, const char *text)
 {
-    struct acre_engine *engine = NULL;
+    struct acre_engine *engine = (void *)&options;
     struct acre_err err = {.code = 0};
     assert_int_equal(acre_engine_open(&options, &engine, &err), code);
     assert_string_equal(err.text, text);
@@ -192,7 +196,7 @@ static void engines_that_cannot_be_opened(void **state)
     assert_not_opened((struct acre_options){.max_beam_size = 65}, ACRE_EOPTION,
                       "max_beam_size: expected an integer from 1 to 64, found 65");
     struct acre_engine *engine = open_engine(1, 1);
-    struct acre_model *model = NULL;
+    struct acre_model *model = (void *)engine;
     struct acre_err err;
     assert_int_equal(acre_model_open(engine, "tests/golden/none", &model, &err), ACRE_EIO);
     assert_string_equal(err.text, "tests/golden/none: expected a model directory, found nothing");
