@@ -4,6 +4,7 @@
  *
  * What fails says which file and field, and what was expected and found. */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -474,21 +475,34 @@ static char *as_text(char *name)
     return text;
 }
 
+static int check_directory(const char *directory, struct acre_err *err)
+{
+    struct stat found;
+    char reason[128];
+    int error = stat(directory, &found) == 0 ? 0 : errno;
+    if (error != 0 && error != ENOENT)
+        return err_set(err, ACRE_EIO, "%s: cannot be opened: %s", directory,
+                       strerror_r(error, reason, sizeof(reason)));
+    if (error != 0 || !S_ISDIR(found.st_mode))
+        return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,
+                       error == 0 ? "a file" : "nothing");
+    return 0;
+}
+
 /* All files are read by the real path, so that they are of one version where a link changes. */
 int acre_model_open(struct acre_engine *engine, const char *directory, struct acre_model **out,
                     struct acre_err *err)
 {
-    struct stat stat_of;
     struct acre_err unwanted = {.code = 0};
     *out = NULL;
     err = err ? err : &unwanted; /* the scheduler wants to know, too, why a device is lost */
-    if (stat(directory, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode))
-        return err_set(err, ACRE_EIO, "%s: expected a model directory, found %s", directory,
-                       stat(directory, &stat_of) == 0 ? "a file" : "nothing");
+    int status = check_directory(directory, err);
+    if (status != 0)
+        return status;
     char *path = realpath(directory, NULL);
     char *name = path ? as_text(name_of(directory, path)) : NULL;
-    int status = name ? open_model(engine, path, name, out, err)
-                      : err_set(err, ACRE_ENOMEM, "no memory for the model");
+    status = name ? open_model(engine, path, name, out, err)
+                  : err_set(err, ACRE_ENOMEM, "no memory for the model");
     mem_free(name);
     free(path);
     /* Errors of a file begin with its name in the directory. */

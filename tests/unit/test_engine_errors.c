@@ -195,15 +195,6 @@ static void engines_that_cannot_be_opened(void **state)
                       "batch_size: expected an integer from 1 to 1024, found 2000");
     assert_not_opened((struct acre_options){.max_beam_size = 65}, ACRE_EOPTION,
                       "max_beam_size: expected an integer from 1 to 64, found 65");
-    struct acre_engine *engine = open_engine(1, 1);
-    struct acre_model *model = (void *)engine;
-    struct acre_err err;
-    assert_int_equal(acre_model_open(engine, "tests/golden/none", &model, &err), ACRE_EIO);
-    assert_string_equal(err.text, "tests/golden/none: expected a model directory, found nothing");
-    assert_int_equal(acre_model_open(engine, "Makefile", &model, &err), ACRE_EIO);
-    assert_string_equal(err.text, "Makefile: expected a model directory, found a file");
-    assert_null(model);
-    acre_engine_close(engine);
     acre_engine_close(NULL);
 }
 
@@ -231,6 +222,25 @@ static void more_processors_than_threads(void **state)
     assert_not_opened((struct acre_options){.batch_size = 2000}, ACRE_EOPTION,
                       "batch_size: expected an integer from 1 to 1024, found 2000");
     n_processors = 1;
+}
+
+static void models_that_are_no_directories(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"tests/golden/none", "tests/golden/none: expected a model directory, found nothing"},
+        {"Makefile", "Makefile: expected a model directory, found a file"},
+        {"Makefile/model", "Makefile/model: cannot be opened: Not a directory"},
+    };
+    struct acre_engine *engine = open_engine(1, 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct acre_model *model = (void *)engine;
+        struct acre_err err;
+        assert_int_equal(acre_model_open(engine, cases[i][0], &model, &err), ACRE_EIO);
+        assert_string_equal(err.text, cases[i][1]);
+        assert_null(model);
+    }
+    acre_engine_close(engine);
 }
 
 /* A worker that sleeps there is not in the child, to be waited for. */
@@ -561,6 +571,7 @@ int main(void)
         cmocka_unit_test(decoding_of_a_model_fits_the_engine),
         cmocka_unit_test(engines_that_cannot_be_opened),
         cmocka_unit_test(more_processors_than_threads),
+        cmocka_unit_test(models_that_are_no_directories),
         cmocka_unit_test(engines_are_not_closed_in_forked_children),
         cmocka_unit_test(names_are_text),
         cmocka_unit_test(cancelled_job_is_done_once),
