@@ -27,9 +27,9 @@
 
 enum acre_status {
     ACRE_OK = 0,
-#define X(symbol, number, name, http, text) symbol = number,
-    ACRE_ERRORS(X)
-#undef X
+#define ACRE_X_(symbol, number, name, http, text) symbol = number,
+    ACRE_ERRORS(ACRE_X_)
+#undef ACRE_X_
 };
 
 /* What went wrong: a code above and one line for people, "config.json: d_model: expected ..." */

@@ -46,6 +46,12 @@ def test_example_says_what_the_command_says(example, model):
         assert ours.stdout == command.stdout
 
 
+def test_the_header_leaves_programs_their_names(tmp_path):
+    program = tmp_path / "names.c"
+    program.write_text("#define X 1\n#include <acre.h>\nint x = X;\n")
+    subprocess.run(["cc", "-Werror", "-Iengine", "-fsyntax-only", program], cwd=ROOT, check=True)
+
+
 def test_example_explains_a_missing_model(example):
     result = run(example, "no-such-model", "Hello.")
     assert result.returncode == 1
