@@ -42,6 +42,45 @@ def test_another_archive_is_unpacked(gpu_run):
     assert gpu_run.unpack() and (gpu_run.PACK / "more").exists()  # the same again
 
 
+def in_repository(folder, *command):
+    name = ("-c", "user.name=Acre", "-c", "user.email=acre@localhost")
+    subprocess.run(["git", "-C", folder, *name, *command], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(gpu_run, tmp_path, monkeypatch):
+    """A checkout with 3 MiB of weights, 1 MiB else, and build/, which is ignored."""
+    root = tmp_path / "repository"
+    for name, mib in (("models/a/model.safetensors", 1), ("models/train/reverse/b/vocab.json", 2),
+                      ("models/convert/layout.py", 0.5), ("new.py", 0.5), ("build/acre", 8)):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(bytes(int(mib * 2**20)))
+    (root / ".gitignore").write_text("/build/\n")
+    in_repository(root, "init", "-q")
+    in_repository(root, "add", "models", ".gitignore")
+    in_repository(root, "commit", "-q", "-m", "all")
+    monkeypatch.setattr(gpu_run, "ROOT", root)
+    return root
+
+
+def test_a_thin_checkout_is_as_large_as_is_said(gpu_run, repository):
+    promised = gpu_run.thin_mib()
+    assert 4 < gpu_run.tree_mib() < 4.01 and 1 < promised < 1.01
+    subprocess.run(gpu_run.THIN, shell=True, cwd=repository, check=True)
+    assert gpu_run.tree_mib() == gpu_run.thin_mib() == promised
+    assert (repository / "models/convert/layout.py").exists()
+
+
+@pytest.mark.parametrize("most, is_right, says", (
+    (7, True, " 6.0 MiB of 7\n"), (4, False, "git sparse-checkout set"),
+    (2, False, "leave the wheel out")))
+def test_tree_and_pack_are_judged_together(gpu_run, repository, monkeypatch, capsys, most, is_right,
+                                           says):
+    monkeypatch.setattr(gpu_run, "MOST_MIB", most)
+    assert gpu_run.can_be_carried(2) == is_right
+    assert says in capsys.readouterr().out
+
+
 def do(gpu_run, monkeypatch, *steps, device=lambda run: True):
     monkeypatch.setattr(gpu_run, "describe", device)
     monkeypatch.setitem(gpu_run.PARTS, "right", steps)
