@@ -91,13 +91,9 @@ def right(run):
     run.note("right", True)
 
 
-def hang(run):
-    raise subprocess.TimeoutExpired("acre", 150)
-
-
 def use_up(run):
     run.start -= 10000
-    hang(run)
+    run.call("true")
 
 
 def print_nothing(run):
@@ -109,15 +105,14 @@ def test_what_is_right_passes(gpu_run, monkeypatch, capsys):
     assert "right: 2 right, 0 wrong, 0 s\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("step", (hang, print_nothing))
-def test_what_comes_to_no_end_is_wrong(gpu_run, monkeypatch, capsys, step):
+def test_what_is_not_expected_is_wrong(gpu_run, monkeypatch, capsys):
     """And the next step is done."""
-    assert not do(gpu_run, monkeypatch, step, right)
+    assert not do(gpu_run, monkeypatch, print_nothing, right)
     assert "right: 1 right, 1 wrong" in capsys.readouterr().out
 
 
 def test_a_device_that_does_not_open_is_wrong(gpu_run, monkeypatch):
-    assert not do(gpu_run, monkeypatch, right, device=hang)
+    assert not do(gpu_run, monkeypatch, right, device=print_nothing)
 
 
 def test_a_part_that_is_cut_short_fails(gpu_run, monkeypatch, capsys):
@@ -133,3 +128,24 @@ def test_what_a_translation_fails_with_is_told(gpu_run, tmp_path):
     run.acre.chmod(0o755)
     assert gpu_run.translate_all(run, tmp_path, ["A."], [("cuda", "f32", "1", 1)] * 2) == \
         ([], [], {"says": "status 1: out of memory\n; status 1: out of memory\n"})
+
+
+def test_a_command_without_end_is_stopped(gpu_run, tmp_path, monkeypatch):
+    """With what it has begun, and what it has said is kept. The step goes on."""
+    monkeypatch.setattr(gpu_run, "MOST_S", 0.5)
+    run = gpu_run.Run(True, "right", tmp_path)
+    begun = tmp_path / "begun"
+    _, done = run.call("sh", "-c", f"echo said; sleep 99 & echo $! >{begun}; wait", HOW="plain")
+    assert (done.returncode, done.stdout) == (124, "said\n")
+    child = Path("/proc") / begun.read_text().strip() / "stat"
+    assert not child.exists() or child.read_text().split()[2] == "Z"
+    log = (gpu_run.OUT / "right.log").read_text()
+    assert log.startswith("$ HOW=plain sh -c ") and "\nstatus 124, 0.5 s\nsaid\n" in log
+
+
+def test_of_what_fails_more_is_kept(gpu_run, tmp_path):
+    run = gpu_run.Run(True, "right", tmp_path)
+    for status, most in ((0, 2000), (1, 250_000)):
+        run.call("sh", "-c", f"printf '%300000s'; exit {status}")
+        assert most / 4 < (gpu_run.OUT / "right.log").stat().st_size < most
+        (gpu_run.OUT / "right.log").unlink()
