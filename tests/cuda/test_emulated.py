@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpu_right import NEAR
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/parity"))
@@ -114,10 +115,9 @@ def scores(model, lines, targets, kind, device):
             for line in translate(model, lines, *given, device=device)]
 
 
-@pytest.mark.parametrize("kind, mean, most", (("f16", 1e-3, 5e-3), ("bf16", 5e-3, 1e-2),
-                                              ("int8", 1e-2, 2e-2)))
+@pytest.mark.parametrize("kind", NEAR)
 @pytest.mark.parametrize("model", SOME, ids=named)
-def test_other_types_are_near_f32(model, kind, mean, most, tmp_path):
+def test_other_types_are_near_f32(model, kind, tmp_path):
     """Golden translations are as probable as in f32 on the CPU, relative to 1 + |score|."""
     sentences = short(model, 3)
     lines, targets = [s["source"] for s in sentences], tmp_path / "targets"
@@ -125,6 +125,7 @@ def test_other_types_are_near_f32(model, kind, mean, most, tmp_path):
     wanted = scores(model, lines, targets, "f32", "cpu")
     errors = [abs(found - score) / (1 + abs(score)) for found, score in
               zip(scores(model, lines, targets, kind, "cuda"), wanted, strict=True)]
+    mean, most = NEAR[kind]
     assert sum(errors) / len(errors) <= mean and max(errors) <= most
 
 

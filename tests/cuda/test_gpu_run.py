@@ -2,10 +2,12 @@
 
 import importlib.machinery
 import importlib.util
+import os
 import subprocess
 import tarfile
 from pathlib import Path
 
+import gpu_right
 import pytest
 
 PATH = Path(__file__).with_name("gpu-run")
@@ -121,19 +123,64 @@ def test_a_part_that_is_cut_short_fails(gpu_run, monkeypatch, capsys):
     assert "right: 1 right, 0 wrong" in capsys.readouterr().out
 
 
-def test_what_a_translation_fails_with_is_told(gpu_run, tmp_path):
-    run = gpu_run.Run(True, "right", tmp_path)
-    run.acre = tmp_path / "acre"
-    run.acre.write_text("#!/bin/sh\necho out of memory >&2; exit 1\n")
-    run.acre.chmod(0o755)
-    assert gpu_run.translate_all(run, tmp_path, ["A."], [("cuda", "f32", "1", 1)] * 2) == \
-        ([], [], {"says": "status 1: out of memory\n; status 1: out of memory\n"})
+@pytest.fixture
+def run(gpu_run, tmp_path):
+    return gpu_run.Run(True, "right", tmp_path)
 
 
-def test_a_command_without_end_is_stopped(gpu_run, tmp_path, monkeypatch):
+def program(path, says):
+    path.write_text(f"#!/bin/sh\n{says}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_what_a_translation_fails_with_is_told(run, tmp_path):
+    run.acre = program(tmp_path / "acre", "echo A; echo out of memory >&2; exit 1")
+    assert gpu_right.translate(run, tmp_path, ["A."], "cuda", "f32", "1", 1) == \
+        ([], "status 1: out of memory\n")
+
+
+@pytest.mark.parametrize("off, is_right", ((0.009, True), (0.011, False)))
+def test_golden_translations_are_scored(run, tmp_path, off, is_right):
+    """Of 16 bits, too: they may be as probable as in f32, or not."""
+    run.acre = program(tmp_path / "acre", f"""case "$*" in *cuda*) score={-1 - off};; *) score=-1;;
+        esac; while read -r line; do echo "{{\\"normalized_score\\": $score}}"; done""")
+    model = gpu_right.GOLDEN[0]
+    gpu_right.near_f32(run, model, gpu_right.golden(model), "bf16")
+    (step,) = run.steps
+    assert step["right"] == is_right and abs(step["mean"] - off / 2) < 1e-9
+    assert ("found" in step) == (not is_right)
+
+
+def test_where_two_launches_part(run, tmp_path):
+    """Every way of launching is held to sentences alone."""
+    run.acre = program(tmp_path / "acre", 'sed "s/.*/&$ACRE_GPU/; s/plain$//; s/overlap$//"')
+    gpu_right.check_launches(run)
+    assert [step["right"] for step in run.steps] == [True, False, True]
+    step = run.steps[1]
+    assert (step["line"], step["found"]) == (1, step["wanted"] + "graphs")
+
+
+def test_shapes_that_are_off_are_kept(run, tmp_path):
+    run.area = program(tmp_path / "area", "echo fine")
+    run.shapes = program(tmp_path / "shapes", "echo FAILED shape 3; echo cuda: 1 shapes off; exit 1")
+    gpu_right.check_attention(run)
+    assert [step.get("off") for step in run.steps] == [None] + 3 * [["FAILED shape 3"]]
+
+
+@pytest.mark.parametrize("status, says, right", (
+    (0, "0 errors", [True] * 12), (9, "1 error", [False] * 12),
+    (1, "Error: Device not supported.", [None])))
+def test_what_the_sanitizer_finds(run, tmp_path, monkeypatch, status, says, right):
+    program(tmp_path / "compute-sanitizer", f"echo '{says}'; exit {status}")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    gpu_right.sanitize(run)
+    assert [step["right"] for step in run.steps] == right
+
+
+def test_a_command_without_end_is_stopped(gpu_run, run, tmp_path, monkeypatch):
     """With what it has begun, and what it has said is kept. The step goes on."""
     monkeypatch.setattr(gpu_run, "MOST_S", 0.5)
-    run = gpu_run.Run(True, "right", tmp_path)
     begun = tmp_path / "begun"
     _, done = run.call("sh", "-c", f"echo said; sleep 99 & echo $! >{begun}; wait", HOW="plain")
     assert (done.returncode, done.stdout) == (124, "said\n")
@@ -143,8 +190,7 @@ def test_a_command_without_end_is_stopped(gpu_run, tmp_path, monkeypatch):
     assert log.startswith("$ HOW=plain sh -c ") and "\nstatus 124, 0.5 s\nsaid\n" in log
 
 
-def test_of_what_fails_more_is_kept(gpu_run, tmp_path):
-    run = gpu_run.Run(True, "right", tmp_path)
+def test_of_what_fails_more_is_kept(gpu_run, run):
     for status, most in ((0, 2000), (1, 250_000)):
         run.call("sh", "-c", f"printf '%300000s'; exit {status}")
         assert most / 4 < (gpu_run.OUT / "right.log").stat().st_size < most
