@@ -5,6 +5,7 @@ import importlib.util
 import os
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import gpu_right
@@ -83,6 +84,12 @@ def test_tree_and_pack_are_judged_together(gpu_run, repository, monkeypatch, cap
     assert says in capsys.readouterr().out
 
 
+def program(path, says):
+    path.write_text(f"#!/bin/sh\n{says}\n")
+    path.chmod(0o755)
+    return path
+
+
 def do(gpu_run, monkeypatch, *steps, device=lambda run: True):
     monkeypatch.setattr(gpu_run, "describe", device)
     monkeypatch.setitem(gpu_run.PARTS, "right", steps)
@@ -113,6 +120,23 @@ def test_what_is_not_expected_is_wrong(gpu_run, monkeypatch, capsys):
     assert "right: 1 right, 1 wrong" in capsys.readouterr().out
 
 
+def test_the_device_is_held_open(gpu_run, tmp_path, monkeypatch):
+    """As long as the part takes."""
+    told = tmp_path / "told"
+    program(tmp_path / "nvidia-smi", f"echo $$ $* >{told}; exec sleep 99")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def wait(run):
+        begin = time.monotonic()
+        while not (told.exists() and told.read_text()) and time.monotonic() < begin + 10:
+            time.sleep(0.01)
+        pid, *words = told.read_text().split()
+        run.note("held", words == ["dmon", "-d", "10"] and Path("/proc", pid).exists())
+
+    assert do(gpu_run, monkeypatch, wait)
+    assert not Path("/proc", told.read_text().split()[0]).exists()
+
+
 def test_a_device_that_does_not_open_is_wrong(gpu_run, monkeypatch):
     assert not do(gpu_run, monkeypatch, right, device=print_nothing)
 
@@ -126,12 +150,6 @@ def test_a_part_that_is_cut_short_fails(gpu_run, monkeypatch, capsys):
 @pytest.fixture
 def run(gpu_run, tmp_path):
     return gpu_run.Run(True, "right", tmp_path)
-
-
-def program(path, says):
-    path.write_text(f"#!/bin/sh\n{says}\n")
-    path.chmod(0o755)
-    return path
 
 
 def test_what_a_translation_fails_with_is_told(run, tmp_path):
