@@ -1,5 +1,5 @@
 """The steps of gpu-run that measure. What they compare with is noted where it is there, and why not
-where it is not; speed is never judged."""
+where it is not; speed is never judged, but a program of ours that fails is wrong."""
 
 import json
 import os
@@ -58,7 +58,10 @@ def ceilings(run):
         run.note("a large copy", None, why="not on the emulator")
         return
     _, done = run.call(run.speed / "copy")
-    run.note("a large copy", None, gigabytes_per_second=float(done.stdout or "nan"))
+    if done.returncode != 0:
+        run.note("a large copy", False, why=last_line(done))
+    else:
+        run.note("a large copy", None, gigabytes_per_second=float(done.stdout))
 
 
 def products(run):
@@ -71,7 +74,11 @@ def products(run):
         off = line.get("difference")
         run.note(name, None if off is None else off < 1e-2, **line)
     if done.returncode != 0 or not lines:
-        run.note("products", None, why=last_line(done))
+        run.note("products", False, why=last_line(done))
+
+
+def attention_of(line):
+    return f"attention of {line['sentences']} x {line['length']} tokens"
 
 
 def attention(run):
@@ -79,7 +86,9 @@ def attention(run):
     _, done = run.call(run.speed / "attention", *tiny)
     ours = json_lines(done.stdout)
     if done.returncode != 0 or not ours:
-        run.note("attention", None, why=last_line(done))
+        run.note("attention", False, why=last_line(done))
+    for line in ours:
+        run.note(attention_of(line), None, **line)
     shapes = json.dumps([[line[key] for key in ("sentences", "heads", "length", "head_width")]
                          for line in ours])
     _, peer = run.call(sys.executable, ROOT / "tests/cuda/sdpa.py", shapes)
@@ -87,8 +96,7 @@ def attention(run):
     for i, line in enumerate(ours):
         facts = ({"sdpa_us": theirs[i]["us"], "sdpa_over_ours": theirs[i]["us"] / line["us"]}
                  if i < len(theirs) else {"no_sdpa": why})
-        name = f"attention of {line['sentences']} x {line['length']} tokens"
-        run.note(name, None, **line, **facts)
+        run.note(f"{attention_of(line)}, and PyTorch's", None, **facts)
 
 
 # ---- Models --------------------------------------------------------------------------------------
@@ -146,15 +154,22 @@ def write_tokens(text, sentences, length):
                                      for j in range(length)) + "\n" for i in range(sentences)))
 
 
-def compare(run, name, rounds, *others):
-    """Rounds of (ours, others...) in tokens per second: the one in which ours was best."""
-    best = max(rounds, key=lambda each: isinstance(each[0], float) and each[0])
-    facts = {"tokens_per_second": best[0], "rounds": json.dumps(rounds)}
-    for other, value in zip(others, best[1:], strict=True):
-        facts[other] = value
-        if isinstance(value, float) and isinstance(best[0], float):
-            facts[f"over_{other}"] = best[0] / value
-    run.note(name, None, **facts)
+def compare(run, name, us, other, them):
+    """In turns: our tokens per second, noted before the other one is asked; then the best of ours
+    beside what the other one had in that turn."""
+    rounds = []
+    for turn in range(1 if run.emulated else 2):
+        value = us()
+        run.note(name, None if is_number(value) else False, turn=turn, tokens_per_second=value)
+        rounds.append((value, them()))
+    best, beside = max(rounds, key=lambda each: each[0] if is_number(each[0]) else -1)
+    ratio = {f"over_{other}": best / beside} if is_number(best) and is_number(beside) else {}
+    run.note(f"{name}, and {other}", None, tokens_per_second=best, **{other: beside}, **ratio)
+
+
+def is_number(value):
+    """Or what a program has said that failed."""
+    return not isinstance(value, str)
 
 
 def translation(run):
@@ -166,19 +181,15 @@ def translation(run):
     missing = None if has_module(run, "ctranslate2") else "this Python has no ctranslate2"
     model, peer, areas, why = make_models(run)
     links, text = link_cublas(run), run.scratch / "tokens.txt"
-    turns = range(1 if run.emulated else 2)
     for name, length, beam, batch, sentences in RUNS[:1] if run.emulated else RUNS:
         how = (3 if run.emulated else length, beam, batch)
         write_tokens(text, 1 if run.emulated else sentences, 3 if run.emulated else LENGTH)
-        compare(run, f"Base, {name}, batch {batch}",
-                [(ours(run, model, text, *how),
-                  missing or why or theirs(run, peer, text, *how, links)) for _ in turns],
-                "ctranslate2")
+        compare(run, f"Base, {name}, batch {batch}", lambda: ours(run, model, text, *how),
+                "ctranslate2", lambda: missing or why or theirs(run, peer, text, *how, links))
     how = (3, 1, 1) if run.emulated else (LENGTH, 4, 32)
     write_tokens(text, *((1, 3) if run.emulated else (128, LENGTH)))
     compare(run, f"Base with areas, beam {how[1]}, batch {how[2]}",
-            [(ours(run, areas, text, *how), ours(run, model, text, *how)) for _ in turns],
-            "regular")
+            lambda: ours(run, areas, text, *how), "regular", lambda: ours(run, model, text, *how))
 
 
 def preset_command(run, preset, batch, *options):
@@ -190,10 +201,10 @@ def preset_command(run, preset, batch, *options):
 
 def bench_preset(run, name, preset, batch, **environment):
     _, done = run.call(*preset_command(run, preset, batch), **environment)
-    try:
+    if done.returncode != 0:
+        run.note(name, False, why=last_line(done))
+    else:
         run.note(name, None, bench=json.dumps(json.loads(done.stdout))[:2000])
-    except ValueError:
-        run.note(name, None, why=last_line(done))
 
 
 def presets(run):
@@ -224,12 +235,12 @@ def shipped(run):
             continue
         _, done = run.call(run.acre, "bench", "--model", model, "--input", text, "--device", device,
                            "--batch-size", batch, "--beam-size", "4", "--json", "--repeat", 1)
-        try:
-            facts = json.loads(done.stdout)
-            run.note(f"en-de-token, {device}, batch {batch}", None,
-                     tokens_per_second=facts["tokens_per_second"], seconds=facts["seconds"])
-        except (ValueError, KeyError):
-            run.note(f"en-de-token, {device}, batch {batch}", None, why=done.stderr[-200:])
+        name = f"en-de-token, {device}, batch {batch}"
+        if done.returncode != 0:
+            run.note(name, False, why=last_line(done))
+            continue
+        facts = json.loads(done.stdout)
+        run.note(name, None, tokens_per_second=facts["tokens_per_second"], seconds=facts["seconds"])
 
 
 def profile(run):

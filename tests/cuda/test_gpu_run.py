@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import gpu_right
+import gpu_speed
 import pytest
 
 PATH = Path(__file__).with_name("gpu-run")
@@ -194,6 +195,34 @@ def test_what_the_sanitizer_finds(run, tmp_path, monkeypatch, status, says, righ
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     gpu_right.sanitize(run)
     assert [step["right"] for step in run.steps] == right
+
+
+@pytest.mark.parametrize("step", (gpu_speed.ceilings, gpu_speed.products, gpu_speed.attention,
+                                  gpu_speed.launches, gpu_speed.presets, gpu_speed.shipped))
+def test_a_program_of_ours_that_fails_is_wrong(run, tmp_path, step):
+    (tmp_path / "speed").mkdir()
+    run.emulated, run.speed = step is not gpu_speed.ceilings, tmp_path / "speed"
+    (tmp_path / "models/en-de-token").mkdir(parents=True)
+    (tmp_path / "models/en-de-token/model.safetensors").touch()
+    run.acre = program(tmp_path / "acre", "exit 139")
+    for name in ("copy", "products", "attention"):
+        program(tmp_path / "speed" / name, "exit 139")
+    step(run)
+    assert run.steps and not any(step["right"] is not False for step in run.steps)
+
+
+def test_our_figure_is_noted_before_the_other_is_asked(gpu_run, run):
+    def out_of_time():
+        raise gpu_run.CutShort
+
+    with pytest.raises(gpu_run.CutShort):
+        gpu_speed.compare(run, "Base", lambda: 7.0, "ctranslate2", out_of_time)
+    assert [step["tokens_per_second"] for step in run.steps] == [7.0]
+    run.emulated = False
+    ours = iter((8.0, "it crashed"))
+    gpu_speed.compare(run, "Base", lambda: next(ours), "ctranslate2", lambda: 4.0)
+    assert [step["right"] for step in run.steps[1:]] == [None, False, None]
+    assert run.steps[-1]["over_ctranslate2"] == 2.0
 
 
 def test_a_command_without_end_is_stopped(gpu_run, run, tmp_path, monkeypatch):
