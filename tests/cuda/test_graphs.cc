@@ -17,6 +17,7 @@ struct adder {
     device_array<float> number;
     int n_kernels = 1, expected = 0;
     struct buffer_forms *written = nullptr, *read = nullptr, forms = {};
+    struct buffer *converted = nullptr; /* and then written */
 
     adder() : number(std::vector<float>(1, 0.0f))
     {
@@ -39,6 +40,10 @@ struct adder {
         }
         if (a->read)
             graphs_note_read(a->stream.graphs, a->read);
+        if (a->converted) {
+            buffer_as(&a->stream, a->converted, &a->rows, NUMBER_BF16);
+            buffer_put(&a->stream, a->converted, ROW_NUMBERS, NUMBER_BF16);
+        }
         for (int i = 0; i < a->n_kernels; i++)
             add_one_launch(a->stream.cuda, {a->number, 1, 1.0f});
     }
@@ -145,6 +150,28 @@ static void test_readers_of_the_past_are_not_recorded(void **)
     a.check(1);
 }
 
+/* What a pass captured in vain makes of such a buffer, it makes when it is launched plainly. */
+static void test_forms_of_the_past_stay(void **)
+{
+    adder a;
+    device_array<float> numbers(std::vector<float>(ROW_NUMBERS, 1.0f));
+    device_array<uint16_t> narrow(ROW_NUMBERS);
+    device_array<int32_t> one(std::vector<int32_t>(1, 1));
+    struct buffer_forms forms = {};
+    struct buffer past = {};
+    past.stride = ROW_NUMBERS, past.numbers = numbers, past.narrow = narrow, past.forms = &forms;
+    a.converted = &past;
+    a.rows.table.n_rows = one;
+    for (int i = 0; i < 4; i++) {
+        forms = {true, NUMBER_F32};
+        narrow.put(std::vector<uint16_t>(ROW_NUMBERS));
+        a.run(1);
+        a.check(0);
+        assert_int_equal(narrow.get()[0], 0x3f80);
+        assert_true(forms.has_numbers && forms.narrow == NUMBER_BF16);
+    }
+}
+
 int graphs_suite()
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +180,7 @@ int graphs_suite()
         cmocka_unit_test(test_running_graphs_stay),
         cmocka_unit_test(test_forms_are_restored),
         cmocka_unit_test(test_readers_of_the_past_are_not_recorded),
+        cmocka_unit_test(test_forms_of_the_past_stay),
     };
     return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);
 }

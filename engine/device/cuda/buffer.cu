@@ -52,8 +52,9 @@ static void convert(struct stream *stream, const struct buffer *buffer, const st
 const void *buffer_as(struct stream *stream, const struct buffer *buffer, const struct rows *rows,
                       enum number_type type)
 {
-    struct buffer_forms *forms = buffer->forms;
-    graphs_note_read(stream->graphs, forms);
+    struct buffer_forms in_vain = *buffer->forms;
+    bool is_noted = graphs_note_read(stream->graphs, buffer->forms);
+    struct buffer_forms *forms = is_noted ? buffer->forms : &in_vain;
     bool is_there = type == NUMBER_F32 ? forms->has_numbers : forms->narrow == type;
     if (!is_there && !forms->has_numbers) {
         convert(stream, buffer, rows, forms->narrow, NUMBER_F32);
@@ -69,16 +70,16 @@ const void *buffer_as(struct stream *stream, const struct buffer *buffer, const 
 struct hidden_rows buffer_put(struct stream *stream, struct buffer *buffer, int width,
                               enum number_type narrow)
 {
-    graphs_note_written(stream->graphs, buffer->forms);
-    *buffer->forms = {true, narrow};
+    if (graphs_note_written(stream->graphs, buffer->forms))
+        *buffer->forms = {true, narrow};
     return {buffer->numbers, narrow == NUMBER_F32 ? NULL : buffer->narrow, narrow, width,
             buffer->stride};
 }
 
 void *buffer_put_as(struct stream *stream, struct buffer *buffer, enum number_type type)
 {
-    graphs_note_written(stream->graphs, buffer->forms);
-    *buffer->forms = {type == NUMBER_F32, type};
+    if (graphs_note_written(stream->graphs, buffer->forms))
+        *buffer->forms = {type == NUMBER_F32, type};
     return type == NUMBER_F32 ? buffer->numbers : buffer->narrow;
 }
 

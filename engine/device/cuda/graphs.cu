@@ -142,29 +142,34 @@ static struct graph *find_graph(struct graphs *graphs, const struct store *store
 
 /* ---- Recording ------------------------------------------------------------------------------- */
 
-void graphs_note_written(struct graphs *graphs, struct buffer_forms *forms)
+static bool is_written(const struct graph *graph, const struct buffer_forms *forms)
 {
-    struct graph *graph = graphs ? graphs->recording : NULL;
-    if (!graph)
-        return;
     for (size_t i = 0; i < graph->n_left; i++)
         if (graph->left[i].of == forms)
-            return;
-    if (graph->n_left == MAX_BUFFERS)
-        graph->is_plain = true;
-    else
-        graph->left[graph->n_left++].of = forms;
+            return true;
+    return false;
 }
 
-void graphs_note_read(struct graphs *graphs, const struct buffer_forms *forms)
+bool graphs_note_written(struct graphs *graphs, struct buffer_forms *forms)
 {
     struct graph *graph = graphs ? graphs->recording : NULL;
     if (!graph)
-        return;
-    for (size_t i = 0; i < graph->n_left; i++)
-        if (graph->left[i].of == forms)
-            return;
-    graph->is_plain = true;
+        return true;
+    if (!graph->is_plain && !is_written(graph, forms)) {
+        graph->is_plain = graph->n_left == MAX_BUFFERS;
+        if (!graph->is_plain)
+            graph->left[graph->n_left++].of = forms;
+    }
+    return !graph->is_plain;
+}
+
+bool graphs_note_read(struct graphs *graphs, const struct buffer_forms *forms)
+{
+    struct graph *graph = graphs ? graphs->recording : NULL;
+    if (!graph)
+        return true;
+    graph->is_plain |= !is_written(graph, forms);
+    return !graph->is_plain;
 }
 
 static cudaError_t capture(struct graphs *graphs, cudaStream_t stream, struct graph *graph,

@@ -35,8 +35,9 @@ void graphs_close(struct graphs *graphs, int device);
 void graphs_run(struct graphs *graphs, struct stream *stream, struct rows *rows,
                 const struct store *store, void (*body)(void *), void *user);
 
-/* The pass that is under way writes such a buffer, or reads it. */
-void graphs_note_written(struct graphs *graphs, struct buffer_forms *forms);
-void graphs_note_read(struct graphs *graphs, const struct buffer_forms *forms);
+/* The pass that is under way writes such a buffer, or reads it. False: it is captured in vain, and
+ * will be launched plainly: what it makes of buffers is not to be noted. */
+bool graphs_note_written(struct graphs *graphs, struct buffer_forms *forms);
+bool graphs_note_read(struct graphs *graphs, const struct buffer_forms *forms);
 
 #endif
