@@ -183,6 +183,7 @@ void emulate::enqueue(cudaStream_t stream, const work *owned)
         finish(cudaErrorMemoryAllocation);
         return;
     }
+    stream->is_capture_broken |= machine.early_captures_fail && work->is_early;
     add(stream, [work](emulated_stream *on) { run_kernel(work.get(), on); });
 }
 

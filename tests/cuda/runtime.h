@@ -137,7 +137,8 @@ struct machine {
     bool hangs = false;            /* events never come, unless somebody waits for them */
     bool refuses = false;          /* devices are others' */
     bool captures_fail = false;
-    size_t node_bytes = 4096;   /* of device memory, for a node of a graph */
+    bool early_captures_fail = false; /* of kernels that may begin early */
+    size_t node_bytes = 4096;         /* of device memory, for a node of a graph */
     size_t kernel_bytes = 4096; /* likewise, that must be left when a kernel is launched first;
                                  * with CUDA_MODULE_LOADING=EAGER all are there before */
     /* seen: */

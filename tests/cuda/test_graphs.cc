@@ -150,6 +150,38 @@ static void test_readers_of_the_past_are_not_recorded(void **)
     a.check(1);
 }
 
+/* Then kernels do not begin early in it: elsewhere they do. */
+static void test_captures_of_early_kernels_fail(void **)
+{
+    adder a;
+    emulate::machine.early_captures_fail = true;
+    for (int i = 0; i < 5; i++)
+        a.run(1);
+    a.check(1);
+    assert_int_equal(emulate::machine.n_replayed, 3);
+    assert_true(gpu_overlaps && !gpu_is_serial);
+}
+
+/* Some failures are overcome, also if there are more of them later; many in a row are not. */
+static void test_captures_fail_for_a_while(void **)
+{
+    adder a;
+    for (int rows = 1; rows <= 5; rows++) {
+        a.run(rows), a.run(rows);
+        emulate::machine.captures_fail = true;
+        a.run(rows), a.run(rows);
+        emulate::machine.captures_fail = false;
+        a.run(rows);
+        a.check((size_t)rows);
+    }
+    emulate::machine.captures_fail = true;
+    for (int i = 0; i < 20; i++)
+        a.run(6);
+    emulate::machine.captures_fail = false;
+    a.run(6);
+    a.check(5);
+}
+
 /* What a pass captured in vain makes of such a buffer, it makes when it is launched plainly. */
 static void test_forms_of_the_past_stay(void **)
 {
@@ -180,6 +212,8 @@ int graphs_suite()
         cmocka_unit_test(test_running_graphs_stay),
         cmocka_unit_test(test_forms_are_restored),
         cmocka_unit_test(test_readers_of_the_past_are_not_recorded),
+        cmocka_unit_test(test_captures_of_early_kernels_fail),
+        cmocka_unit_test(test_captures_fail_for_a_while),
         cmocka_unit_test(test_forms_of_the_past_stay),
     };
     return cmocka_run_group_tests_name("graphs", tests, NULL, NULL);

@@ -252,8 +252,9 @@ GPU_CODE void gpu_await_previous()
 #endif
 }
 
-/* Whether what the calling thread launches may begin early: the device that it uses decides. */
-inline thread_local bool gpu_overlaps;
+/* Whether what the calling thread launches may begin early: the device that it uses decides. And
+ * whether it may not for now, whatever the device. */
+inline thread_local bool gpu_overlaps, gpu_is_serial;
 
 /* 2^x as good as the numbers are. Where T is float, CUDA's exp2f() keeps small results, which the
  * instruction flushes to zero, and is off by 2 units in the last place; so is the emulator's twin.
@@ -342,6 +343,7 @@ void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads
 {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
         return; /* nothing to do, which CUDA has no launch for */
+    bool is_early = gpu_overlaps && !gpu_is_serial;
 #ifdef __CUDACC__
     gpu_ask_for_shared(kernel, shared_bytes);
     cudaLaunchAttribute early = {};
@@ -353,11 +355,10 @@ void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &early;
-    config.numAttrs = gpu_overlaps ? 1 : 0;
+    config.numAttrs = is_early ? 1 : 0;
     cudaLaunchKernelEx(&config, kernel, task);
 #else
-    emulate::launch(stream, kernel, grid, dim3((unsigned)n_threads), shared_bytes, gpu_overlaps,
-                    task);
+    emulate::launch(stream, kernel, grid, dim3((unsigned)n_threads), shared_bytes, is_early, task);
 #endif
 }
 

@@ -1,8 +1,10 @@
 /* A pass is looked up by its body and its class, and recorded or replayed.
  *
- * What can go wrong: a capture or an instantiation fails, and nothing is recorded on this stream
- * any more; a launch fails within a capture, and fails again when the pass is launched plainly, for
- * the poll to tell. Nothing runs while it is captured, so that a pass may be begun anew. */
+ * What can go wrong: a capture or an instantiation fails. Once more it is tried with kernels that
+ * do not begin early, which some drivers cannot capture; then the pass is launched plainly, and
+ * recorded when it comes again. After MAX_FAILURES in a row nothing is recorded on this stream any
+ * more. A launch fails within a capture, and fails again when the pass is launched plainly, for the
+ * poll to tell. Nothing runs while it is captured, so that a pass may be begun anew. */
 #include "device/cuda/graphs.h"
 
 #include "device/cuda/buffer.h"
@@ -12,6 +14,7 @@ enum {
     MAX_BODIES = 4,
     MAX_BUFFERS = 8,                   /* that a recorded pass writes */
     MAX_GRAPH_NODES = GRAPH_NODES / 4, /* of one graph */
+    MAX_FAILURES = 8,
 };
 
 /* A body, and what was seen when it ran first. */
@@ -40,7 +43,7 @@ struct graph {
 };
 
 struct graphs {
-    bool is_off; /* recording has failed */
+    int n_failures; /* to record, one after the other */
     struct known_body bodies[MAX_BODIES];
     size_t n_bodies;
     struct graph all[GRAPH_CLASSES];
@@ -221,8 +224,8 @@ static cudaError_t keep(struct graphs *graphs, cudaStream_t stream, const struct
     return cudaGraphUpload(graph->exec, stream);
 }
 
-static void record(struct graphs *graphs, const struct stream *stream, const struct rows *rows,
-                   const struct store *store, struct graph *graph)
+static cudaError_t try_to_record(struct graphs *graphs, const struct stream *stream,
+                                 const struct store *store, struct graph *graph)
 {
     cudaGraph_t recorded = NULL;
     cudaError_t error = capture(graphs, stream->cuda, graph, &recorded);
@@ -231,10 +234,22 @@ static void record(struct graphs *graphs, const struct stream *stream, const str
     if (recorded)
         cudaGraphDestroy(recorded);
     if (error != cudaSuccess) {
-        graphs->is_off = true;
         forget_exec(graphs, graph);
         cudaGetLastError(); /* the pass is launched plainly, and tells again what is wrong */
     }
+    return error;
+}
+
+static void record(struct graphs *graphs, const struct stream *stream, const struct rows *rows,
+                   const struct store *store, struct graph *graph)
+{
+    cudaError_t error = try_to_record(graphs, stream, store, graph);
+    if (error != cudaSuccess && gpu_overlaps) {
+        gpu_is_serial = true;
+        error = try_to_record(graphs, stream, store, graph);
+        gpu_is_serial = false;
+    }
+    graphs->n_failures = error == cudaSuccess ? 0 : graphs->n_failures + 1;
     graph->has_advanced = rows->has_advanced;
     for (size_t i = 0; i < graph->n_left; i++)
         graph->left[i].forms = *graph->left[i].of;
@@ -255,7 +270,7 @@ static void replay(const struct stream *stream, struct rows *rows, const struct 
 /* An error that is there already stays for the poll. */
 static bool may_record(const struct graphs *graphs, const struct graph *graph)
 {
-    return graph->is_seen && !graph->is_plain && !graphs->is_off &&
+    return graph->is_seen && !graph->is_plain && graphs->n_failures < MAX_FAILURES &&
            cudaPeekAtLastError() == cudaSuccess;
 }
 
