@@ -192,5 +192,5 @@ def test_a_new_store_opened_by_several_at_once(acre_path, tmp_path):
         adding = [subprocess.Popen([acre_path, "keys", "add", f"web{n}", "--store",
                                     tmp_path / f"{i}.db"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True) for n in range(6)]
-        assert [process.communicate()[1] for process in adding] == [""] * 6
+        assert [process.communicate(timeout=60)[1] for process in adding] == [""] * 6
         assert [process.returncode for process in adding] == [0] * 6

@@ -52,13 +52,15 @@ class Server:
         for line in self.process.stderr:
             self.log.append(line)
 
-    def post(self, path="/translate", **kwargs):
+    def request(self, method, path, **kwargs):
         kwargs.setdefault("timeout", 60 * PATIENCE)
-        return requests.post(self.url + path, **kwargs)
+        return requests.request(method, self.url + path, **kwargs)
+
+    def post(self, path="/translate", **kwargs):
+        return self.request("POST", path, **kwargs)
 
     def get(self, path, **kwargs):
-        kwargs.setdefault("timeout", 10)
-        return requests.get(self.url + path, **kwargs)
+        return self.request("GET", path, **{"timeout": 10, **kwargs})
 
     def translate(self, q=SENTENCE, **fields):
         return self.post(json={"q": q, "source": "en", "target": "de", **fields})

@@ -236,9 +236,9 @@ def test_dictionaries_in_a_form(server, client):
     assert made.status_code == 201, made.text
     assert [each["target_lang"] for each in made.json()["dictionaries"]] == \
         [each["target_lang"] for each in parts]
-    url = f"{server.url}/v3/glossaries/{made.json()['glossary_id']}"
+    url = "/v3/glossaries/" + made.json()["glossary_id"]
     more = {**PART, "target_lang": "fr", "entries": "c\td"}
-    assert requests.patch(url, data=form_of("other", [more])).json()["name"] == "other"
+    assert server.request("PATCH", url, data=form_of("other", [more])).json()["name"] == "other"
     found = client.get_multilingual_glossary_entries(made.json()["glossary_id"], "EN", "FR")
     assert found.dictionaries[0].entries == "a\tfr\nc\td"
 
@@ -257,32 +257,34 @@ def test_dictionaries_in_a_form_that_are_refused(server, body, message):
 
 def test_refused_changes(server, client):
     made = make(server).json()["glossary_id"]
-    url = f"{server.url}/v3/glossaries/{made}"
+    url = f"/v3/glossaries/{made}"
     part = {"source_lang": "en", "target_lang": "de", "entries": "a\tb", "entries_format": "tsv"}
-    assert requests.patch(url, json={}).status_code == 400
-    assert requests.patch(url, json={"dictionaries": [part, {**part, "target_lang": "fr"}]}
-                          ).status_code == 400
-    assert requests.put(url + "/dictionaries", json={**part, "entries": "a"}).status_code == 400
-    assert requests.delete(url + "/dictionaries").status_code == 400
-    assert requests.delete(url + "/dictionaries?source_lang=en&target_lang=fr").status_code == 404
-    wrong = requests.post(url, json={})
+    assert server.request("PATCH", url, json={}).status_code == 400
+    twice = {"dictionaries": [part, {**part, "target_lang": "fr"}]}
+    assert server.request("PATCH", url, json=twice).status_code == 400
+    parts = url + "/dictionaries"
+    assert server.request("PUT", parts, json={**part, "entries": "a"}).status_code == 400
+    assert server.request("DELETE", parts).status_code == 400
+    assert server.request("DELETE", parts + "?source_lang=en&target_lang=fr").status_code == 404
+    wrong = server.post(url, json={})
     assert wrong.status_code == 405
-    for reply in (wrong, requests.options(url)):
+    for reply in (wrong, server.request("OPTIONS", url)):
         assert reply.headers["Allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"
     assert server.get(f"/v3/glossaries/{made}0").status_code == 404
-    assert requests.delete(url + "0").status_code == 404
-    assert requests.delete(url + "0/dictionaries?source_lang=en&target_lang=de").status_code == 404
+    assert server.request("DELETE", url + "0").status_code == 404
+    of_none = url + "0/dictionaries?source_lang=en&target_lang=de"
+    assert server.request("DELETE", of_none).status_code == 404
     assert server.get(f"/v3/glossaries/{made}").json()["dictionaries"][0]["entry_count"] == 1
 
 
 def test_changes_at_once_are_all_made(server, client):
     """Each starts from what the others have made of it."""
     made = make(server, "t\tt").json()["glossary_id"]
-    url = f"{server.url}/v3/glossaries/{made}"
+    url = f"/v3/glossaries/{made}"
 
     def patch(i):
         entries = "\n".join(f"term {i} {k}\tx" for k in range(2000))  # enough for the pool
-        reply = requests.patch(url, json={"dictionaries": [
+        reply = server.request("PATCH", url, json={"dictionaries": [
             {"source_lang": "en", "target_lang": "de", "entries": entries,
              "entries_format": "tsv"}]})
         assert reply.status_code == 200, reply.text
@@ -361,17 +363,17 @@ def test_what_the_store_does_not_take_is_undone(serve, tmp_path):
                    "BEGIN SELECT raise(ABORT, 'no room'); END")
     refused = make(server)
     assert refused.status_code == 503 and refused.json()["code"] == "store_failed"
-    assert requests.delete(f"{server.url}/v2/glossaries/{made}").status_code == 503
+    assert server.request("DELETE", f"/v2/glossaries/{made}").status_code == 503
     part = {"source_lang": "en", "target_lang": "de", "entries": "a\tb", "entries_format": "tsv"}
-    url = f"{server.url}/v3/glossaries/{made}"
-    assert requests.put(url + "/dictionaries", json=part).status_code == 503
+    url = f"/v3/glossaries/{made}"
+    assert server.request("PUT", url + "/dictionaries", json=part).status_code == 503
     assert [g["glossary_id"] for g in server.get("/v2/glossaries").json()["glossaries"]] == [made]
     assert server.get(f"/v2/glossaries/{made}/entries").text == "Hello\tHallo"
     with sqlite3.connect(path) as db:
         db.execute("DROP TRIGGER no1")
         db.execute("DROP TRIGGER no2")
-    assert requests.put(url + "/dictionaries", json=part).status_code == 200
-    assert requests.delete(f"{server.url}/v2/glossaries/{made}").status_code == 204
+    assert server.request("PUT", url + "/dictionaries", json=part).status_code == 200
+    assert server.request("DELETE", f"/v2/glossaries/{made}").status_code == 204
     assert json.loads(server.get("/v3/glossaries").text) == {"glossaries": []}
 
 
@@ -380,7 +382,7 @@ def test_several_changes_that_the_store_does_not_take_are_undone(serve, tmp_path
     path = tmp_path / "store.db"
     server = serve(store=path)
     made = make(server).json()["glossary_id"]
-    url = f"{server.url}/v3/glossaries"
+    url = "/v3/glossaries"
 
     def names():
         return [g["name"] for g in server.get("/v3/glossaries").json()["glossaries"]]
@@ -391,18 +393,19 @@ def test_several_changes_that_the_store_does_not_take_are_undone(serve, tmp_path
                    "BEGIN SELECT raise(ABORT, 'no room'); END")
         changes = []
         for name in ("second", "third"):
-            changes.append(pool.submit(requests.patch, f"{url}/{made}", json={"name": name}))
+            changes.append(pool.submit(server.request, "PATCH", f"{url}/{made}",
+                                       json={"name": name}))
             assert eventually(lambda name=name: names() == [name])
         changes.append(pool.submit(make, server, name="gone"))
         assert eventually(lambda: names() == ["third", "gone"])
         gone = server.get("/v3/glossaries").json()["glossaries"][1]["glossary_id"]
-        changes.append(pool.submit(requests.delete, f"{url}/{gone}"))
+        changes.append(pool.submit(server.request, "DELETE", f"{url}/{gone}"))
         assert eventually(lambda: names() == ["third"])
         db.execute("COMMIT")
         assert [change.result().status_code for change in changes] == [503] * 4
         assert names() == ["mine"]
         db.execute("DROP TRIGGER no")
-    assert requests.patch(f"{url}/{made}", json={"name": "third"}).status_code == 200
+    assert server.request("PATCH", f"{url}/{made}", json={"name": "third"}).status_code == 200
     assert server.stop() == 0
     server = serve(store=path)
     assert names() == ["third"]

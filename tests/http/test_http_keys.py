@@ -473,7 +473,7 @@ def test_reload_does_not_open_what_asks_for_keys(serve, tmp_path):
 
 def test_keys_required_takes_a_store(models):
     done = subprocess.run([ACRE, "serve", "--models", models, "--set", "keys_required=true"],
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert "keys_required: expected a store beside it, found none" in done.stderr
 

@@ -325,6 +325,6 @@ def test_shares_are_those_of_the_clients(proxied):
 ])
 def test_wrong_settings(setting, text):
     done = subprocess.run([ACRE, "serve", "--set", setting], capture_output=True, text=True,
-                          check=False)
+                          check=False, timeout=60)
     assert done.returncode == 2
     assert setting.split("=")[0] in done.stderr and text in done.stderr

@@ -237,7 +237,7 @@ def test_a_password_is_not_told(models):
     """Not even of an address that is none: this one has no port."""
     url = "redis://:s3cret@valkey"
     done = subprocess.run([ACRE, "serve", "--models", models, "--set", f"shared_limits={url}"],
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "shared_limits: expected redis://" in done.stderr
     assert ", found something else" in done.stderr and "s3cret" not in done.stderr

@@ -188,6 +188,6 @@ def test_passwords_numbers_and_socket_files(serve, tmp_path):
                                  "redis://x:1/a"])
 def test_wrong_addresses(models, url):
     done = subprocess.run([ACRE, "serve", "--models", models, "--set", f"shared_limits={url}"],
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "--set: shared_limits: expected redis://" in done.stderr

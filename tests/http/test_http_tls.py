@@ -83,7 +83,7 @@ def test_requests_of_all_sizes(secure):
         assert reply.status_code == 200
         got = reply.json()["translatedText"]
         assert len(got) == len(texts) and all(g == t for g, t in zip(got, texts) if t.isspace())
-    reply = secure.session.post(secure.url + "/translate", data=b"x" * 2000000)
+    reply = secure.session.post(secure.url + "/translate", data=b"x" * 2000000, timeout=60)
     assert reply.status_code == 413
     with connect(secure) as connection:
         connection.sendall(200 * HEALTH)
@@ -153,7 +153,7 @@ def test_renegotiation_is_not_begun(secure):
     done = subprocess.run(["openssl", "s_client", "-connect", address, "-tls1_2"], input=b"R\n",
                           capture_output=True, timeout=60, check=False)
     assert b"no renegotiation" in done.stderr or b"handshake failure" in done.stderr, done.stderr
-    assert secure.session.get(secure.url + "/health").status_code == 200
+    assert secure.session.get(secure.url + "/health", timeout=60).status_code == 200
 
 
 HELLO = bytes.fromhex("1603010100010000fc0303") + bytes(250)
@@ -174,7 +174,7 @@ def test_what_is_no_handshake_is_closed(secure, data):
             assert got[:1] in (b"", b"\x15") and len(got) < 100  # at most an alert
         except ConnectionError:
             pass
-    assert secure.session.get(secure.url + "/health").status_code == 200
+    assert secure.session.get(secure.url + "/health", timeout=60).status_code == 200
 
 
 def test_garbage_after_the_handshake_is_closed(secure):

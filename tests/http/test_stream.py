@@ -119,7 +119,8 @@ def test_the_connection_goes_on(server):
     with requests.Session() as session:
         for _ in range(3):
             reply = session.post(f"{server.url}/translate",
-                                 json={"q": "Hello. You.", **PAIR, "stream": True})
+                                 json={"q": "Hello. You.", **PAIR, "stream": True},
+                                 timeout=60)
             assert [o.get("sentence") for o in read(reply)] == [0, 1, None]
         assert reply.headers.get("Connection") != "close"
 
