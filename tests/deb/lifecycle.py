@@ -245,7 +245,7 @@ def check_installed(root, before):
     assert wanted <= new, wanted - new
     assert inside(root, "dpkg-query", "-W", "-f", "${Conffiles}", "acre").split()[0] == \
         "/etc/acre/acre.json"
-    assert "no problem" not in inside(root, "dpkg", "--verify", "acre", "acre-models")
+    assert inside(root, "dpkg", "--verify", "acre", "acre-models") == ""  # it tells of changes only
     inside(root, "setpriv", "--reuid=acre", "--regid=acre", "--clear-groups", "acre", "serve",
            "--config", "/etc/acre/acre.json", "--check-config")
     say(f"install: {len(new)} files, the user acre can read what it serves")

@@ -3,6 +3,8 @@
 import io
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ import pytest
 import requests
 from acre_server import PATIENCE, ROOT, SENTENCE, Server, eventually
 from deepl import http_client
+from test_http_reload import RELOADED, put
 
 ENGLISH = {"source_lang": "EN", "target_lang": "DE"}
 HANDLE = re.compile("ID: [0-9A-F]{32}, key: [0-9A-F]{64}")
@@ -337,11 +340,18 @@ def test_documents_end_with_the_server(serve):
     assert time.monotonic() - begin < 5 * PATIENCE
 
 
-def test_a_document_outlives_a_reload_of_its_model(serve):
-    server = serve(threads=1)
-    handle = upload(server, data=f"{SENTENCE}\n" * 300).json()
-    server.signal(1)
-    assert result(server, handle).status_code == 200
+def test_a_document_outlives_a_reload_of_its_model(serve, models, tmp_path):
+    """Also where another is in its model's place by then: it ends as it began."""
+    folder = shutil.copytree(models, tmp_path / "models")
+    server = serve(folder, threads=1)
+    first = server.translate().json()["translatedText"]
+    handle = upload(server, data=f"{SENTENCE}\n" * 2000).json()
+    put(folder, "en-de-token", "tiny-area")
+    server.signal(signal.SIGHUP)
+    assert eventually(lambda: RELOADED.search("".join(server.log)))
+    assert ask(server, handle).json()["status"] == "translating"
+    assert server.translate().json()["translatedText"] != first
+    assert result(server, handle).text == f"{first}\n" * 2000
 
 
 @pytest.fixture(scope="module")
