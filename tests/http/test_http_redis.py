@@ -130,13 +130,16 @@ def test_a_wrong_answer_is_none(serve, tmp_path, fake, answer):
     server = serve(store=store.path, shared_limits=fake(answer).url)
     assert eventually(lambda: up(server))
     before = resident_kib(server)
-    found = [timed(server, key) for _ in range(30)]
-    assert {status for status, _ in found} == {200}
-    seconds = sorted(second for _, second in found)
+    begun = time.monotonic()
+    found = []
+    while (one := timed(server, key))[0] == 200 and len(found) < 100:
+        found.append(one[1])
+    assert 30 <= len(found) <= 31 + (time.monotonic() - begun) / 2 and one[0] == 429
+    seconds = sorted(found)
     assert seconds[15] < 0.1 * PATIENCE and seconds[-1] < 1 * PATIENCE, seconds
-    assert ask(server, key) == 429
     time.sleep(1.2)  # what it has not answered by now is given up
-    assert server.get("/v2/usage", params={"auth_key": key}).json()["character_count"] == 150
+    assert server.get("/v2/usage", params={"auth_key": key}).json()["character_count"] == \
+        5 * len(found)
     assert resident_kib(server) - before < 20000 * PATIENCE
     assert server.is_alive()
 
