@@ -138,7 +138,7 @@ struct acre_model_info {
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
     int max_area_width;            /* 1 = regular attention everywhere */
     int max_source_tokens;         /* longer sentences are split: than the model can read, or than
-                                    * two thirds of its max_length */
+                                    * two thirds of its max_length, but 64 */
     int max_target_tokens;         /* the largest max_length */
     struct acre_decoding decoding; /* the model's own defaults */
 };

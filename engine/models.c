@@ -21,7 +21,7 @@ enum {
     PROGRESS_SECONDS = 2,         /* and how far it is, not oftener than this */
     PROGRESS_PARTS = 10,          /* nor than so often */
     DEFAULT_MAX_BEAM = 8,
-    LEAST_SPLIT = 8, /* no text is cut into fewer tokens: a character may have several */
+    LEAST_SPLIT = 64, /* shorter sentences stay whole: so small a max_length is meant to cut */
 };
 
 static double seconds_since(const struct timespec *start)
