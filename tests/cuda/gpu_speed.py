@@ -214,7 +214,8 @@ def presets(run):
 
 
 def launches(run):
-    """What graphs save, and kernels that begin early."""
+    """What graphs save, and kernels that begin early: these alone ask for one share of memory for
+    blocks, so that where they are slower than graphs that may be why."""
     for how in ("plain", "graphs", "overlap"):
         for batch in (1,) if run.emulated else (1, 32):
             bench_preset(run, f"launches {how}, batch {batch}", "base", batch, ACRE_GPU=how)

@@ -48,9 +48,10 @@ struct emulated_event {
 
 static std::recursive_mutex lock;
 static std::set<emulated_stream *> streams;
-enum { MAX_DEVICES = 8 };
+enum { MAX_DEVICES = 8, EVERY_GPU_HAS = 48 << 10 /* shared memory, for a block */ };
 static cudaError_t faults[MAX_DEVICES];                   /* of kernels: for ever */
 static std::set<const void *> loaded[MAX_DEVICES];        /* kernels */
+static std::set<const void *> asked[MAX_DEVICES];         /* kernels, for much shared memory */
 static thread_local int current;                          /* device */
 static thread_local cudaError_t last_error = cudaSuccess; /* of a call */
 using guard = std::lock_guard<std::recursive_mutex>;
@@ -175,7 +176,8 @@ void emulate::enqueue(cudaStream_t stream, const work *owned)
         on_launch(owned);
         return;
     }
-    if (work->shared_bytes > machine.shared_bytes) {
+    bool is_asked = work->shared_bytes <= EVERY_GPU_HAS || asked[current].count(work->function);
+    if (!is_asked || work->shared_bytes > machine.shared_bytes) {
         finish(cudaErrorInvalidValue);
         return;
     }
@@ -316,6 +318,17 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *)
     return finish(machine.compiled_for <= 10 * machine.major + machine.minor
                       ? cudaSuccess
                       : cudaErrorNoKernelImageForDevice);
+}
+
+/* More than there is cannot be had. */
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)
+{
+    guard g(lock);
+    machine.n_asked++;
+    if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
+        return finish(cudaSuccess);
+    asked[current].insert(kernel);
+    return finish((size_t)value <= machine.shared_bytes ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)

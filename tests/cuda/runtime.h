@@ -44,6 +44,13 @@ enum cudaDeviceAttr {
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
 };
 
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+};
+
+enum { cudaSharedmemCarveoutMaxShared = 100 };
+
 enum cudaStreamCaptureMode {
     cudaStreamCaptureModeGlobal,
     cudaStreamCaptureModeThreadLocal,
@@ -85,6 +92,12 @@ template <class P>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P))
 {
     return cudaFuncGetAttributes(attributes, (const void *)kernel);
+}
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value);
+template <class P>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(P), cudaFuncAttribute attribute, int value)
+{
+    return cudaFuncSetAttribute((const void *)kernel, attribute, value);
 }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes);
 cudaError_t cudaDeviceSynchronize();
@@ -142,6 +155,7 @@ struct machine {
     size_t kernel_bytes = 4096; /* likewise, that must be left when a kernel is launched first;
                                  * with CUDA_MODULE_LOADING=EAGER all are there before */
     /* seen: */
+    size_t n_asked = 0;                    /* attributes of kernels that were set */
     size_t n_recorded = 0, n_replayed = 0; /* graphs */
     unsigned used = 0;                     /* bits: devices that memory was asked of, or given */
 };

@@ -2,6 +2,8 @@
  * faults a build can find is in the table: some are seen by the race build only. */
 #include "suites.h"
 
+#include <thread>
+
 #include "canaries.h"
 #include "memory.h"
 #include "support.h"
@@ -226,6 +228,27 @@ static void test_memory_ends(void **)
     emulate::revive();
 }
 
+/* By a thread that has not launched anything before. */
+static size_t asked_by_launches(int n)
+{
+    device_array<float> memory(std::vector<float>(1));
+    size_t before = emulate::machine.n_asked;
+    std::thread([&] {
+        cudaStream_t stream = test_stream();
+        for (int i = 0; i < n; i++)
+            add_one_launch(stream, {memory, 1, 1.0f});
+    }).join();
+    test_wait();
+    return emulate::machine.n_asked - before;
+}
+
+/* Its shared memory, and how a multiprocessor's is divided. */
+static void test_a_kernel_is_prepared_once(void **)
+{
+    assert_int_equal(asked_by_launches(1), 2);
+    assert_int_equal(asked_by_launches(5), 2);
+}
+
 int emulator_suite()
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +262,7 @@ int emulator_suite()
         cmocka_unit_test(test_faults_stay),
         cmocka_unit_test(test_hanging),
         cmocka_unit_test(test_memory_ends),
+        cmocka_unit_test(test_a_kernel_is_prepared_once),
     };
     return cmocka_run_group_tests_name("emulator", tests, NULL, NULL);
 }

@@ -312,19 +312,33 @@ template <int LANES> GPU_CODE float max_over(float x)
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-#ifdef __CUDACC__
-/* Whoever launches with more shared memory than every GPU has must ask for it. It is asked for as
- * much as there is, always: asking for less would take it from another thread's launch. */
-template <class P> void gpu_ask_for_shared(void (*kernel)(P), size_t shared_bytes)
+/* A kernel that the calling thread has prepared on a device: others with its place push it out, and
+ * it is prepared again. */
+struct gpu_prepared {
+    const void *kernel;
+    int device;
+};
+inline thread_local struct gpu_prepared gpu_prepared[256];
+
+/* Before its first launch. Whoever launches with more shared memory than every GPU has must ask for
+ * it. It is asked for as much as there is, always: asking for less would take it from another
+ * thread's launch. And where launches overlap, all kernels want the same share of a
+ * multiprocessor's memory: one that had to wait until that is divided anew would not begin early.
+ */
+template <class P> void gpu_prepare(void (*kernel)(P))
 {
     int device = 0, most = 0;
-    if (shared_bytes <= 48 * 1024)
-        return;
     cudaGetDevice(&device);
+    struct gpu_prepared *place = &gpu_prepared[(uintptr_t)kernel / 16 % 256];
+    if (place->kernel == (const void *)kernel && place->device == device)
+        return;
     cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+    if (gpu_overlaps)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared);
+    *place = {(const void *)kernel, device};
 }
-#endif
 
 /* The architecture, times 10, that the present device's form of a kernel is compiled for: not more
  * than its own, and less where it compiles PTX of an older one itself. */
@@ -344,8 +358,8 @@ void gpu_launch(cudaStream_t stream, void (*kernel)(P), dim3 grid, int n_threads
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
         return; /* nothing to do, which CUDA has no launch for */
     bool is_early = gpu_overlaps && !gpu_is_serial;
+    gpu_prepare(kernel);
 #ifdef __CUDACC__
-    gpu_ask_for_shared(kernel, shared_bytes);
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
