@@ -229,13 +229,14 @@ def shipped(run):
         run.note("en-de-token", None, why="neither packed nor checked out")
         return
     text = run.scratch / "input.txt"
-    text.write_text("".join(f"Sentence number {i} is where the train station is.\n"
-                            for i in range(2 if run.emulated else 2048)))
+    text.write_text("Yes.\n" if run.emulated else "".join(
+        f"Sentence number {i} is where the train station is.\n" for i in range(2048)))
     for device, batch in (("cpu", 32), ("cuda", 1), ("cuda", 32), ("cuda", 256)):
         if run.emulated and (device, batch) != ("cuda", 1):
             continue
         _, done = run.call(run.acre, "bench", "--model", model, "--input", text, "--device", device,
-                           "--batch-size", batch, "--beam-size", "4", "--json", "--repeat", 1)
+                           "--batch-size", batch, "--beam-size", 1 if run.emulated else 4,
+                           "--json", "--repeat", 1)
         name = f"en-de-token, {device}, batch {batch}"
         if done.returncode != 0:
             run.note(name, False, why=last_line(done))
