@@ -89,6 +89,12 @@ class Server:
         return self.process.poll() is None and self.get("/health").status_code == 200
 
 
+def pass_time(server, seconds):
+    """A server of `serve_late` takes it to be so much later, and its loop comes round."""
+    assert server.get("/health", headers={"Late": str(seconds)}).status_code == 200
+    time.sleep(1.2)
+
+
 def stop_all(servers):
     """Each must end well, and all are stopped before that is said."""
     statuses = [server.stop() for server in servers]

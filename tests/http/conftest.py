@@ -1,9 +1,10 @@
-"""Servers for the HTTP tests: a shared one, and a maker of those with other settings."""
+"""Servers for the HTTP tests: a shared one, and makers of those with other settings."""
 
 import shutil
+import subprocess
 
 import pytest
-from acre_server import ROOT, Server, stop_all
+from acre_server import PATIENCE, ROOT, Server, stop_all
 
 # two languages and both levels: en-de token by token, en-fr by characters
 MODELS = {"en-de-token": "tiny-token", "en-fr-char": "tiny-char"}
@@ -43,3 +44,19 @@ def serve(models):
 
     yield make
     stop_all(servers)
+
+
+@pytest.fixture
+def serve_late(serve, tmp_path, monkeypatch):
+    """Makes servers whose clock `pass_time` moves."""
+    if PATIENCE > 1:
+        pytest.skip("a sanitizer wants to be the first library that is loaded")
+    library, source = tmp_path / "late_clock.so", ROOT / "tests/http/late_clock.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+
+    def make(**overrides):
+        with monkeypatch.context() as patch:
+            patch.setenv("LD_PRELOAD", str(library))
+            return serve(**overrides)
+
+    return make

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from acre_server import ACRE, PATIENCE, ROOT, read_reply
+from acre_server import ACRE, read_reply
 
 
 def health(*args):
@@ -72,14 +72,8 @@ def test_what_is_no_url(url):
     fails(health(url), 2, "URL: expected http[s]://HOST:PORT[/PATH] or unix:/PATH")
 
 
-@pytest.mark.skipif(PATIENCE > 1, reason="a sanitizer wants to be the first library that is loaded")
-def test_a_loop_that_hangs_is_not_live(serve, tmp_path, monkeypatch):
-    library = tmp_path / "late_clock.so"
-    source = ROOT / "tests/http/late_clock.c"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    monkeypatch.setenv("LD_PRELOAD", str(library))
-    server = serve()
-    monkeypatch.delenv("LD_PRELOAD")
+def test_a_loop_that_hangs_is_not_live(serve_late):
+    server = serve_late()
     with server.connect() as connection:
         for late_s, status in ((0, 200), (4, 200), (8, 503), (0, 200)):
             time.sleep(1.2)  # the loop comes round

@@ -15,7 +15,7 @@ import deepl
 import libretranslatepy
 import pytest
 import requests
-from acre_server import ACRE, PATIENCE, ROOT, SENTENCE, Server, eventually
+from acre_server import ACRE, PATIENCE, ROOT, SENTENCE, Server, eventually, pass_time
 from deepl import http_client
 
 LOOK = {"text": "hello", "source": "en", "target": "de"}
@@ -288,6 +288,20 @@ def test_quota_in_the_words_of_each_dialect(serve, store):
     assert server.get("/v2/usage", headers=header).json() == \
         {"character_count": 10, "character_limit": 10}
     assert metric(server, 'acre_refused_total{reason="quota"}') == 2
+
+
+def test_a_month_of_a_quota_is_one_in_utc(serve_late, store, monkeypatch):
+    monkeypatch.setenv("TZ", "AHEAD-14")  # where the next month begins 14 hours before
+    key = store.add("app", quota=5)
+    server = serve_late(store=store.path)
+    def ask():
+        return server.post(json={**HELLO, "api_key": key})
+    assert [ask().status_code for _ in range(2)] == [200, 429]
+    pass_time(server, int(ask().headers["Retry-After"]) - 60)
+    assert ask().status_code == 429 and 0 < int(ask().headers["Retry-After"]) <= 60
+    pass_time(server, 60)
+    assert [ask().status_code for _ in range(2)] == [200, 429]
+    assert used(server, key) == 5
 
 
 def test_those_who_ask_at_once_do_not_exceed_a_quota(serve, store):
