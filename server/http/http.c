@@ -126,11 +126,10 @@ static uint64_t limit_ms(const struct connection *c)
     case PHASE_BODY:
         return o->read_timeout_s * 1000;
     case PHASE_STREAMING:
+    case PHASE_SENDING:
         if (connection_unsent(c) == 0)
             return 0;
-        return o->send_timeout_s * 1000 + connection_unsent(c) / SLOW_BYTES_PER_MS;
-    case PHASE_SENDING:
-        return o->send_timeout_s * 1000 + connection_unsent(c) / SLOW_BYTES_PER_MS;
+        return o->send_timeout_s * 1000 + (c->head_bytes + c->reply.body_bytes) / SLOW_BYTES_PER_MS;
     case PHASE_LINGERING:
         return LINGER_MS;
     case PHASE_REPLYING:

@@ -1,11 +1,13 @@
 """What the network may throw at the server: broken, huge, slow and endless requests."""
 
 import json
+import re
 import select
+import socket
 import time
 
 import pytest
-from acre_server import PATIENCE, eventually, read_reply
+from acre_server import PATIENCE, eventually, pass_time, read_more, read_reply
 
 GOOD = json.dumps({"q": "Hello.", "source": "en", "target": "de"}).encode()
 HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
@@ -210,6 +212,37 @@ def test_slow_clients_are_closed(serve, clock, start, drips, status):
             assert time.monotonic() - begun > 1.9
             assert read_reply(connection)[0] == status
     assert server.is_alive()
+
+
+def sending(server):
+    """How many replies are not taken yet."""
+    return int(re.search(r'by_state{state="sending"} (\d+)', server.get("/metrics").text)[1])
+
+
+def take(connection, n_bytes):
+    while n_bytes > 0:
+        n_bytes -= len(read_more(connection, min(n_bytes, 1 << 16)))
+
+
+def test_a_reply_has_time_for_its_size(serve_late):
+    """A second more for every 16 kB of all of it, however much of it is taken already."""
+    size, taken = 4_000_000, 1_500_000  # of 251 seconds; the kernel keeps little for small readers
+    server = serve_late(send_timeout_s=1, max_text_chars=size, max_body_bytes=2 * size)
+    body = json.dumps({"q": " " * size, "source": "en", "target": "de"}).encode()
+    with socket.socket() as steady, socket.socket() as stuck:
+        for reader in (steady, stuck):
+            reader.settimeout(20)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", server.port))
+            reader.sendall(post(body))
+        take(steady, taken)
+        assert eventually(lambda: sending(server) == 2)
+        pass_time(server, 200)
+        assert sending(server) == 2
+        take(steady, size - taken)
+        assert sending(server) == 1
+        pass_time(server, 60)
+        assert sending(server) == 0
 
 
 def test_slow_clients_do_not_hinder_others(server):
