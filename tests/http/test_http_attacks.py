@@ -423,6 +423,22 @@ def test_one_address_leaves_places_to_others(serve):
         close_all(many)
 
 
+def test_the_first_of_the_address_with_most_connections_leaves(serve):
+    """Not who has idled longest of all."""
+    server = serve(max_connections=4)
+    others = open_many(server, 1, b"", source="127.0.0.2")
+    many = open_many(server, 3, b"", source="127.0.0.3")
+    try:
+        time.sleep(1.1)  # who idles shorter is no slow one
+        others += open_many(server, 1, b"", source="127.0.0.4")
+        assert many[0].recv(10) == b""
+        for connection in others + many[1:]:
+            connection.sendall(HEALTH)
+            assert read_reply(connection)[0] == 200
+    finally:
+        close_all(others + many)
+
+
 def test_burst_over_all_places_loses_nobody(serve):
     raise_descriptor_limit()
     server = serve(max_connections=1000)

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -157,21 +158,31 @@ def test_connection_is_usable_after_a_deadline(serve):
             assert read_reply(connection)[0] == status
 
 
+def reset(connection):
+    """RST instead of FIN: linger 0."""
+    connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")
+    connection.close()
+
+
+def half_close(connection):
+    """TCP does not tell who waits on from who is gone."""
+    connection.shutdown(1)
+
+
 @pytest.mark.parametrize(
-    "n_clients, texts, pause_s, reset",
-    [(5, LONG, 0.1, False), (5, LONG, 0.1, True), (200, LONG[:100], 0, False)],
-    ids=["close", "reset", "close_with_the_request"],
+    "n_clients, texts, pause_s, leave",
+    [(5, LONG, 0.1, socket.socket.close), (5, LONG, 0.1, reset), (5, LONG, 0.1, half_close),
+     (200, LONG[:100], 0, socket.socket.close)],
+    ids=["close", "reset", "half close", "close_with_the_request"],
 )
-def test_work_of_clients_that_left_is_given_up(serve, n_clients, texts, pause_s, reset):
+def test_work_of_clients_that_left_is_given_up(serve, n_clients, texts, pause_s, leave):
     """A server that stops finishes the work of its clients: here it has none left."""
     server = serve(**ONE_WORKER, **NO_LIMITS, drain_timeout_s=600)
-    for _ in range(n_clients):
-        connection = server.connect()
+    connections = [server.connect() for _ in range(n_clients)]
+    for connection in connections:
         connection.sendall(raw_post({**HEAVY, "q": texts}))
         time.sleep(pause_s)
-        if reset:  # linger 0: RST instead of FIN
-            connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")
-        connection.close()
+        leave(connection)
     start = time.monotonic()
     server.signal(signal.SIGTERM)
     assert server.process.wait(timeout=60 * PATIENCE) == 0
@@ -216,6 +227,16 @@ def test_short_text_is_429_behind_a_long_one(serve):
     assert server.translate("Hi.").status_code == 429
     assert heavy.result().status_code == 200
     assert server.translate("Hi.").status_code == 200
+
+
+def test_those_refused_together_do_not_come_back_together(serve):
+    server = serve(**ONE_WORKER, max_queued_tokens=1)
+    with server.connect() as heavy:
+        heavy.sendall(raw_post({**HEAVY, "q": " ".join(LONG[:1000])}))
+        assert eventually(lambda: "acre_queued_tokens 0\n" not in server.get("/metrics").text)
+        replies = [server.translate("Hi.") for _ in range(60)]
+    assert {reply.status_code for reply in replies} == {429}
+    assert {reply.headers["Retry-After"] for reply in replies} == {"1", "2", "3"}
 
 
 def test_request_that_never_fits_is_413(serve):
