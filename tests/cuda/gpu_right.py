@@ -88,10 +88,11 @@ def near_f32(run, model, sentences, kind):
     """Golden translations are as probable as in f32 on the CPU."""
     targets = run.scratch / "targets"
     targets.write_text("".join(s["runs"]["greedy"][0][0] + "\n" for s in sentences), "utf-8")
+    lines = [s["source"] for s in sentences]
     (found, *said), (wanted, *why) = (
-        printed(run, command(run, model, *how, "--score", targets), [s["source"] for s in sentences])
+        printed(run, command(run, model, *how, "--score", targets), lines)
         for how in (("cuda", kind), ("cpu", "f32")))
-    a, b = ([json.loads(line)["normalized_score"] for line in lines] for lines in (found, wanted))
+    a, b = ([json.loads(line)["normalized_score"] for line in output] for output in (found, wanted))
     errors = [abs(x - y) / (1 + abs(y)) for x, y in zip(a, b)] or [float("nan")]
     mean, most = NEAR[kind]
     is_right = (len(a) == len(b) == len(sentences) and sum(errors) / len(errors) <= mean

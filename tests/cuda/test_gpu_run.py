@@ -189,7 +189,7 @@ def test_where_two_launches_part(run, tmp_path):
 
 def test_shapes_that_are_off_are_kept(run, tmp_path):
     run.area = program(tmp_path / "area", "echo fine")
-    run.shapes = program(tmp_path / "shapes", "echo FAILED shape 3; echo cuda: 1 shapes off; exit 1")
+    run.shapes = program(tmp_path / "shapes", "echo FAILED shape 3; echo 1 shapes off; exit 1")
     gpu_right.check_attention(run)
     assert [step.get("off") for step in run.steps] == [None] + 3 * [["FAILED shape 3"]]
 
@@ -241,7 +241,8 @@ def test_a_command_without_end_is_stopped(gpu_run, run, tmp_path, monkeypatch):
     child = Path("/proc") / begun.read_text().strip() / "stat"
     assert in_time(lambda: not child.exists() or child.read_text().split()[2] == "Z")
     log = (gpu_run.OUT / "right.log").read_text()
-    assert log.startswith("$ HOW=plain sh -c ") and re.search(r"\nstatus 124, \d+.\d s\nsaid\n", log)
+    assert log.startswith("$ HOW=plain sh -c ")
+    assert re.search(r"\nstatus 124, \d+.\d s\nsaid\n", log)
 
 
 def test_of_what_fails_more_is_kept(gpu_run, run):
