@@ -226,7 +226,7 @@ def take(connection, n_bytes):
 
 def test_a_reply_has_time_for_its_size(serve_late):
     """A second more for every 16 kB of all of it, however much of it is taken already."""
-    size, taken = 4_000_000, 1_500_000  # of 251 seconds; the kernel keeps little for small readers
+    size, taken = 8_000_000, 1_500_000  # of 501 seconds; the kernel keeps 4 MB of it at most
     server = serve_late(send_timeout_s=1, max_text_chars=size, max_body_bytes=2 * size)
     body = json.dumps({"q": " " * size, "source": "en", "target": "de"}).encode()
     with socket.socket() as steady, socket.socket() as stuck:
@@ -237,11 +237,11 @@ def test_a_reply_has_time_for_its_size(serve_late):
             reader.sendall(post(body))
         take(steady, taken)
         assert eventually(lambda: sending(server) == 2)
-        pass_time(server, 200)
+        pass_time(server, 420)
         assert sending(server) == 2
         take(steady, size - taken)
         assert sending(server) == 1
-        pass_time(server, 60)
+        pass_time(server, 100)
         assert sending(server) == 0
 
 
