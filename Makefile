@@ -26,11 +26,11 @@ PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/nu
 ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread
 SERVER_LDLIBS := $(shell pkg-config --libs $(SERVER_LIBS) 2>/dev/null) -lcld2
 LLHTTP := /usr/share/llhttp# Debian has this parser as source
-CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) \
+override CPPFLAGS += -D_GNU_SOURCE -Iengine -Iserver -MMD -MP $(PKG_FLAGS) \
             -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
-CFLAGS += -std=c11 -g $(PIC) $(OPTIMISE) $(WARNINGS) -fno-math-errno
-CXXFLAGS += -std=c++17 -g $(PIC) $(OPTIMISE) -Wall -Wextra
-LDFLAGS += $(if $(SAN),-fsanitize=$(SAN),-Wl,-z,now)
+override CFLAGS += -std=c11 -g $(PIC) $(OPTIMISE) $(WARNINGS) -fno-math-errno
+override CXXFLAGS += -std=c++17 -g $(PIC) $(OPTIMISE) -Wall -Wextra
+override LDFLAGS += $(if $(SAN),-fsanitize=$(SAN),-Wl,-z,now)
 
 # ---- Sources ---------------------------------------------------------------------------------
 include engine/kernels/rules.mk engine/python/rules.mk conf/debian/rules.mk server/assets/rules.mk

@@ -67,6 +67,15 @@ def test_programs_may_have_any_name_that_is_not_acre_s(tmp_path):
     assert [name for name in names if not name.startswith("acre_")] == []
 
 
+def test_flags_of_packagers_come_beside_those_of_the_project():
+    """Also as variables of the command line, where += alone would not add to them."""
+    command = ["make", "-n", "-W", "engine/job.c", "CFLAGS=-O1", "CPPFLAGS=-DX", "LDFLAGS=-Wl,-O1",
+               f"{BUILD}/engine/job.c.o".replace(f"{ROOT}/", "")]
+    said = subprocess.check_output(command + ([f"SAN={SANITIZER}"] if SANITIZER else []), cwd=ROOT,
+                                   text=True, timeout=120)
+    assert {"-O1", "-std=c11", "-DX", "-Iengine"} <= set(said.split())
+
+
 def test_a_model_that_cannot_be_installed_is_told(tmp_path):
     """Whichever it is: not only the last."""
     place = tmp_path / "opt/acre/share/acre/models/en-de-char"
