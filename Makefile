@@ -89,9 +89,9 @@ $B/tests/unit/test_translator: $B/server/serve/translator.c.o
 $(addprefix $B/tests/unit/test_,linear_time html grow): $(patsubst %,$B/%.o, \
     $(wildcard server/content/*.c) $(addprefix server/common/,error.c grow.c hash.c unicode.c))
 
-include tests/cuda/rules.mk tests/alone/rules.mk
-include tests/fuzz/rules.mk tests/deploy/rules.mk
-include tests/http/rules.mk docker/rules.mk
+include tests/cuda/rules.mk tests/alone/rules.mk tests/fuzz/rules.mk
+include tests/deploy/rules.mk tests/http/rules.mk docker/rules.mk
+.SECONDARY:# or objects of tests are deleted, and made again each time
 # A Debian that was made in there has files of this name that are none of make's.
 -include $(shell find $B -name deb-root -prune -o -name '*.d' -type f -print 2>/dev/null)
 

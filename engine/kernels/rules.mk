@@ -18,7 +18,7 @@ ISA_tiles := $(ISA_wide) -DEMULATE_TILES
 CONTRACT_areas := off # it rounds as the authors' code does
 
 define isa_rule
-$B/engine/kernels/$1/%.o: engine/kernels/vector/%.c engine/kernels/rules.mk
+$B/engine/kernels/$1/%.o: engine/kernels/vector/%.c Makefile engine/kernels/rules.mk
 	@mkdir -p $$(@D)
 	@echo '  CC   $$@'
 	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(ISA_$1) -ffp-contract=$$(or $$(CONTRACT_$$*),fast) \
