@@ -9,8 +9,8 @@
  * pointers handed out say who owns them.
  * A sentence's translation and score do not depend on what else is translated at the same time.
  *
- * Workers block all signals but SIGPROF. An engine belongs to the process that opened it: a child
- * of fork() has none of its threads and may use nothing of it, but open one of its own.
+ * Workers block all signals but faults and SIGPROF. An engine belongs to the process that opened
+ * it: a child of fork() has none of its threads and may use nothing of it, but open one of its own.
  * acre_engine_close() does nothing there.
  *
  * This header is all that the server and other programs may use of the engine, with acre_result.h,
@@ -137,8 +137,8 @@ struct acre_model_info {
                              * are: reserved when it is loaded, resident once written */
     int d_model, encoder_layers, decoder_layers, attention_heads, vocab_size;
     int max_area_width;            /* 1 = regular attention everywhere */
-    int max_source_tokens;         /* longer sentences are split: than the model can read, or than
-                                    * two thirds of its max_length, but 64 */
+    int max_source_tokens;         /* longer sentences are split: what the model can read, or two
+                                    * thirds of its max_length, at least 64, if that is less */
     int max_target_tokens;         /* the largest max_length */
     struct acre_decoding decoding; /* the model's own defaults */
 };

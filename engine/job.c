@@ -61,7 +61,7 @@ static int take_sentence(struct acre_job *job, struct acre_sentence *out, struct
 {
     const struct sentence *sentence = &job->sentences[job->n_taken];
     if (sentence->status != 0)
-        return result_fail(job, sentence->status, err);
+        return result_fail(sentence->status, err);
     const struct written *best = &job->written[job->n_taken][0];
     out->text = best->text;
     out->part = result_part(sentence, &sentence->hypotheses[0]);

@@ -50,7 +50,7 @@ void result_write(struct acre_job *job, struct sentence *sentence);
 int result_fill(struct acre_job *job, struct acre_err *err);
 
 /* Says why a sentence ended with this status. */
-int result_fail(const struct acre_job *job, int status, struct acre_err *err);
+int result_fail(int status, struct acre_err *err);
 void result_free(struct acre_job *job);
 
 /* What is told of a sentence's translation. */

@@ -241,13 +241,11 @@ void result_free(struct acre_job *job)
     free_written(job);
 }
 
-int result_fail(const struct acre_job *job, int status, struct acre_err *err)
+int result_fail(int status, struct acre_err *err)
 {
-    const struct acre_model_info *info = &job_model(job)->info;
     if (status == ACRE_EMODEL)
         return err_set(err, status,
-                       "model %s: expected finite numbers, found that they overflow in %s",
-                       info->name, info->compute_type);
+                       "model: expected finite numbers, found that they overflow in its type");
     return err_set(err, status, "%s", acre_status_text(status));
 }
 
@@ -255,7 +253,7 @@ int result_fill(struct acre_job *job, struct acre_err *err)
 {
     int status = first_error(job);
     if (status != 0)
-        return result_fail(job, status, err);
+        return result_fail(status, err);
     size_t n = 1;
     for (size_t s = 0; s < job->document.n_sentences; s++)
         if (job->sentences[s].n_hypotheses > n)

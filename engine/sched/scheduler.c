@@ -164,13 +164,15 @@ static void *work(void *argument)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-/* Signals are the program's, which may block one in its own threads to wait for it. But SIGPROF is
- * for whoever runs. */
+/* Signals are the program's, which may block one in its own threads to wait for it. But faults and
+ * SIGPROF are for whoever runs: a fault that is blocked ends the process without its handler. */
 static int start_thread(struct worker *worker)
 {
+    static const int own[] = {SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t blocked, before;
     sigfillset(&blocked);
-    sigdelset(&blocked, SIGPROF);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        sigdelset(&blocked, own[i]);
     pthread_sigmask(SIG_BLOCK, &blocked, &before);
     int error = pthread_create(&worker->thread, NULL, work, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

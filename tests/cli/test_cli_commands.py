@@ -66,7 +66,7 @@ def test_weights_that_overflow_translate_nothing(acre, tmp_path):
     target.write_text("Bonjour.\n")
     for flags in (["--json"], ["--json", "--beam-size", "1"], ["--score", target]):
         done = acre("translate", "--model", model, "--compute-type", "f32", *flags, text="Hello.\n")
-        failed(done, 1, "model model: expected finite numbers, found that they overflow in f32")
+        failed(done, 1, "model: expected finite numbers, found that they overflow in its type")
         assert done.stdout == ""
 
 

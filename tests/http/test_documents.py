@@ -65,7 +65,7 @@ def ask(server, handle, what="", **kwargs):
 
 
 def result(server, handle):
-    assert eventually(lambda: ask(server, handle).json()["status"] != "translating", 30)
+    assert eventually(lambda: ask(server, handle).json()["status"] != "translating", 30 * PATIENCE)
     return ask(server, handle, "/result")
 
 

@@ -383,6 +383,22 @@ static void scan_equals_oracle(void **state)
     }
 }
 
+/* Wherever it stands, and however many there are. */
+static void scan_tells_of_logits_that_are_no_numbers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 100; i++) {
+        float *logits = random_floats(350, 5);
+        struct candidate best[4];
+        struct logit_scan scan = {.best = best, .k = 4, .maximum = -INFINITY};
+        for (size_t n = random_pick(1, 3); n > 0; n--)
+            logits[random_pick(0, 349)] = NAN;
+        scan_all(tested, 350, logits, &scan);
+        assert_true(isnan(scan.sum));
+        free(logits);
+    }
+}
+
 static int test_table(const struct kernels *kernels)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +415,7 @@ static int test_table(const struct kernels *kernels)
         cmocka_unit_test(hidden_equals_oracle),
         cmocka_unit_test(cache_rows_equal_oracle),
         cmocka_unit_test(scan_equals_oracle),
+        cmocka_unit_test(scan_tells_of_logits_that_are_no_numbers),
     };
     tested = kernels;
     random_seed(1);

@@ -186,7 +186,7 @@ __global__ static void __launch_bounds__(32 * SCAN_WARPS, 4) scan_logits(scan_ta
 #pragma unroll
     for (int j = 0; j < LANE_IDS; j++) {
         int i = lane + 32 * j, id = task.first_id + start + i;
-        sum += x[j] > -INFINITY ? expf(x[j] - maximum) : 0.0f;
+        sum += x[j] != -INFINITY ? expf(x[j] - maximum) : 0.0f; /* NaN stays */
         if (start + i >= task.n_ids || (wanted < 0 ? !is_in(allowed, id) : id != wanted))
             x[j] = -INFINITY;
     }

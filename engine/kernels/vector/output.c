@@ -35,9 +35,13 @@ void ISA(scan_logits)(size_t n, int32_t first_id, float *logits, struct logit_sc
     if (maximum == -INFINITY)
         return;
     vf sum = splat(0.0f);
-    for (size_t i = 0; i < n; i += LANES)
-        sum += vexp_part(load(logits + i) - maximum);
-    scan->sum = scan->sum * expf(scan->maximum - maximum) + lane_sum(sum);
+    vi none = {0}; /* as float: 0, or NaN where a logit is NaN */
+    for (size_t i = 0; i < n; i += LANES) {
+        vf x = load(logits + i);
+        sum += vexp_part(x - maximum);
+        none |= x != x;
+    }
+    scan->sum = scan->sum * expf(scan->maximum - maximum) + lane_sum(sum) + lane_sum((vf)none);
     scan->maximum = maximum;
     offer_above(n, first_id, logits, scan);
 }

@@ -21,7 +21,7 @@ import weakref
 from collections import deque
 from contextlib import closing, contextmanager
 from typing import (Any, Callable, Deque, Generator, Iterable, Iterator, NamedTuple, NoReturn,
-                    Optional, SupportsIndex, TypeVar)
+                    Optional, TypeVar)
 
 from . import _library
 from ._library import Error, check, lib
@@ -167,9 +167,13 @@ def _expect_several(texts: Any) -> None:
 
 def _whole(name: str, value: int) -> int:
     """As C's int holds it; ctypes would cut off what does not fit."""
-    if isinstance(value, SupportsIndex) and -2**31 <= operator.index(value) < 2**31:
-        return operator.index(value)
-    raise Error("bad_option", f"{name}: expected a whole number of 32 bits, found {value!r}")
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = None
+    if whole is None or not -2**31 <= whole < 2**31:
+        raise Error("bad_option", f"{name}: expected a whole number of 32 bits, found {value!r}")
+    return whole
 
 
 def _language(field: str, name: Optional[str]) -> Optional[bytes]:
