@@ -101,7 +101,7 @@ def test_health_does_not_wait_for_translations(serve):
 
 @pytest.mark.parametrize("texts", [["x" * 99000] * 10, [SENTENCE * 2000] * 11])
 def test_health_does_not_wait_for_a_long_text_to_be_split(serve, texts):
-    server = serve(**ONE_WORKER, max_queued_tokens=1000000)
+    server = serve(**ONE_WORKER, max_queued_tokens=1_100_000)
     heavy = Background(server, {**HEAVY, "q": texts, "timeout_ms": 1000})
     with requests.Session() as session:
         while heavy.thread.is_alive():

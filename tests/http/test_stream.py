@@ -267,7 +267,8 @@ def count_sentences(connection):
 def test_what_is_known_already_holds_up_nobody(serve):
     """All sentences are there at once, and their readers take them as fast as they come: others
     have their turns meanwhile."""
-    server = serve(threads=1, cache_bytes=10_000_000, max_queued_tokens=10_000_000)
+    server = serve(threads=1, cache_bytes=10_000_000, max_queued_tokens=10_000_000,
+                   max_bodies_bytes=1_000_000_000)
     server.translate("Hi.")
     q = ["Hi.\n" * 20000] * 3
     with server.connect() as one, server.connect() as two, ThreadPoolExecutor(2) as readers:
