@@ -8,12 +8,12 @@
  * A - 1 zeros. Logits of areas, [A][L] in a row, stand at the areas' last items: from
  * areas[w - 1][A - w] on, so that the areas that would begin before the line fall on zeros.
  */
+#include "exponential.h"
 #include "rows.h"
 #include <math.h>
 #include <stdlib.h>
 
-static const float masked = -1e4f; /* MASKED and LOWEST of area.py */
-static const float lowest = -60.0f;
+static const float masked = -1e4f; /* MASKED of area.py; `lowest` is its LOWEST */
 enum { vector = 16 }; /* floats of the widest vectors there are */
 
 /* What the rows of one pass have in common; data are bfloat16 or float. */
@@ -51,26 +51,6 @@ static float *area_row(const Room *room, const Shape *shape, int w)
 {
     int before = shape->width - 1;
     return room->areas + (size_t)(w - 1) * (size_t)(shape->padded + before) + before;
-}
-
-/* e^x for lowest <= x <= 0, zero at the lowest: 2^n times a Taylor series of 2^f, |f| <= 1/2. */
-static inline float exponential(float x)
-{
-    float y = x * 1.44269504f;
-    int32_t n = (int32_t)(y - 0.5f);
-    float f = (y - (float)n) * 0.69314718f;
-    float series = f * (1.0f / 720) + 1.0f / 120;
-    series = series * f + 1.0f / 24;
-    series = series * f + 1.0f / 6;
-    series = series * f + 0.5f;
-    series = series * f + 1;
-    series = series * f + 1;
-    int32_t mask = -(x > lowest); /* compilers would make a branch of a choice between values */
-    union {
-        int32_t bits;
-        float value;
-    } power = {((n + 127) << 23) & mask};
-    return series * power.value;
 }
 
 /* Fills the areas with their logits, all from `lowest` to 0. Compilers would make branches of it if

@@ -12,13 +12,17 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from . import native
+
 ROWS = {"cpu": 512, "cuda": 16384}
 
 
-def rows_loss(states, weight, bias, target, smoothing):
-    """(summed loss, gradient of the logits [rows, V]) of a few rows, whose probabilities p are
-    to become q: 1 - s + s/V for the target, s/V for all else."""
-    logits = F.linear(states, weight, bias).float()
+def rows_loss(logits, target, smoothing):
+    """(summed loss, gradient of the logits [rows, V], in their place or float) of a few rows, whose
+    probabilities p are to become q: 1 - s + s/V for the target, s/V for all else."""
+    if native.knows(logits):
+        return native_loss(logits, target, smoothing), logits
+    logits = logits.float()
     probabilities = logits.softmax(-1)  # exp() alone is slow where it comes to nothing
     rest, hits = smoothing / logits.shape[1], target[:, None]
     sought = (1 - smoothing) * logits.gather(1, hits).sum() + rest * logits.sum()
@@ -27,6 +31,17 @@ def rows_loss(states, weight, bias, target, smoothing):
     gradient = probabilities.sub_(rest)  # p - q
     gradient.scatter_add_(1, hits, torch.full_like(hits, smoothing - 1, dtype=gradient.dtype))
     return normalisers.sum() - sought, gradient
+
+
+def native_loss(logits, target, smoothing):
+    """The summed loss by cross_entropy.c; the logits become their gradient."""
+    target = target.contiguous()
+    losses = logits.new_empty(len(logits), dtype=torch.float)
+    if not native.library().cross_entropy_rows(
+            logits.data_ptr(), target.data_ptr(), losses.data_ptr(), *logits.shape, smoothing,
+            logits.dtype == torch.bfloat16, torch.get_num_threads()):
+        raise MemoryError(f"loss of {logits.shape[1]} logits")
+    return losses.sum()
 
 
 class CrossEntropy(Function):
@@ -41,9 +56,11 @@ class CrossEntropy(Function):
         count = ROWS[device]
         for first in range(0, len(states), count):
             rows = slice(first, first + count)
-            loss, gradient = rows_loss(parts[0][rows], *parts[1:], target[rows], smoothing)
+            logits = F.linear(parts[0][rows], *parts[1:])
+            loss, gradient = rows_loss(logits, target[rows], smoothing)
             total += loss
-            bias_gradient += gradient.sum(0)
+            if ctx.needs_input_grad[2]:
+                bias_gradient += gradient.sum(0, dtype=torch.float)
             gradient = gradient.to(parts[0].dtype)
             states_gradient[rows] = gradient @ parts[1]
             weight_gradient += gradient.T @ parts[0][rows]

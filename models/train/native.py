@@ -1,7 +1,7 @@
-"""coverage.c and features.c, compiled for the CPU at hand when first asked for.
+"""coverage.c, features.c and cross_entropy.c, compiled for the CPU at hand when first asked for.
 
-Their passes take a tenth of the time of area.py's and areas.py's, which say what they compute;
-coverage.py and features.py call them.
+Their passes take a tenth of the time of those in area.py, areas.py and loss.py, which say what they
+compute.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-SOURCES = [Path(__file__).with_name(name) for name in ("coverage.c", "features.c")]
+SOURCES = [Path(__file__).with_name(name) for name in ("coverage.c", "features.c", "cross_entropy.c")]
 TYPES = torch.float32, torch.bfloat16
 
 
@@ -39,14 +39,17 @@ def library():
         loaded = compiled()
     except (OSError, subprocess.CalledProcessError) as error:
         why = (getattr(error, "stderr", "") or "").strip() or str(error)
-        print(f"train: area attention is computed by PyTorch, as {compiler()} failed: "
+        print(f"train: PyTorch computes areas and losses, as {compiler()} failed: "
               f"{why.splitlines()[-1]}",
               flush=True)
         return None
     pointer, integer, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_bool
     loaded.pass_rows.argtypes = (pointer, pointer, pointer, pointer, integer, integer, ctypes.c_int,
                                  flag, flag, ctypes.c_int)
-    for name in ("pass_rows", "deviations", "deviations_back", "hidden", "hidden_back"):
+    loaded.cross_entropy_rows.argtypes = (pointer, pointer, pointer, integer, integer,
+                                          ctypes.c_float, flag, ctypes.c_int)
+    for name in ("pass_rows", "deviations", "deviations_back", "hidden", "hidden_back",
+                 "cross_entropy_rows"):
         getattr(loaded, name).restype = flag
     return loaded
 

@@ -6,10 +6,19 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
-from models.train import loss  # noqa: E402
+from compiler import needs_compiler  # noqa: E402
+from models.train import loss, native  # noqa: E402
 from models.train.loss import cross_entropy  # noqa: E402
 
 ROWS = loss.ROWS["cpu"]
+
+
+@pytest.fixture(params=[pytest.param(True, id="native", marks=needs_compiler),
+                        pytest.param(False, id="pytorch")], autouse=True)
+def passes(request, monkeypatch):
+    """Every test with cross_entropy.c and with PyTorch alone."""
+    if not request.param:
+        monkeypatch.setattr(native, "knows", lambda _: False)
 
 
 def example(rows, width, vocabulary):
@@ -55,3 +64,22 @@ def test_autocast_multiplies_in_bfloat16_and_keeps_gradients_in_float32():
     for got, expected in zip(gradients(ours, parts), gradients(exact, parts)):
         assert got.dtype == torch.float32
         assert (got - expected).norm() < 0.02 * expected.norm()
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_logit_that_is_no_number_makes_a_loss_that_is_none(place):
+    parts, target = example(3, 4, 5)
+    with torch.no_grad():
+        parts[2][place] = torch.nan
+    assert cross_entropy(*parts, target, 0.1).isnan()
+
+
+def test_native_gradients_in_bfloat16_are_those_of_pytorch(monkeypatch):
+    torch.manual_seed(5)
+    logits = (torch.randn(37, 1003) * 4).bfloat16()
+    target = torch.randint(0, 1003, (37,))
+    ours = loss.rows_loss(logits.clone(), target, 0.1)
+    monkeypatch.setattr(native, "knows", lambda _: False)
+    theirs = loss.rows_loss(logits.clone(), target, 0.1)
+    assert torch.allclose(ours[0], theirs[0], rtol=1e-5)
+    assert torch.allclose(ours[1].float(), theirs[1], rtol=2**-8, atol=1e-6)
