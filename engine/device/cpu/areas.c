@@ -277,7 +277,6 @@ void cpu_areas_attend(struct stream *stream, const struct attention *attention,
 {
     size_t length = memory->length;
     size_t row_floats = area_planes(&attention->area) * kernel_padded(length);
-    cpu_fetch_half(memory, 0);
     memory_logits(stream, attention, queries, memory, stream->scores);
     for (size_t row = 0; row < queries->n; row++) {
         float *planes = stream->scores + row * row_floats;
@@ -285,7 +284,6 @@ void cpu_areas_attend(struct stream *stream, const struct attention *attention,
                         queries->query + row * queries->stride, planes);
         add_item_weights(stream, attention, queries, row, length, planes);
     }
-    cpu_fetch_half(memory, 1);
     cpu_attention_product(stream, attention->type, queries->n, attention->head_width,
                           n_entries(cpu_value_planes(attention), length), stream->scores,
                           row_floats, memory->values, context, stride);

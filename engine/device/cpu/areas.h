@@ -18,15 +18,7 @@ struct head_memory {
     const float *keys;   /* [Lp/16][D][16] */
     const float *values; /* [Dp/16][L][16] */
     size_t length;
-    const float *next; /* what is read after it, fetched by halves before the two products */
-    size_t n_next;     /* floats; 0: nothing */
 };
-
-static inline __attribute__((always_inline)) void cpu_fetch_half(const struct head_memory *memory,
-                                                                 size_t half)
-{
-    cpu_fetch(memory->next + half * (memory->n_next / 2), memory->n_next / 2);
-}
 
 /* Queries of one head that attend to it, at most CPU_QUERY_BLOCK. */
 struct head_queries {

@@ -20,7 +20,6 @@ static void attend_head(struct stream *stream, const struct attention *attention
         cpu_areas_attend(stream, attention, queries, memory, context, context_stride);
         return;
     }
-    cpu_fetch_half(memory, 0);
     cpu_attention_product(stream, attention->type, queries->n, length, d, queries->query,
                           queries->stride, memory->keys, stream->scores, lp);
     for (size_t row = 0; row < queries->n; row++) {
@@ -30,7 +29,6 @@ static void attend_head(struct stream *stream, const struct attention *attention
         memset(scores + l, 0, (lp - l) * sizeof(float));
         cpu_add_item_weights(queries, row, l, scores);
     }
-    cpu_fetch_half(memory, 1);
     cpu_attention_product(stream, attention->type, queries->n, d, length, stream->scores, lp,
                           memory->values, context, context_stride);
 }
@@ -103,21 +101,6 @@ static void store_step(struct stream *stream, const struct attention *attention,
                                    row + h * kernel_cache_floats(attention->type, d));
 }
 
-/* What a head reads for row r, if there is such a row: its items' keys and values, `stride` floats
- * apart. */
-static inline __attribute__((always_inline)) void fetch_items(const struct step_rows *rows,
-                                                              size_t r, const float *keys,
-                                                              const float *values, size_t stride,
-                                                              size_t n_floats)
-{
-    int32_t length = r < rows->n_rows ? rows->lengths[r] : 0;
-    for (int32_t i = 0; i < length; i++) {
-        size_t offset = (size_t)rows->paths[r][i] * stride;
-        cpu_fetch(keys + offset, n_floats);
-        cpu_fetch(values + offset, n_floats);
-    }
-}
-
 static void attend_step_row(struct stream *stream, const struct attention *attention,
                             const struct step_rows *rows, size_t r, float *cache, const float *qkv,
                             float *context)
@@ -132,7 +115,6 @@ static void attend_step_row(struct stream *stream, const struct attention *atten
                cache + (size_t)path[length - 1] * stride);
     for (size_t h = 0; h < attention->n_heads; h++, cache += slice, values += slice) {
         const float *query = padded(d, dp, qkv + h * d, stream->query);
-        fetch_items(rows, r + 1, cache, values, stride, slice);
         float *out = d == dp ? context + h * d : stream->query + dp;
         stream->kernels->scores_rows(type, length, dp, query, cache, path, stride, stream->scores);
         stream->kernels->area_coverage(length, &attention->area, stream->scores, stream->area);
@@ -190,22 +172,10 @@ static struct head_memory head_of(const struct attention *attention, size_t head
     };
 }
 
-/* After a sentence's last head the first one of the next sentence is read, if there is one. */
-static void set_next(const struct attention *attention, size_t head, const struct memory_rows *next,
-                     struct head_memory *memory)
-{
-    bool is_last = head + 1 == attention->n_heads;
-    size_t n_floats = head_floats(attention, memory->length);
-    if (is_last && !next)
-        return;
-    memory->next = is_last ? next->memory : memory->keys + n_floats;
-    memory->n_next = is_last ? head_floats(attention, next->length) : n_floats;
-}
-
 /* All heads of n queries of one sentence, from row `row` on; query[R,C]. */
 static void attend_rows(struct stream *stream, const struct attention *attention, size_t row,
-                        size_t n, const struct memory_rows *rows, const struct memory_rows *next,
-                        const float *query, float *context)
+                        size_t n, const struct memory_rows *rows, const float *query,
+                        float *context)
 {
     size_t d = attention->head_width, c = attention->n_heads * d, stride = d;
     query += row * c;
@@ -214,7 +184,6 @@ static void attend_rows(struct stream *stream, const struct attention *attention
         cpu_area_key_query(stream, attention->key, n * attention->n_heads, query, &stride);
     for (size_t h = 0; h < attention->n_heads; h++) {
         struct head_memory memory = head_of(attention, h, rows->length, rows->memory);
-        set_next(attention, h, next, &memory);
         struct head_queries queries = {.n = n,
                                        .query = query + h * d,
                                        .for_keys = for_keys + h * d,
@@ -232,10 +201,8 @@ void cpu_attend_memory(struct stream *stream, const struct attention *attention,
 {
     for (size_t b = 0; b < n_sentences; b++) {
         size_t end = rows[b].first_row + rows[b].n_rows;
-        const struct memory_rows *next = b + 1 < n_sentences ? &rows[b + 1] : NULL;
         for (size_t row = rows[b].first_row; row < end; row += CPU_QUERY_BLOCK)
-            attend_rows(stream, attention, row, query_block(end, row), &rows[b], next, query,
-                        context);
+            attend_rows(stream, attention, row, query_block(end, row), &rows[b], query, context);
     }
 }
 

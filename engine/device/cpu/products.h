@@ -30,15 +30,4 @@ void cpu_attention_product(struct stream *stream, enum compute_type type, size_t
                            size_t k, const float *x, size_t x_stride, const void *panels, float *y,
                            size_t y_stride);
 
-enum { CPU_LINE_FLOATS = 16 }; /* of a cache line */
-
-/* Asks the processor for memory that is read soon. With few rows, waiting for memory takes longer
- * than computing with it: it is best asked for in small parts, between other work. Always inlined,
- * because compilers drop calls of functions that seem to do nothing. */
-static inline __attribute__((always_inline)) void cpu_fetch(const float *memory, size_t n_floats)
-{
-    for (size_t i = 0; i < n_floats; i += CPU_LINE_FLOATS)
-        __builtin_prefetch(memory + i, 0, 2);
-}
-
 #endif
