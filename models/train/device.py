@@ -25,7 +25,7 @@ def choose_device():
 def keep_compiled_products():
     """Has oneDNN keep the code that it makes for every shape of a product. Batches have thousands
     of shapes; with its 1,024 a tenth of the time of a step went to making the same code again."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "20000")  # read at the first product
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "2048")  # read at the first product
 
 
 def keep_freed_memory():
