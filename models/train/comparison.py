@@ -16,7 +16,7 @@ from ..markdown import markdown, put_in_place
 from . import bootstrap
 from .acre_command import translate
 from .card import filled
-from .compare import GRID_MODELS, LOSS_PART, SEEDS
+from .compare import GRID_MODELS, LOSS_PART
 from .recipe import read_recipe
 from .sets import fingerprint, read_set
 
@@ -128,7 +128,7 @@ def kept_cells(model, folder):
     """{area: {seed: cell.json}} of the cells of a model that are done; they have the same data."""
     found = {}
     for area in GRID_MODELS[model].areas:
-        for seed in SEEDS:
+        for seed in GRID_MODELS[model].seeds:
             path = folder / model / area / str(seed) / "cell.json"
             if path.exists():
                 cell = json.loads(path.read_text(encoding="utf-8"))
