@@ -13,7 +13,8 @@ from pathlib import Path
 
 import torch
 
-SOURCES = [Path(__file__).with_name(name) for name in ("coverage.c", "features.c", "cross_entropy.c")]
+SOURCES = [Path(__file__).with_name(name)
+           for name in ("coverage.c", "features.c", "cross_entropy.c")]
 TYPES = torch.float32, torch.bfloat16
 
 
