@@ -1,7 +1,6 @@
 """What a run computes on, and with which numbers."""
 
 import ctypes
-import os
 from pathlib import Path
 
 import torch
@@ -20,12 +19,6 @@ def choose_device():
         torch.set_float32_matmul_precision("high")  # Muon's and Adam's are no less exact for it
         return torch.device("cuda"), True
     return torch.device("cpu"), cpu_has_bf16()
-
-
-def keep_compiled_products():
-    """Has oneDNN keep the code that it makes for every shape of a product. Batches have thousands
-    of shapes; with its 1,024 a tenth of the time of a step went to making the same code again."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "2048")  # read at the first product
 
 
 def keep_freed_memory():

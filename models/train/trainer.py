@@ -23,7 +23,7 @@ from . import area, checkpoint
 from .batches import Pairs, Position, Stream
 from .build import begin, new_model
 from .development import Development
-from .device import choose_device, keep_compiled_products, keep_freed_memory
+from .device import choose_device, keep_freed_memory
 from .loss import cross_entropy
 from .optimiser import Optimiser
 from .recipe import read_recipe
@@ -121,7 +121,6 @@ class Trainer:
         self.vocabulary = open_vocabulary(self.recipe.level, self.folder / "prepared")
         self.development = Development(self.folder, self.recipe, self.vocabulary)
         self.device, self.bf16 = choose_device()
-        keep_compiled_products()
         keep_freed_memory()
         torch.manual_seed(self.recipe.seed)
         self.model = new_model(self.recipe, self.vocabulary).to(self.device)
