@@ -29,8 +29,16 @@ PICTURES = [*range(0x1F300, 0x1F650), *range(0x1F680, 0x1F6D0), *range(0x1F90C, 
             *range(0x2600, 0x2700)]
 SKIN_TONES = [chr(c) for c in range(0x1F3FB, 0x1F400)]
 DOMAINS = "com org net de fr eu io co.uk".split()
-CODES = 0.03  # the part of new numbers that begin with a zero
 FILES = "txt pdf html png zip csv".split()
+
+
+class Chance(random.Random):
+    """Random numbers, and what part of the things that are made up has what models of bytes easily
+    get wrong. A part that is 0 is not drawn for."""
+
+    codes = 0.03  # of new numbers: begin with a zero
+    doubled = 0.0  # of digits: are said again
+    queries = 0.0  # of the paths of links: end in a query; of the others a fifth does
 
 
 def lower_cased(pair, _):
@@ -86,7 +94,11 @@ def renumbered(pair, chance):
 
 
 def digits_of(n, chance):
-    return "".join(chance.choices(string.digits, k=n))
+    digits = ""
+    for _ in range(n):
+        again = digits and chance.doubled and chance.random() < chance.doubled
+        digits += digits[-1] if again else chance.choices(string.digits)[0]
+    return digits
 
 
 def other_number(number, chance):
@@ -94,7 +106,7 @@ def other_number(number, chance):
     is a code and not a number of things: another code; long numbers sometimes become one."""
     if number in ("0", "1"):
         return number
-    if len(number) > 1 and (number[0] == "0" or chance.random() < CODES):
+    if len(number) > 1 and (number[0] == "0" or chance.random() < chance.codes):
         return "0" + digits_of(len(number) - 1, chance)
     digits = max(1, len(number) + chance.choice((-1, 0, 0, 0, 1)))
     lowest = 2 if digits == 1 else 10 ** (digits - 1)
@@ -121,9 +133,19 @@ def with_replaced(pair, chance):
                                for side in (pair.english, pair.target)))
 
 
+def alone(pair, chance):
+    """A letter, a link, an address, a number or a sign, and nothing else."""
+    thing = chance.choice((letter, link, address, amount, sign))(pair, chance)
+    return Pair(pair.origin, thing, thing)
+
+
 def word(pair, chance):
     """A word of the sentence, so that vocabulary and spelling vary with the text."""
     return chance.choice(WORD.findall(pair.english.lower()) or ["acre"])
+
+
+def letter(_, chance):
+    return chance.choice(string.ascii_letters)
 
 
 def letters(chance):
@@ -135,6 +157,8 @@ def link(pair, chance):
     path = "".join(f"/{chance.choice((letters(chance), word(pair, chance)))}"
                    for _ in range(chance.randint(0, 2)))
     end = chance.choice(("", "", "", f".{chance.choice(FILES)}", query(pair, chance)))
+    if path and chance.queries and chance.random() < chance.queries:
+        end = query(pair, chance)
     if path:
         path += end
     return chance.choice(("https://", "http://", "ftp://", "", "")) + host + path
@@ -166,15 +190,19 @@ def sign(_, chance):
 
 
 VARIANTS = {f.__name__: f for f in (lower_cased, unpunctuated, shouted, emphatic, repeated,
-                                    renumbered, with_copied, with_replaced)}
+                                    renumbered, with_copied, with_replaced, alone)}
+OF_THINGS = "codes", "doubled", "queries"  # parts of Chance
 
 
 def with_variants(pairs, parts, seed):
     """The pairs, and of each kind the given part of them again, changed."""
-    chance = random.Random(seed)
+    chance = Chance(seed)
+    for name in parts.keys() & OF_THINGS:
+        setattr(chance, name, parts[name])
+    kinds = {name: part for name, part in parts.items() if name in VARIANTS}
     for pair in pairs:
         yield pair
-        for name, part in parts.items():
+        for name, part in kinds.items():
             changed = VARIANTS[name](pair, chance) if chance.random() < part else None
             if changed:
                 yield changed

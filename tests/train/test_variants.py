@@ -1,19 +1,20 @@
 """Untidy variants of clean pairs."""
 
-import random
 import re
 
 import pytest
 
 from models.train import variants
 from models.train.corpus import DIGITS, Pair, fault
-from models.train.recipe import PARTS
+from models.train.recipe import MORE_PARTS, PARTS
 
 CLEAN = Pair("t", "The 3 men met 12 dogs in 1984.", "Die 3 Männer trafen 1984 12 Hunde.")
 
 
-def made(name, pair=CLEAN, seed=1):
-    return variants.VARIANTS[name](pair, random.Random(seed))
+def made(name, pair=CLEAN, seed=1, **parts):
+    chance = variants.Chance(seed)
+    vars(chance).update(parts)
+    return variants.VARIANTS[name](pair, chance)
 
 
 @pytest.mark.parametrize("name, english, target", [
@@ -97,6 +98,27 @@ def test_copied_things_stand_on_both_sides_whole():
         assert fault(changed.english, changed.target) in (None, "markup")
 
 
+def test_things_have_what_a_recipe_asks_for():
+    copied = " ".join(made("with_copied", seed=seed, queries=1.0, doubled=1.0).english
+                      for seed in range(200))
+    paths = re.findall(r"[a-z]\.[a-z.]+/(\S+)", copied)
+    assert len(paths) > 20 and all("?" in path for path in paths)
+    amounts = re.findall(r" [+v#]?(\d{2,4})\b", copied.replace("12 dogs in 1984", ""))
+    assert len(amounts) > 20 and all(len(set(digits)) == 1 for digits in amounts)
+    changed = (made("renumbered", seed=seed, codes=1.0) for seed in range(50))
+    assert all(DIGITS.findall(pair.english)[1][0] == "0" for pair in changed if pair)
+    pairs = [Pair("t", f"Take {n} of it.", f"Nimm {n} davon.") for n in range(200, 300)]
+    found = list(variants.with_variants(pairs, {"renumbered": 1.0, "codes": 1.0}, seed=1))
+    assert all(DIGITS.search(pair.english)[0][0] == "0" for pair in found[1::2])
+
+
+def test_things_stand_alone():
+    found = {made("alone", seed=seed) for seed in range(300)}
+    assert all(pair.english == pair.target and pair.english for pair in found)
+    assert any(re.fullmatch("[A-Za-z]", pair.english) for pair in found)
+    assert any("://" in pair.english for pair in found)
+
+
 def test_shared_names_are_replaced_alike():
     pair = Pair("t", "Tom saw Mary in Boston with Tom.", "Tom sah Maria in Boston mit Tom.")
     for seed in range(300):
@@ -109,8 +131,8 @@ def test_shared_names_are_replaced_alike():
 
 def test_each_kind_takes_its_part():
     pairs = [Pair("t", f"Never take {n} of Tom.", f"Nimm nie {n} von Tom.") for n in range(2, 4002)]
-    for name in PARTS:
+    for name in variants.VARIANTS:
         count = sum(1 for _ in variants.with_variants(pairs, {name: 0.1}, seed=1)) - len(pairs)
         assert 300 < count < 500, name
     assert list(variants.with_variants(pairs, dict.fromkeys(PARTS, 0), seed=1)) == pairs
-    assert set(PARTS) == set(variants.VARIANTS)
+    assert set(PARTS) | set(MORE_PARTS) == set(variants.VARIANTS) | set(variants.OF_THINGS)
