@@ -18,7 +18,7 @@ MODELS = Path(__file__).parents[1]  # models/, where start_from and teacher are
 # Of each kind of variant, the part of the pairs that is repeated so.
 PARTS = {"lower_cased": 0.04, "unpunctuated": 0.04, "shouted": 0.01, "emphatic": 0.01,
          "repeated": 0.1, "renumbered": 0.2, "with_copied": 0.04, "with_replaced": 0.04}
-MORE_PARTS = "alone", "codes", "doubled", "queries"  # without these a variant is as variants.py says
+MORE_PARTS = "alone", "codes", "doubled", "queries"  # absent: as variants.py says
 
 LEVELS = ("token", "char")
 NUMBER = (int, float)
