@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 static const float masked = -1e4f; /* MASKED of area.py; `lowest` is its LOWEST */
-enum { vector = 16 }; /* floats of the widest vectors there are */
+enum { vector = 16 };              /* floats of the widest vectors there are */
 
 /* What the rows of one pass have in common; data are bfloat16 or float. */
 typedef struct {
