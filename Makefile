@@ -104,8 +104,7 @@ serve: ## install what is missing, build, serve the shipped models on port 5000 
 
 test: ## install what is missing, build, run every test (SAN= with a sanitizer)
 	@conf/packages install build test
-	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready \
-	    $(if $(SAN),,wheel)
+	@$(MAKE) --no-print-directory $B/acre test-programs build/venv-test/ready
 	@BUILD=$B tests/run
 
 test-programs: $(UNIT_TESTS) $(CUDA_TESTS) $(EMULATED) $(DEPLOY_PROGRAMS) $(FUZZ_PROGRAMS) \

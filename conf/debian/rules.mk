@@ -20,7 +20,8 @@ deb: ## the Debian packages: build/deb/*.deb (DEB_VERSION= for another version t
 	@ls -l $(DEB)/*.deb
 
 deb-test: ## lintian; install, upgrade under load and purge in a folder made by debootstrap (as root)
-	@$(MAKE) --no-print-directory wheel deb
+	@$(MAKE) --no-print-directory wheel
+	@$(MAKE) --no-print-directory deb
 	@$(MAKE) --no-print-directory deb DEB=$B/deb-next DEB_VERSION=$(VERSION)+1
 	lintian --allow-root --fail-on error,warning $B/deb/*.changes
 	tests/deb/lifecycle.py $B

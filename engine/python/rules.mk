@@ -1,6 +1,6 @@
 # rules.mk - libacre.so, of the objects of libacre.a, and the wheel that carries it.
 
-.PHONY: wheel bulk-test
+.PHONY: wheel wheel-file bulk-test
 
 # What acre.h declares, and nothing else, is a symbol of the library.
 $B/libacre.map: engine/acre.h
@@ -13,11 +13,15 @@ $B/libacre.so: $B/libacre.a $B/libacre.map
 	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,--version-script=$B/libacre.map \
 	    -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(ENGINE_LDLIBS)
 
+wheel: ## the Python package, for any Linux new enough: build/wheel/acre-*.whl
+	@conf/packages install build
+	@$(MAKE) --no-print-directory wheel-file
+
+test-programs: $(if $(SAN),,wheel-file)
+
 # auditwheel brings the libraries along that are not in every Linux, and names the oldest glibc that
 # the wheel runs on. It leaves libstdc++ to the system, as manylinux says.
-wheel: build/venv-wheel/ready ## the Python package, for any Linux new enough: build/wheel/acre-*.whl
-	@conf/packages install build
-	@$(MAKE) --no-print-directory $B/libacre.so
+wheel-file: $B/libacre.so build/venv-wheel/ready
 	@rm -rf $B/wheel && mkdir -p $B/wheel/source $B/wheel/own
 	cp -r engine/python/. $B/wheel/source
 	strip -o $B/wheel/source/acre/libacre.so $B/libacre.so
@@ -35,7 +39,7 @@ build/venv-bulk/ready: tests/bulk/requirements.txt
 
 bulk-test: ## the examples for Spark and Ray beside `acre translate` (ARGS=--help)
 	@conf/packages install build bulk
-	@$(MAKE) --no-print-directory $B/acre wheel build/venv-bulk/ready
+	@$(MAKE) --no-print-directory $B/acre wheel-file build/venv-bulk/ready
 	@rm -rf $B/bulk && mkdir -p $B/bulk/site
 	@python3 -m zipfile -e $B/wheel/*.whl $B/bulk/site
 	build/venv-bulk/bin/python tests/bulk/run.py --package $B/bulk/site $(ARGS)
