@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules
 PORT ?= 5000
 PREFIX ?= /usr/local
 GOLDEN ?= tests/golden/area-attention
+$(if $(word 2,$(CURDIR)$(DESTDIR)$(PREFIX)),$(error expected no blank in the paths of the \
+    checkout, DESTDIR and PREFIX, found '$(CURDIR)', '$(DESTDIR)' and '$(PREFIX)'))
 
 VERSION := $(shell sed -n 's/.*ACRE_VERSION "\(.*\)"/\1/p' engine/acre.h)
 B := build$(if $(SAN),/$(SAN))
@@ -114,8 +116,7 @@ build/venv-test/ready: tests/requirements.txt
 build/venv-bench/ready: tests/bench/requirements.txt
 build/venv-parity/ready: tests/parity/requirements.txt models/train/requirements.txt
 build/venv-train/ready: models/train/requirements.txt
-build/venv-test/ready build/venv-bench/ready build/venv-parity/ready build/venv-train/ready \
-build/venv-wheel/ready build/venv-bulk/ready:
+$(patsubst %,build/venv-%/ready,test bench parity train wheel bulk):
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

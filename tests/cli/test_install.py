@@ -67,6 +67,18 @@ def test_programs_may_have_any_name_that_is_not_acre_s(tmp_path):
     assert [name for name in names if not name.startswith("acre_")] == []
 
 
+@pytest.mark.parametrize("checkout, options", [("a b", []), ("ab", ["DESTDIR=/c d"]),
+                                               ("ab", ["PREFIX=/c d"])])
+def test_paths_with_blanks_are_refused(tmp_path, checkout, options):
+    """Make takes each for two."""
+    (tmp_path / checkout).mkdir()
+    result = subprocess.run(["make", "-nf", ROOT / "Makefile", *options], cwd=tmp_path / checkout,
+                            capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 2
+    assert "expected no blank in the paths" in result.stderr
+    assert f"'{tmp_path / checkout}'" in result.stderr
+
+
 def test_flags_of_packagers_come_beside_those_of_the_project():
     """Also as variables of the command line, where += alone would not add to them."""
     command = ["make", "-n", "-W", "engine/job.c", "CFLAGS=-O1", "CPPFLAGS=-DX", "LDFLAGS=-Wl,-O1",
