@@ -53,14 +53,14 @@ build: ## build build/acre, for GPUs too where nvcc is (CUDA=0|1); installs noth
 	@report=$$(conf/packages check build) || { echo "$$report"; exit 1; }
 	@$(MAKE) --no-print-directory $B/acre $(CUDA_GOAL)
 
-$B/acre: $(SERVER_OBJ) $B/libacre.a
+$B/acre: $(SERVER_OBJ) $B/libacre.a $(wildcard server/*/)
 	@echo '  LINK $@'
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(SERVER_OBJ) $B/libacre.a $(SERVER_LDLIBS) $(ENGINE_LDLIBS)
 
-$B/libacre.a: $(ENGINE_OBJ)
+$B/libacre.a: $(ENGINE_OBJ) $(wildcard engine/ engine/*/ engine/*/*/)# folders, newer if a file went
 	@rm -f $@
 	@echo '  AR   $@'
-	$(Q)ar rcs $@ $^
+	$(Q)ar rcs $@ $(ENGINE_OBJ)
 
 $B/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
