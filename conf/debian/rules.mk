@@ -13,7 +13,7 @@ deb: ## the Debian packages: build/deb/*.deb (DEB_VERSION= for another version t
 	cp -r conf/debian $(DEB)/tree/debian
 	$(if $(UNITS),cp $(UNITS) $(DEB)/tree/debian)
 	$(if $(DEB_VERSION),sed -i '1s/(.*)/($(DEB_VERSION))/' $(DEB)/tree/debian/changelog)
-	cd $(DEB)/tree && ROOT=$(CURDIR) DEB_BUILD_OPTIONS=noautodbgsym \
+	cd $(DEB)/tree && env -u MAKEFLAGS ROOT=$(CURDIR) DEB_BUILD_OPTIONS=noautodbgsym \
 	    dpkg-buildpackage --build=binary --unsigned-changes --no-check-builddeps >../build.log 2>&1 || \
 	    { cat ../build.log; exit 1; }
 	@rm -rf $(DEB)/tree

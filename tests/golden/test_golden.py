@@ -17,13 +17,12 @@ LINE = re.compile(r"(passed|FAILED) .*/(.*)\.safetensors: largest error (\S+), b
 
 def make_golden(folder):
     """Runs the target with the build that is under test."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     command = ["make", "--no-print-directory", "golden", f"GOLDEN={folder}"]
     build = Path(os.environ.get("BUILD", "build")).name
     if build != "build":
         command.append(f"SAN={build}")
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True,
-                          timeout=600, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600,
+                          check=False)
 
 
 def bound_of(case):
