@@ -20,6 +20,9 @@ ROWS = {"cpu": 512, "cuda": 16384}
 def rows_loss(logits, target, smoothing):
     """(summed loss, gradient of the logits [rows, V], in their place or float) of a few rows, whose
     probabilities p are to become q: 1 - s + s/V for the target, s/V for all else."""
+    if target.shape != logits.shape[:1] or target.dtype != torch.int64:
+        raise ValueError(f"expected {len(logits)} targets of int64, found {tuple(target.shape)} of "
+                         f"{target.dtype}")
     if native.knows(logits):
         return native_loss(logits, target, smoothing), logits
     logits = logits.float()
@@ -35,6 +38,9 @@ def rows_loss(logits, target, smoothing):
 
 def native_loss(logits, target, smoothing):
     """The summed loss by cross_entropy.c; the logits become their gradient."""
+    if len(target) and not 0 <= target.min() <= target.max() < logits.shape[1]:
+        raise ValueError(f"expected targets of 0 to {logits.shape[1] - 1}, found {target.min()} to "
+                         f"{target.max()}")
     target = target.contiguous()
     losses = logits.new_empty(len(logits), dtype=torch.float)
     if not native.library().cross_entropy_rows(
