@@ -191,7 +191,7 @@ install: build ## install command, manual, library, headers, models, systemd uni
 	chmod 644 $(addprefix $(TO)/lib/,pkgconfig/acre.pc systemd/system/acre.service)
 	install -m 644 conf/acre.socket $(TO)/lib/systemd/system
 	for dir in $(patsubst %/config.json,%,$(wildcard models/*/config.json)); do find -L $$dir \
-	    -maxdepth 1 -type f -exec install -Dm 644 -t $(TO)/share/acre/$$dir {} + || exit 1; done
+	    -maxdepth 1 ! -type d -exec install -Dm644 -t $(TO)/share/acre/$$dir {} + || exit; done
 
 clean: ## remove what was built, not the virtual environments
 	find build -mindepth 1 -maxdepth 1 ! -name 'venv-*' -exec rm -rf {} +
