@@ -123,7 +123,7 @@ def test_requests_take_turns_in_being_split(serve, monkeypatch):
         replies = [pool.submit(server.post, data=body, headers=header) for _ in range(8)]
         time.sleep(0.1)
         assert server.translate([SENTENCE] * 15).status_code == 200
-        assert sum(reply.done() for reply in replies) < 4  # one after the other, all would be
+        assert sum(reply.done() for reply in replies) <= 1  # the first may have been alone a while
         for reply in replies:
             assert reply.result().json() == {"translatedText": long["q"]}
 
