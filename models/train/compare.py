@@ -34,7 +34,7 @@ from .schedule import Cooldown
 from .trainer import Trainer
 
 SEEDS = 1, 2
-START_SEEDS = (1,)  # they differ by more than seeds do
+START_SEEDS = (1,)  # enough to choose how to begin; small differences are chance
 WARMUP_PART = 0.2  # at most this part of a run, for very short ones
 COOLDOWN_PART = 0.2  # whatever the recipe of the data says, so that tables can be compared
 # By steps, not by the clock, so that runs can be compared.

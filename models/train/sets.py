@@ -10,7 +10,7 @@ from .shape import source_multiple
 DEVELOPMENT_SETS = ("heldout/tatoeba", "eval/newstest2013")
 DEVELOPMENT_SENTENCES = 300
 CHOSEN_BY = (f"The first {DEVELOPMENT_SENTENCES} sentences of `tatoeba` and `newstest2013` chose "
-             "the weights.")
+             "the weights of a run.")
 # Ids a translation may have at most; those of the exported models are set in export.py.
 LONGEST_TRANSLATION = {"token": 128, "char": 384}
 

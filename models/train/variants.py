@@ -34,10 +34,11 @@ FILES = "txt pdf html png zip csv".split()
 
 class Chance(random.Random):
     """Random numbers, and what part of the things that are made up has what models of bytes easily
-    get wrong. A part that is 0 is not drawn for."""
+    get wrong."""
 
     codes = 0.03  # of new numbers: begin with a zero
-    doubled = 0.0  # of digits: are said again
+    # Where these two are 0, no number is drawn for them.
+    doubled = 0.0  # of the digits of codes and amounts behind the first: are the one before again
     queries = 0.0  # of the paths of links: end in a query; of the others a fifth does
 
 
