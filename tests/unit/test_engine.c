@@ -425,7 +425,7 @@ static void attention_is_told(void **state)
         vocabulary_init(&vocabulary, model_directories[m]);
         char *line = vocabulary_line(&vocabulary, 9);
         struct acre_request request = request_of(model, line, true);
-        struct acre_attention *attention;
+        struct acre_attention *attention, *none;
         struct acre_job *job;
         request.decoding.max_length = 12;
         request.decoding.min_length = 0;
@@ -439,7 +439,8 @@ static void attention_is_told(void **state)
         size_t places = attention->n_layers * attention->n_heads * attention->n_target;
         for (size_t place = 0; place < places; place++)
             check_place(attention, place);
-        assert_int_equal(acre_attention_open(job, 1, 0, &attention, NULL), ACRE_EOPTION);
+        assert_int_equal(acre_attention_open(job, 1, 0, &none, NULL), ACRE_EOPTION);
+        assert_null(none);
         acre_attention_close(attention);
         acre_job_close(job);
         vocabulary_fini(&vocabulary);
