@@ -61,7 +61,7 @@ def test_a_recipe_has_every_key_without_a_default(tmp_path, key):
 
 @pytest.mark.parametrize("model", ["en-de-token", "en-fr-token", "en-de-char", "en-fr-char",
                                    "de-en-token", "fr-en-token", "en-de-token-prose",
-                                   "en-fr-token-prose", "en-fr-char-more"])
+                                   "en-fr-token-prose", "en-de-char-more", "en-fr-char-more"])
 def test_shipped_recipes_are_valid(model):
     recipe = read_recipe(find_recipe(model))
     assert recipe.name == model.removesuffix("-prose").removesuffix("-more")
