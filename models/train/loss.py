@@ -65,9 +65,9 @@ class CrossEntropy(Function):
             logits = F.linear(parts[0][rows], *parts[1:])
             loss, gradient = rows_loss(logits, target[rows], smoothing)
             total += loss
-            if ctx.needs_input_grad[2]:
-                bias_gradient += gradient.sum(0, dtype=torch.float)
             gradient = gradient.to(parts[0].dtype)
+            if ctx.needs_input_grad[2]:  # a sum is ten times as slow
+                bias_gradient += (gradient.new_ones(1, len(gradient)) @ gradient)[0]
             states_gradient[rows] = gradient @ parts[1]
             weight_gradient += gradient.T @ parts[0][rows]
         ctx.save_for_backward(states_gradient, weight_gradient, bias_gradient)
