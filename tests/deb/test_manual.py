@@ -26,6 +26,7 @@ def pages(tmp_path_factory):
         assert not re.search(r"^\.(?!TH|SH|SS|PP|TP|BR?|I|ad|nh)", page, re.MULTILINE)
         assert not re.search(r'^\.(?:SS|B|I) .*"', page, re.MULTILINE)  # roff would drop it
         assert not re.search("^'", page, re.MULTILINE)  # a request, too
+        assert "\\'" not in page  # an accent
         page = re.sub(r"^\.(?:SS|B|I|PP|TP) ?", "", page, flags=re.MULTILINE)
         page = page.replace("\\&", "").replace("\\-", "-").replace("\\(dq", '"')
         page = page.replace("\\e", "\\")
