@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "api/fields.h"
 #include "content/entries.h"
 
 enum { MAX_OWN_BYTES = 65536 }; /* of entries in a request to translate: some ms, each time */
@@ -98,9 +99,8 @@ int terms_field_glossary(const json_t *value, struct dictionary **dictionary,
         (json_is_array(value) && json_array_size(value) == 0))
         return 0;
     if (!json_is_object(value) && !json_is_array(value) && !json_is_string(value))
-        return error_field(error, "invalid_parameter", "glossary",
-                           "expected an object, an array of pairs, or text in TSV, found something "
-                           "else");
+        return fields_refuse(error, "glossary",
+                             "an object, an array of pairs and strings, or text in TSV", value);
     filled = dictionary_open(MAX_OWN_BYTES);
     if (!filled)
         return error_no_memory(error);

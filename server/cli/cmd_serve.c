@@ -36,7 +36,7 @@ struct serve_args {
 
 static const struct option options[] = {
     ARGS_FILLED("config", struct serve_args, config, "FILE", "a file",
-                "configuration in JSON (see conf/acre.json)"),
+                "settings in JSON (--help-config lists them)"),
     {.key = "listen",
      .type = OPTION_TEXT,
      .offset = offsetof(struct serve_args, listen),
@@ -50,7 +50,7 @@ static const struct option options[] = {
     ARGS_LIST("set", struct serve_args, set, "KEY=VALUE",
               "set one key of the configuration; may be repeated"),
     ARGS_FLAG("check_config", struct serve_args, check_config,
-              "check configuration, address and models, and exit"),
+              "check settings, certificates, store, logs and models, and exit; no port is opened"),
     ARGS_FLAG("help_config", struct serve_args, help_config,
               "explain every key of the configuration and exit"),
     {.key = NULL},

@@ -66,7 +66,7 @@ def test_limits_are_set_one_by_one(acre, tmp_path):
         assert (row["quota"], row["rate"]) == (quota, rate)
     assert hashes(store) == [hash_of(key.strip())]
     failed(acre("keys", "set", "app", "--store", store, "--rate", "1"), 1,
-           "expected the name of a key, found app")
+           "expected the name of a key that is not revoked, found app")
     failed(acre("keys", "set", "web", "--store", store), 2, "expected --quota or --rate")
 
 
