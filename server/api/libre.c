@@ -141,6 +141,10 @@ int libre_parse_languages(struct call *call, struct srv_error *error)
 
     if (fields_text(fields, "model", &request->model_name, error) != 0)
         return -1;
+    if (call->name && request->model_name && strcmp(call->name, request->model_name) != 0)
+        return error_field(error, "model_mismatch", "model",
+                           "expected %.100s as in the path, found %.100s", call->name,
+                           request->model_name);
     if (call->name)
         request->model_name = call->name;
     if (parse_code(fields, "source", !request->model_name, &request->source, error) != 0)

@@ -269,9 +269,12 @@ def test_named_model_must_match_what_is_given(server):
         ({"source": "fr"}, "source: expected en as in model en-de-token, found fr"),
         ({"target": "fr"}, "target: expected de as in model en-de-token, found fr"),
         ({"level": "char"}, "level: expected token as in model en-de-token, found char"),
+        ({"model": "en-fr-char"}, "model: expected en-de-token as in the path, found en-fr-char"),
     ):
         reply = server.post("/translate/en-de-token", json={"q": SENTENCE, **fields})
         check(reply, 400, "Invalid request: " + text, "model_mismatch")
+    reply = server.post("/translate/en-de-token", json={"q": SENTENCE, "model": "en-de-token"})
+    assert reply.status_code == 200
 
 
 def test_limits_come_from_the_configuration(serve):
