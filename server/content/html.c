@@ -197,8 +197,6 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
 
     if (text[at] == '{' && (n = braces_at(h, at)) > 0)
         return n;
-    if (text[at] == '<' && !h->is_plain)
-        return 0; /* text that is escaped when it is written; elsewhere it might begin a tag */
     if (h->is_plain || (!isalnum((unsigned char)text[at]) && text[at] != '\\'))
         return placeholder_bytes(text, end, at);
     if (*url_end <= at)

@@ -298,12 +298,19 @@ bool placeholder_is_sign(char c)
     return is_one_of(c, "<>|\\~^`{}");
 }
 
-/* A tag in what is no markup: <b>, </a>, <Enter>, <img src="x"/>. */
+/* A tag in what is no markup: <b>, </a>, <Enter>, <img src="x"/>; or that is none of HTML's: <1>,
+ * which stands for an element in texts of programs. */
 static size_t of_tag(struct span s)
 {
     const size_t first = peek(s, 1) == '/' ? 2 : 1;
     size_t i = first;
 
+    while (i < NAME_BYTES && isdigit((unsigned char)peek(s, i)))
+        i++;
+    if (i > first && begins(s, i, "/>"))
+        return i + 2;
+    if (i > first)
+        return peek(s, i) == '>' ? i + 1 : 0;
     while (i < NAME_BYTES && (isalnum((unsigned char)peek(s, i)) || is_one_of(peek(s, i), "-:")))
         i++;
     if (i == first || !isalpha((unsigned char)peek(s, first)) || !is_one_of(peek(s, i), " />"))
@@ -341,6 +348,31 @@ static size_t of_drive(struct span s)
                    is_word(peek(s, 3))
                ? skip_path(s, 3)
                : 0;
+}
+
+/* Whether a path goes on with it. Not all that file names may have: prose stands around it. */
+static bool is_of_path(uint32_t c)
+{
+    return c < 0x80 ? isalnum((int)c) || is_one_of((char)c, "/._-+@%~")
+                    : word_has(c) && word_is_spaced(c);
+}
+
+/* /etc/hosts, /index.html, ~/.profile, ./configure, ../notes; not what parts words: "his /her". */
+static size_t of_path(struct span s)
+{
+    const size_t first = s.at[0] == '~' ? 1 : skip(s, 0, ".");
+    size_t n = first + 1, after;
+
+    if (first > 2 || peek(s, first) != '/' ||
+        !(isalnum((unsigned char)peek(s, n)) || is_one_of(peek(s, n), "._-")))
+        return 0;
+    for (after = n; n < s.n && is_of_path(unicode_next(s.at, s.n, &after));)
+        n = after;
+    while (s.at[n - 1] == '.')
+        n--;
+    if (n <= first + 1)
+        return 0;
+    return first > 0 || memchr(s.at + 1, '/', n - 1) || memchr(s.at + 1, '.', n - 1) ? n : 0;
 }
 
 /* A run of them: ">>", "|~", "->"; what may begin something else ends it. */
@@ -400,7 +432,7 @@ enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at
     const struct span s = {text + at, n};
     const bool is_emoji = (unsigned char)s.at[0] >= 0x80 || (unsigned char)peek(s, 1) >= 0x80,
                is_escape = s.at[0] == '\\' && is_one_of(peek(s, 1), "nrt"),
-               is_tag = s.at[0] == '<' && (isalpha((unsigned char)peek(s, 1)) || peek(s, 1) == '/');
+               is_tag = s.at[0] == '<' && (isalnum((unsigned char)peek(s, 1)) || peek(s, 1) == '/');
 
     if (is_emoji || is_tag)
         return PLACEHOLDER_SIGN;
@@ -424,6 +456,11 @@ static bool is_in_word(const char *text, size_t at)
     return word_is_spaced(c) && !joins((UChar32)c);
 }
 
+static bool begins_path(const char *text, size_t at)
+{
+    return at == 0 || (!is_in_word(text, at) && !is_one_of(text[at - 1], "/.:)]}&#%~"));
+}
+
 size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
 {
     const struct span s = {text + at, bytes - at};
@@ -441,13 +478,17 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
     case '>':
     case '|':
     case '\\':
-    case '~':
     case '^':
     case '`':
     case '}':
     case '-':
     case '=':
         return of_sign(s);
+    case '~':
+    case '/':
+    case '.':
+        n = begins_path(text, at) ? of_path(s) : 0;
+        return n > 0 || s.at[0] != '~' ? n : of_sign(s);
     case '$':
         return of_dollar(s);
     case '#':

@@ -233,7 +233,12 @@ void writer_raw(struct writer *w, const struct prose_mark *mark)
         put_value(w, &p->values[low]);
         at = (size_t)p->values[low].raw + p->values[low].n_raw;
     }
-    put_raw(w, p->document + at, end - at);
+    if (p->is_markup && !p->is_plain && !w->is_plain && end > at && p->document[end - 1] == '<') {
+        put_raw(w, p->document + at, end - at - 1);
+        put_raw(w, "&lt;", 4); /* here it begins no tag; before other words it might */
+    } else {
+        put_raw(w, p->document + at, end - at);
+    }
     if (mark->kind == PROSE_SECTION || mark->kind == PROSE_PLAIN) {
         w->is_section = true;
         w->is_plain = mark->kind == PROSE_PLAIN;

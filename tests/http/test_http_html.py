@@ -152,6 +152,16 @@ def test_references_are_read_and_nothing_is_escaped_twice(shipped):
     assert translate(shipped, "AT&T") == "AT&amp;T"
 
 
+def test_a_sign_that_begins_no_tag_begins_none_in_the_translation(server):
+    """Whatever comes to stand behind it: this model says anything."""
+    words = "If you want to see it today you have to go now .".split()
+    texts = [" ".join([*words[:i], sign + words[i], *words[i + 1 :]])
+             for i in range(1, len(words)) for sign in ("< ", "<= ", "<5", "<é")]
+    for found in server.translate(texts, format="html").json()["translatedText"]:
+        assert not re.search("<[a-z/!?]", found, re.IGNORECASE), found
+        assert html.unescape(found).count("<") == 1, found
+
+
 def test_attributes_are_translated_if_asked(shipped):
     text = '<img alt="The dog sleeps." src="The dog"><input placeholder=\'Tom &amp; "the dog"\'>'
     assert translate(shipped, text) == text

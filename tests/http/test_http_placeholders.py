@@ -71,10 +71,11 @@ SIGNS = ["Settings > Network > Wi-Fi", "Home | About us | Contact", "Go to File>
          "{count, plural, one {# item} other {# items}} found.", "Hello <b>big</b> world.",
          "If a < b then stop.", "About ~5 minutes.", "x^2 is a large number.", "Name|Address|City",
          r"Press <Enter> to open C:\Users\me\new.txt.", "Use `make test` to test it.",
-         r"Copy it to \\server\temp.", "> Is it true?\n> Yes, it is.", "<j@doe.org> wrote this."]
+         r"Copy it to \\server\temp.", "Edit ~/.bashrc first.", "Click <1>here</1> to go on.", "> Is it true?\n> Yes, it is.", "<j@doe.org> wrote this."]
 NAMES = ["{count, plural, one {# item} other {# items}}", r"\n", r"\r\n\t", "<b>", "</b>",
          "<Enter>",
-         r"C:\Users\me\new.txt", "`make test`", r"\\server\temp", "<j@doe.org>"]
+         r"C:\Users\me\new.txt", "`make test`", r"\\server\temp", "~/.bashrc", "<1>", "</1>",
+         "<j@doe.org>"]
 
 
 @pytest.mark.parametrize("model", ["en-de-token", "en-fr-token", "en-de-char"])
@@ -156,6 +157,8 @@ def test_nothing_but_placeholders_is_unchanged(server, text):
     ("Write—a_b@example.org—soon.", ["a_b@example.org"]),
     ("\u2709\ufe0fa_b@example.org, “https://example.org/a_b” or 「a.b@example.org」",
      ["a_b@example.org", "https://example.org/a_b", "a.b@example.org"]),
+    ("Open /etc/acre/acre.json, ~/.profile and (./a_b/ü-1.txt) or \"../x+y\", then /index.html.",
+     ["/etc/acre/acre.json", "~/.profile", "./a_b/ü-1.txt", "../x+y", "/index.html"]),
     ("Use ${PATH:-x} or %{y} or #{z} or %PATH% now.",
      ["${PATH:-x}", "%{y}", "#{z}", "%PATH%"]),
 ])
