@@ -2,7 +2,9 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/args.h"
 
@@ -88,6 +90,15 @@ static int set_language(const struct decode *decode, const char *option, const c
     return 0;
 }
 
+/* Which device it is, and how far a large model is loaded, is for people who wait; warnings are also
+ * for those who read them later. */
+static void tell(void *user, enum acre_log_level level, const char *line)
+{
+    (void)user;
+    if (level != ACRE_LOG_INFO || isatty(STDERR_FILENO))
+        fprintf(stderr, "acre: %s\n", line);
+}
+
 int decode_open(struct decode *decode, const struct decode_args *args, size_t max_queued_tokens)
 {
     const int64_t asked = args->wish.beam_size == DECODING_UNSET ? 0 : args->wish.beam_size;
@@ -98,6 +109,7 @@ int decode_open(struct decode *decode, const struct decode_args *args, size_t ma
         .batch_size = (int)args->batch_size,
         .max_beam_size = (int)(args->max_beam_size > 0 ? args->max_beam_size : asked),
         .max_queued_tokens = max_queued_tokens,
+        .log = tell,
     };
     const double start = decode_seconds();
     struct acre_err err = {.code = 0};

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pty
 import re
 import shutil
 import signal
@@ -244,6 +245,18 @@ def test_weights_of_layers_that_are_not_there(acre, tmp_path, name, keys):
     (model / "config.json").write_text(json.dumps(config | {key: 1 for key in keys}))
     failed(acre("inspect", model), 1, f"model/config.json: {keys[0]}: expected more than 1, the "
                                       "last layer with weights, found 1")
+
+
+def test_people_are_told_of_the_device_and_the_model(acre, acre_path, token_model):
+    ours, theirs = pty.openpty()
+    subprocess.run([acre_path, "translate", "--model", token_model], input=b"Hello.\n",
+                   stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True)
+    os.close(theirs)
+    said = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert re.search("^acre: engine: CPU", said, re.MULTILINE | re.IGNORECASE), said
+    assert re.search(f"^acre: model {os.path.basename(token_model)}: ", said, re.MULTILINE), said
+    assert acre("translate", "--model", token_model, text="Hello.\n").stderr == ""
 
 
 @pytest.mark.parametrize("command", ["translate", "bench", "inspect"])
