@@ -34,10 +34,9 @@ static int must_speak(const char *field, const char *name, const char *default_t
     if (!name)
         return error_field(error, "missing_parameter", field,
                            "expected a language of model %.100s, found none", info->name);
-    return error_field(error, "model_mismatch", field,
-                       "expected %s as in model %.100s, found %.60s",
-                       n_languages == 1 && default_tag[0] ? default_tag : "a language", info->name,
-                       name);
+    return error_field(
+        error, "model_mismatch", field, "expected %s as in model %.100s, found %.60s",
+        n_languages == 1 && default_tag[0] ? default_tag : "a language", info->name, name);
 }
 
 /* A model that does not tell what it reads needs no source. */

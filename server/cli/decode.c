@@ -90,8 +90,8 @@ static int set_language(const struct decode *decode, const char *option, const c
     return 0;
 }
 
-/* Which device it is, and how far a large model is loaded, is for people who wait; warnings are also
- * for those who read them later. */
+/* Which device it is, and how far a large model is loaded, is for people who wait; warnings are
+ * also for those who read them later. */
 static void tell(void *user, enum acre_log_level level, const char *line)
 {
     (void)user;

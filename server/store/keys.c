@@ -95,8 +95,8 @@ static int begin_change(sqlite3 *db, const char *name, int64_t *id, int64_t *ver
     if (find(db, name, id, err) != 0)
         return err->code;
     if (!*id)
-        return error_set(err, ACRE_EOPTION, "expected the name of a key that is not revoked, found %s",
-                         name);
+        return error_set(err, ACRE_EOPTION,
+                         "expected the name of a key that is not revoked, found %s", name);
     return facts_count(db, "keys", version, err);
 }
 

@@ -71,7 +71,8 @@ SIGNS = ["Settings > Network > Wi-Fi", "Home | About us | Contact", "Go to File>
          "{count, plural, one {# item} other {# items}} found.", "Hello <b>big</b> world.",
          "If a < b then stop.", "About ~5 minutes.", "x^2 is a large number.", "Name|Address|City",
          r"Press <Enter> to open C:\Users\me\new.txt.", "Use `make test` to test it.",
-         r"Copy it to \\server\temp.", "Edit ~/.bashrc first.", "Click <1>here</1> to go on.", "> Is it true?\n> Yes, it is.", "<j@doe.org> wrote this."]
+         r"Copy it to \\server\temp.", "Edit ~/.bashrc first.",
+         "Click <1>here</1> to go on.", "> Is it true?\n> Yes, it is.", "<j@doe.org> wrote this."]
 NAMES = ["{count, plural, one {# item} other {# items}}", r"\n", r"\r\n\t", "<b>", "</b>",
          "<Enter>",
          r"C:\Users\me\new.txt", "`make test`", r"\\server\temp", "~/.bashrc", "<1>", "</1>",
