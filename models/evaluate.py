@@ -11,7 +11,6 @@ in the models' cards.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from . import robustness
 from .markdown import markdown, merged, put_in_place, section_of, table_in
 from .train import acre_command, corpus, prepare
 from .train.card import held_out_in
+from .train.files import read_json
 from .train.recipe import find_recipe, read_recipe
 from .train.sets import CHOSEN_BY, evaluation_sets, fingerprint
 
@@ -89,7 +89,7 @@ def held_out_sets(recipe, corpora, evaluation):
 
 def languages_of(model):
     path = model / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
+    config = read_json(path)
     missing = [key for key in ("source_lang", "target_lang") if not config.get(key)]
     if missing:
         raise ValueError(f"{path}: expected source_lang and target_lang, found no "

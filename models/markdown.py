@@ -3,6 +3,8 @@ which the first is the titles."""
 
 import re
 
+from .train.files import write_whole
+
 
 def markdown(table):
     titles, *lines = table
@@ -44,6 +46,4 @@ def put_in_place(path, section, words):
     """Replaces what a section of a Markdown file says; the file is always whole."""
     start, end, text = section_of(path, section)
     text = f"{text[:start]}\n{words}\n\n{text[end:]}"
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, text.rstrip("\n") + "\n")

@@ -9,6 +9,7 @@ after the other; but speeds of different machines, or of a busy one, are not to 
 
 import argparse
 import csv
+import io
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from matplotlib.ticker import ScalarFormatter
 
 from .evaluate import BLEU, languages_of, public_sets
 from .train.acre_command import translate
+from .train.files import write_whole
 from .train.plot import COLOURS
 
 SET = "newstest2014"
@@ -53,15 +55,17 @@ def read_lines(path):
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        titles, *lines = csv.reader(file, delimiter="\t")
-    if titles != TITLES:
-        raise ValueError(f"{path}:1: expected {' '.join(TITLES)}, found {' '.join(titles)}")
-    return {tuple(line[:3]): line for line in lines}
+        lines = list(csv.reader(file, delimiter="\t"))
+    if lines[:1] != [TITLES]:
+        raise ValueError(f"{path}:1: expected {' '.join(TITLES)}, found "
+                         f"{' '.join(lines[0]) if lines else 'an empty file'}")
+    return {tuple(line[:3]): line for line in lines[1:]}
 
 
 def write_lines(path, lines):
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter="\t", lineterminator="\n").writerows([TITLES, *lines.values()])
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t", lineterminator="\n").writerows([TITLES, *lines.values()])
+    write_whole(path, text.getvalue())
 
 
 def draw_languages(axes, languages, lines, colours):

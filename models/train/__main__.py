@@ -8,6 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from .acre_command import thread_options
 from .recipe import find_recipe, read_recipe
 
 RUNS = Path(__file__).parent / "runs"
@@ -68,6 +69,12 @@ def add_out(parser):
                         help="where the model is written (default: RUN/model)")
 
 
+def add_last(parser):
+    parser.add_argument("--last", action="store_true",
+                        help="of the last weights, not of those that did best on the development "
+                             "sets")
+
+
 # Commands on one run, each with what adds its options.
 RUN_COMMANDS = {
     "prepare": ("corpora to RUN/prepared, the small folder that training needs", [add_data]),
@@ -75,7 +82,7 @@ RUN_COMMANDS = {
                 [add_other_sets]),
     "train": ("train, or go on training after any interruption", [add_training]),
     "evaluate": ("score every held-out and evaluation set, into RUN/scores.json", []),
-    "export": ("write the model directory that Acre serves", [add_out]),
+    "export": ("write the model directory that Acre serves", [add_out, add_last]),
     "all": ("prepare if that was not done, train to the end, evaluate, export",
             [add_data, add_training, add_out]),
 }
@@ -102,7 +109,7 @@ def add_back_options(parser):
                              "hashes (default: 1)")
     parser.add_argument("--most", type=positive(int), metavar="N",
                         help="most sentences of each TEXT")
-    parser.add_argument("--beam", type=int, default=1, metavar="N",
+    parser.add_argument("--beam", type=positive(int), default=1, metavar="N",
                         help="beam size (default: 1)")
 
 
@@ -131,7 +138,7 @@ def add_pack_options(parser):
                         help="the prepared folder of a run on pieces")
     parser.add_argument("mono", type=Path, nargs="+", metavar="TEXT",
                         help="plain text in its language that is not English, a sentence a line")
-    parser.add_argument("--most", type=int, default=500_000, metavar="N",
+    parser.add_argument("--most", type=positive(int), default=500_000, metavar="N",
                         help="most sentences of TEXT (default: 500000)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.tar.xz",
                         help="what travels")
@@ -144,7 +151,7 @@ def add_campaign_options(parser):
                         help="a plan's name, or the path of one (default: h200)")
     parser.add_argument("--packs", type=Path, nargs="+", metavar="FILE.tar.xz",
                         help="run the campaigns of these at the same time")
-    parser.add_argument("--minutes", type=float, metavar="X",
+    parser.add_argument("--minutes", type=positive(float), metavar="X",
                         help="with --packs: save and end after X minutes")
     parser.add_argument("--out", type=Path, metavar="OUT",
                         help="with --packs: where models that are new are written, in files of at "
@@ -188,7 +195,7 @@ def parse_arguments(arguments):
 
     def add(name, what, *adders):
         command = commands.add_parser(name, help=what, description=what)
-        command.add_argument("--threads", type=int, metavar="N",
+        command.add_argument("--threads", type=positive(int), metavar="N",
                              help="threads (default: all cores)")
         for add_options in adders:
             add_options(command)
@@ -209,10 +216,6 @@ def parse_arguments(arguments):
     return parser.parse_args(arguments)
 
 
-def threads_of_acre(options):
-    return ("--threads", options.threads) if options.threads else ()
-
-
 def prepare(options, run):
     from .prepare import prepare as prepare_run
 
@@ -220,7 +223,7 @@ def prepare(options, run):
     if not options.corpora or not options.eval:
         raise ValueError("prepare needs --corpora DIR and --eval DIR")
     prepare_run(recipe, options.corpora, options.eval, run / "prepared", options.acre,
-                options.vocabulary, threads_of_acre(options))
+                options.vocabulary, thread_options(options))
 
 
 def require_prepared(run):
@@ -235,10 +238,14 @@ def overlap(options, run):
     check(run / "prepared", options.eval)
 
 
-def require_best(run):
+def require(run, name, when):
     require_prepared(run)
-    if not (run / "best.pt").exists():
-        raise FileNotFoundError(f"{run}: no best.pt; it is written by the first evaluation")
+    if not (run / name).exists():
+        raise FileNotFoundError(f"{run}: no {name}; it is written {when}")
+
+
+def require_best(run):
+    require(run, "best.pt", "by the first evaluation")
 
 
 def say_what_is_ignored(options, trainer):
@@ -278,8 +285,11 @@ def evaluate(options, run):
 def export(options, run):
     from .export import export as export_run
 
-    require_best(run)
-    export_run(run, options.out or run / "model")
+    if options.last:
+        require(run, "checkpoint.pt", "every few minutes of training and at its end")
+    else:
+        require_best(run)
+    export_run(run, options.out or run / "model", options.last)
 
 
 def everything(options, run):
@@ -303,7 +313,7 @@ def back(options):
 
     for text in options.texts:
         back_translate(options.acre, options.model, text, options.out, options.first,
-                       options.most, ("--beam-size", options.beam, *threads_of_acre(options)))
+                       options.most, ("--beam-size", options.beam, *thread_options(options)))
 
 
 def likely(options):
@@ -311,7 +321,7 @@ def likely(options):
 
     for path in options.corpora:
         keep_likely(options.acre, options.model, path, options.part, options.out,
-                    threads_of_acre(options))
+                    thread_options(options))
 
 
 def pack(options):
@@ -349,16 +359,18 @@ def plot(options):
 
 def compare(options):
     from .compare import Interrupted, chosen, do_all
-    from .comparison import compare as make_table
-    from .comparison import keep
+
+    comparison = None
+    if options.acre:  # a machine that only trains has a copy of models/train
+        from . import comparison
 
     try:
-        failed = do_all(chosen(options.only), options, keep if options.acre else None)
+        failed = do_all(chosen(options.only), options, comparison and comparison.keep)
     except Interrupted:
         print("compare: interrupted; the same command goes on", flush=True)
         sys.exit(INTERRUPTED)
-    if options.acre:
-        make_table(options)
+    if comparison:
+        comparison.compare(options)
     if failed:
         raise ValueError(f"compare: {', '.join(map(str, failed))} failed; what is done is kept")
 

@@ -6,8 +6,14 @@ import subprocess
 import tempfile
 
 from . import corpus
+from .files import whole_lines
 
 PROGRESS_SENTENCES = 20_000
+
+
+def thread_options(options):
+    """What tells `acre translate` how many threads a command was given."""
+    return ("--threads", options.threads) if options.threads else ()
 
 
 def translate(acre, model, sentences, *options, who):
@@ -33,22 +39,11 @@ def translate(acre, model, sentences, *options, who):
         raise ValueError(f"{model}: expected {len(sentences)} translations, found {number}")
 
 
-def lines_done(path):
-    """The lines of a file, if there is one; a line that was cut off is taken away."""
-    if not path.exists():
-        return []
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    with open(path, "r+b") as file:
-        file.truncate(whole)
-    return data[:whole].decode().split("\n")[:-1]
-
-
 def translations(path, sentences, acre, model, *options, who, translation_first=False):
     """{sentence: what the model writes for it}, at least of these. They stand in the file `path`, a
     pair a line, sentence first unless otherwise asked; what it lacks is put there as it comes."""
     step = -1 if translation_first else 1
-    done = dict(line.split("\t")[::step] for line in lines_done(path))
+    done = dict(line.split("\t")[::step] for line in whole_lines(path))
     left = [sentence for sentence in sentences if sentence not in done]
     print(f"{who}: {len(left)} of {len(sentences)} sentences are left for {path}", flush=True)
     made = translate(acre, model, left, *options, who=who) if left else ()

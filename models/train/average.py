@@ -6,7 +6,6 @@ one. All must be the same model but for the values of its weights.
 """
 
 import hashlib
-import json
 import math
 import shutil
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from .export import write_tensors
+from .files import read_json
 from .folder import is_of_model, replacing
 from .inherit import weight_files
 
@@ -50,9 +50,9 @@ def contents(path):
         if path.suffix == ".safetensors":
             return tensor_types(path)
         if path.suffix == ".json":
-            return json.loads(path.read_text(encoding="utf-8"))
+            return read_json(path)
         return {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    except (ValueError, SafetensorError) as error:
+    except SafetensorError as error:
         raise ValueError(f"{path}: {error}") from error
 
 

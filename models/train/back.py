@@ -6,15 +6,15 @@ on. Sentences come in the order of their hashes: whatever there is so far is a f
 file says which model wrote it: another would not go on as it began.
 """
 
-import json
 from pathlib import Path
 
 from . import corpus
 from .acre_command import fingerprint, translations
+from .files import read_json
 
 
 def languages_of(model):
-    config = json.loads((Path(model) / "tokenizer_config.json").read_text(encoding="utf-8"))
+    config = read_json(Path(model) / "tokenizer_config.json")
     source, target = config.get("source_lang"), config.get("target_lang")
     if target != "en" or source in (None, "en"):
         raise ValueError(f"{model}: tokenizer_config.json: target_lang: expected a model into en, "

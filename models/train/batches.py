@@ -8,7 +8,6 @@ chunk depends on nothing but the data, the seed and k: a run continues at (chunk
 any other state.
 """
 
-import json
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 
 from .corpus import BACK_SUFFIX
+from .files import read_json
 from .shape import source_multiple
 
 # Large enough that pairs sorted by length pad little, small enough that the mix stays even.
@@ -44,7 +44,7 @@ class Pairs:
                 arrays[f"{language}_{part}"] for language in (recipe.source, recipe.target)
                 for part in ("ids", "offsets"))
             self.origin = arrays["origin"]
-        sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
+        sources = read_json(folder / "sources.json")
         self.origins = list(sources["corpora"])
         self.recipe = recipe
         self.tagged = np.isin(self.origin, [number for number, name in enumerate(self.origins)
@@ -86,6 +86,9 @@ class Sampler:
             weighted.append((group, weight))
         # A group without a pair of this length leaves its share to the others.
         present = sum(recipe.mix[group].share for group, ids in totals.items() if ids)
+        if not present:
+            raise ValueError(f"mix: expected a share and a weight above 0 of a corpus with pairs "
+                             f"of at most {self.phase.max_length} ids a side, found none")
         quotas = []
         for (group, weight), members in zip(weighted, self.members):
             rate = recipe.mix[group].share / present / totals[group] if totals[group] else 0

@@ -13,7 +13,6 @@ says of each stage in its order what it changes in the pack's recipe (`every` ho
 many seconds it trains, and in `shares` how many target ids of machines come to each of people.
 """
 
-import json
 import shutil
 import signal
 from collections import Counter
@@ -26,6 +25,7 @@ from . import checkpoint, corpus
 from .build import new_model
 from .device import choose_device
 from .export import export
+from .files import read_json, write_json
 from .lock import alone
 from .recipe import read_recipe, recipe_of
 from .rules import check_keys, check_number
@@ -66,7 +66,7 @@ def interrupt(*_):
 def read_plan(name):
     """A plan, as far as it is not a recipe's keys that stand in it."""
     path = Path(name) if name.endswith(".json") else PLANS / f"{name}.json"
-    plan = json.loads(path.read_text(encoding="utf-8"))
+    plan = read_json(path)
     check_keys(plan, ("every", *STAGES), path)
     for stage, values in plan.items():
         length, where = STAGES.get(stage), f"{path}: {stage}"
@@ -100,7 +100,7 @@ class Campaign:
         self.folder, self.pack = Path(folder), Path(folder) / "pack"
         stages = read_plan(plan)
         self.every, self.plan = stages.pop("every", {}), stages
-        self.human = json.loads((self.pack / "recipe.json").read_text(encoding="utf-8"))
+        self.human = read_json(self.pack / "recipe.json")
         self.language = read_recipe(self.pack / "recipe.json").language
         self.pieces = open_vocabulary("token", self.pack)
         for stage in self.plan.keys() - MADE.keys():  # a mistake costs no time on a lent machine
@@ -156,7 +156,7 @@ class Campaign:
 
     def prepare(self, stage, folder):
         """What the stage trains on: the pack, and what earlier stages made."""
-        sources = json.loads((self.pack / "sources.json").read_text(encoding="utf-8"))
+        sources = read_json(self.pack / "sources.json")
         sides = {name: [self.packed(name)] for name in ("en", self.language)}
         with np.load(self.pack / "train.npz") as arrays:
             origins = [arrays["origin"]]
@@ -180,7 +180,7 @@ class Campaign:
             for name in ("heldout", "eval"):
                 shutil.copytree(self.pack / name, unfinished / name)
             for name, value in (("recipe.json", recipe), ("sources.json", sources)):
-                (unfinished / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+                write_json(unfinished / name, value)
 
     def write_vocabulary(self, level, folder):
         if level == "char":

@@ -1,12 +1,12 @@
 """The model card: what a model was made of, how good it is, where it fails."""
 
-import json
 import re
 import textwrap
 from fnmatch import fnmatch
 from pathlib import Path
 
 from .corpus import DISTILLED_SUFFIX
+from .files import read_json
 from .rules import COMBINED_KEYS
 from .sets import CHOSEN_BY, fingerprint
 from .shape import LstmShape
@@ -92,7 +92,7 @@ def described(origin, licences, teacher):
 
 
 def data_table(corpora, teacher):
-    licences = json.loads(LICENCES.read_text(encoding="utf-8"))
+    licences = read_json(LICENCES)
     rows = ["| corpus | what it is | licence | pairs |", "|---|---|---|---|"]
     for origin, counts in sorted(corpora.items(), key=lambda item: -item[1]["pairs"]):
         if counts["pairs"]:

@@ -24,7 +24,8 @@ import torch
 
 from . import checkpoint
 from .device import choose_device
-from .export import export, write_json
+from .export import export
+from .files import write_json
 from .lock import alone, locked
 from .log import mean_loss, read_entries
 from .prepare import prepare
@@ -47,7 +48,7 @@ VOCABULARY = MODELS / "en-de-token"
 DATA = {"token": RECIPES / "en-de-token.json", "char": RECIPES / "en-de-char.json"}
 
 
-# Of one cell, of which the others know nothing.
+# What ends one cell and not the grid.
 FAILURES = ValueError, OSError, subprocess.CalledProcessError
 
 

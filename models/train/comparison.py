@@ -14,9 +14,10 @@ import sacrebleu
 
 from ..markdown import markdown, put_in_place
 from . import bootstrap
-from .acre_command import translate
+from .acre_command import thread_options, translate
 from .card import filled
 from .compare import GRID_MODELS, LOSS_PART
+from .files import read_json, write_whole
 from .recipe import read_recipe
 from .sets import fingerprint, read_set
 
@@ -73,7 +74,7 @@ def described(prepared, steps):
     """The data, which the cells of one model share."""
     recipe = read_recipe(prepared / "recipe.json")
     phases = recipe.phases[: recipe.phase_at(steps - 1) + 1]
-    corpora = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))["corpora"]
+    corpora = read_json(prepared / "sources.json")["corpora"]
     return {
         "languages": f"{recipe.source}-{recipe.target}",
         "pairs": sum(counts["pairs"] for counts in corpora.values()),
@@ -101,24 +102,21 @@ def scores_of(lines, references):
 
 def keep(run, kept, options):
     """Scores a run that is trained, and writes, last of all, what makes the cell done."""
-    threads = ("--threads", options.threads) if options.threads else ()
     scores = {}
     for name, (sources, references) in sets_of(run / "prepared").items():
         print(f"compare: {run}: translating {name}", flush=True)
         lines = list(translate(options.acre, run / "model", sources, "--beam-size", BEAM,
-                               "--beam-threshold", 0, "--compute-type", COMPUTE_TYPE, *threads,
-                               who="compare"))
+                               "--beam-threshold", 0, "--compute-type", COMPUTE_TYPE,
+                               *thread_options(options), who="compare"))
         scores[name] = scores_of(lines, references)
     kept.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / "log.jsonl", kept / "log.jsonl")
-    trained = json.loads((run / "trained.json").read_text(encoding="utf-8"))
-    recipe = json.loads((run / "prepared" / "recipe.json").read_text(encoding="utf-8"))
+    trained = read_json(run / "trained.json")
+    recipe = read_json(run / "prepared" / "recipe.json")
     cell = trained | {
         "recipe": {key: value for key, value in recipe.items() if key not in UNKEPT_KEYS},
         "data": described(run / "prepared", trained["step"]), "scores": scores}
-    unfinished = kept / "cell.json.part"
-    unfinished.write_text(json.dumps(cell) + "\n", encoding="utf-8")
-    unfinished.rename(kept / "cell.json")
+    write_whole(kept / "cell.json", json.dumps(cell) + "\n")
 
 
 # ---- What the cells say ----
@@ -131,7 +129,7 @@ def kept_cells(model, folder):
         for seed in GRID_MODELS[model].seeds:
             path = folder / model / area / str(seed) / "cell.json"
             if path.exists():
-                cell = json.loads(path.read_text(encoding="utf-8"))
+                cell = read_json(path)
                 found.setdefault(area, {})[seed] = cell
                 check_alike(path, cell, next(iter(next(iter(found.values())).values())))
                 check_recipe(path, cell, next(iter(found[area].values())), COMPARED_KEYS)
@@ -148,7 +146,7 @@ def check_alike(path, cell, first):
 def check_recipe(path, cell, first, keys):
     """What only one of the recipes has is of a time when there was no such key."""
     for key in keys:
-        if key in first["recipe"]:
+        if key in first["recipe"] and key in cell["recipe"]:
             check_value(path, f"recipe: {key}", cell["recipe"][key], first["recipe"][key])
 
 

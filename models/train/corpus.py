@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import re
 import unicodedata
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ MARKUP = re.compile(
 PUNCTUATION = re.compile(r"[^\w\s]|_")
 DIGITS = re.compile(r"\d+")
 SPACES = re.compile(r"\s+")
+# What reading a file of another encoding, or one that is cut off, ends with.
+DAMAGE = UnicodeDecodeError, gzip.BadGzipFile, zlib.error, EOFError
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,12 @@ def read_lines(path):
     """Without their ends, "\\n" or "\\r\\n", as `acre translate` reads them: what else Python ends
     a line at stands in texts."""
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", newline="\n") as file:
-        for line in file:
-            yield line.removesuffix("\n").removesuffix("\r")
+    try:
+        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
+            for line in file:
+                yield line.removesuffix("\n").removesuffix("\r")
+    except DAMAGE as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def read_columns(path):

@@ -3,11 +3,11 @@
 What a model scores in Acre, on any machine, is `make eval`'s business (../evaluate.py).
 """
 
-import json
 
 from . import checkpoint
 from .build import new_model
 from .device import choose_device
+from .files import write_json
 from .search import translate
 from .sets import LONGEST_TRANSLATION, bleu, chrf, read_set, whole_rows
 from .shape import source_multiple
@@ -55,5 +55,4 @@ def evaluate(folder, recipe):
         }
         print(f"{stem.name}: BLEU {scores[stem.name]['bleu']}, chrF {scores[stem.name]['chrf']}",
               flush=True)
-    report = json.dumps({"step": best["step"], "sets": scores}, indent=2)
-    (folder / "scores.json").write_text(report + "\n", encoding="utf-8")
+    write_json(folder / "scores.json", {"step": best["step"], "sets": scores})

@@ -1,12 +1,12 @@
 """Exporting a run: the model directory that Acre opens, and a Transformer with regular attention
 also transformers, as its MarianMT or M2M100."""
 
-import json
 import shutil
 from pathlib import Path
 
 from . import checkpoint
 from .card import model_card
+from .files import read_json, write_json
 from .folder import replacing
 from .recipe import read_recipe
 from .sets import held_out_sets
@@ -135,10 +135,6 @@ def write_weights(weights, folder):
                    {"metadata": {"total_size": total}, "weight_map": places})
 
 
-def write_json(path, value):
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def tokenizer_config(recipe):
     """What tells Acre (and transformers) the kind of vocabulary and the languages."""
     config = {
@@ -154,29 +150,29 @@ def tokenizer_config(recipe):
     return config
 
 
-def fill(folder, run, best, recipe, vocabulary):
-    """Writes the files of the model, `best` of a run."""
-    write_weights(best["average"], folder)
+def fill(folder, run, state, recipe, vocabulary):
+    """Writes the files of a model, of a state of the run."""
+    write_weights(state["average"], folder)
     write_json(folder / "config.json", model_config(recipe, vocabulary))
     write_json(folder / "generation_config.json", generation_config(recipe, vocabulary))
     for name in vocabulary.files:
         shutil.copyfile(run / "prepared" / name, folder / name)
     write_json(folder / "tokenizer_config.json", tokenizer_config(recipe))
     scores_path = run / "scores.json"
-    scores = json.loads(scores_path.read_text(encoding="utf-8")) if scores_path.exists() else None
-    sources = json.loads((run / "prepared" / "sources.json").read_text(encoding="utf-8"))
+    scores = read_json(scores_path) if scores_path.exists() else None
+    sources = read_json(run / "prepared" / "sources.json")
     held_out = held_out_sets(run / "prepared", recipe)
-    card = model_card(recipe, best, sources["corpora"], scores, held_out)
+    card = model_card(recipe, state, sources["corpora"], scores, held_out)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def export(run, folder):
-    """Writes the best weights of a run as a model directory, whole or not at all; a model that was
-    there is replaced."""
+def export(run, folder, last=False):
+    """Writes the best weights of a run, or its last ones, as a model directory, whole or not at
+    all; a model that was there is replaced."""
     run = Path(run)
     recipe = read_recipe(run / "prepared" / "recipe.json")
     vocabulary = open_vocabulary(recipe.level, run / "prepared")
-    best = checkpoint.load(run / "best.pt", vocabulary)
+    state = checkpoint.load(run / ("checkpoint.pt" if last else "best.pt"), vocabulary)
     with replacing(folder) as new:
-        fill(new, run, best, recipe, vocabulary)
-    print(f"export: {folder}: step {best['step']}, {best['tokens'] / 1e6:.1f} M target ids")
+        fill(new, run, state, recipe, vocabulary)
+    print(f"export: {folder}: step {state['step']}, {state['tokens'] / 1e6:.1f} M target ids")

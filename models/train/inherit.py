@@ -8,12 +8,12 @@ last products begin at 0. Of a model with other areas, what an attention gives i
 as large as it was.
 """
 
-import json
 import re
 from pathlib import Path
 
 import torch
 
+from .files import read_json
 from .parent import check_parent, output_scales
 
 PER_PIECE = {"model.shared.weight": 0, "final_logits_bias": 1}  # the dimension that counts pieces
@@ -41,7 +41,7 @@ def shared_pieces(vocabulary, folder):
         return [], []
     if theirs_are_bytes:
         return list(range(vocabulary.size)), list(range(vocabulary.size))
-    theirs = json.loads((Path(folder) / "vocab.json").read_text(encoding="utf-8"))
+    theirs = read_json(Path(folder) / "vocab.json")
     both = [piece for piece in vocabulary.ids if piece in theirs]
     return [vocabulary.ids[piece] for piece in both], [theirs[piece] for piece in both]
 

@@ -18,6 +18,7 @@ from .pack import unpack
 LARGEST_FILE = 15 * 2**20
 LARGEST_OUTPUT, MOST_FILES = 60 * 2**20, 7
 GRACE_SECONDS = 45  # for saving
+WELL = 0, -signal.SIGTERM, 128 + signal.SIGTERM  # done; ended before or after it could save
 
 
 def archive_of(run):
@@ -81,8 +82,8 @@ def run_for(minutes, packs, folder, plan, out, threads=None):
         while time.monotonic() < deadline and any(p.poll() is None for p in processes):
             time.sleep(0.2)
     finally:
-        failed = [own for own, process in zip(folders, processes) if process.poll()]
         end(processes)
+    failed = [own for own, process in zip(folders, processes) if process.returncode not in WELL]
     out.mkdir(parents=True, exist_ok=True)
     give_back(folders, out)
     if failed:

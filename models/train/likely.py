@@ -13,13 +13,14 @@ from pathlib import Path
 
 from . import corpus
 from .acre_command import translate
+from .files import read_json, write_whole
 
 
 def check_languages(path, model):
     language = corpus.language_of(path)
     if not language:
         raise ValueError(f"{path}: expected a file called NAME.en-XX.tsv or .tsv.gz")
-    config = json.loads((Path(model) / "tokenizer_config.json").read_text(encoding="utf-8"))
+    config = read_json(Path(model) / "tokenizer_config.json")
     found = config.get("source_lang"), config.get("target_lang")
     if found != ("en", language):
         raise ValueError(f"{model}: tokenizer_config.json: expected a model from en to {language}, "
@@ -48,5 +49,5 @@ def keep_likely(acre, model, path, part, out, options=()):
     worst_first = sorted(range(len(pairs)), key=of_pairs.__getitem__)
     kept = sorted(worst_first[round(len(pairs) * (1 - part)):])
     out.mkdir(parents=True, exist_ok=True)
-    made.write_text("".join("\t".join(pairs[i]) + "\n" for i in kept), encoding="utf-8")
+    write_whole(made, "".join("\t".join(pairs[i]) + "\n" for i in kept))
     print(f"likely: {len(kept)} of {len(pairs)} pairs are in {made}", flush=True)

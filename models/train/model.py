@@ -152,7 +152,8 @@ class Transformer(Translator):
         self.register_buffer("positions", torch.zeros(0, shape.width), persistent=False)
 
     def fuse(self):
-        # Constants stay constants: 2.11 cannot compile area attention with variables for them.
+        # Constants stay constants: PyTorch 2.11 could not compile area attention with variables
+        # for them.
         torch._dynamo.config.specialize_float = True
         for side in (self.model.encoder, self.model.decoder):
             for layer in side.layers:

@@ -1,6 +1,5 @@
 """What travels to another machine: one file of a prepared run and of plain text to translate."""
 
-import json
 import shutil
 import tarfile
 from itertools import islice
@@ -9,6 +8,7 @@ import numpy as np
 
 from .back import plain_text
 from .corpus import BACK_SUFFIX, DISTILLED_SUFFIX
+from .files import read_json, write_json
 from .overlap import Evaluated
 from .recipe import read_recipe
 from .sentences import Sentences, sentences_of
@@ -18,7 +18,7 @@ from .vocabulary import open_vocabulary
 def human_pairs(prepared):
     """(arrays, sources) of a prepared run without what machines translated for it: who gets the
     pack makes better."""
-    sources = json.loads((prepared / "sources.json").read_text(encoding="utf-8"))
+    sources = read_json(prepared / "sources.json")
     names = list(sources["corpora"])
     human = [name for name in names if not name.endswith((BACK_SUFFIX, DISTILLED_SUFFIX))]
     with np.load(prepared / "train.npz") as arrays:
@@ -47,7 +47,7 @@ def pack(prepared, mono, most, out):
     shutil.copytree(prepared, folder)
     arrays, sources = human_pairs(prepared)
     np.savez(folder / "train.npz", **arrays)  # xz does better without deflate before it
-    (folder / "sources.json").write_text(json.dumps(sources, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "sources.json", sources)
     lines = islice(unevaluated(plain_text(mono), prepared), most)
     text = Sentences.of(map(vocabulary.encode, lines))
     np.savez(folder / "mono.npz", **text.arrays("mono"))

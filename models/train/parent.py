@@ -4,9 +4,9 @@ how its areas differ.
 What does not fit is found before any text is read.
 """
 
-import json
 from pathlib import Path
 
+from .files import read_json
 from .rules import area_rules
 from .shape import LstmShape
 
@@ -22,10 +22,7 @@ LAYERS = "encoder_layers", "decoder_layers"
 
 def read_config(folder):
     path = Path(folder) / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON: {error}") from error
+    config = read_json(path)
     for key in LAYERS:
         found = config.get(key) if isinstance(config, dict) else None
         if type(found) is not int:

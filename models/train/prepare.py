@@ -11,7 +11,6 @@
         eval/NAME.{en,XX}       the given evaluation sets of this pair
 """
 
-import json
 import random
 import shutil
 from collections import Counter
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus, distil, overlap
+from .files import read_json, write_json
 from .lock import alone
 from .parent import check_parent, check_pieces
 from .recipe import MODELS, recipe_of
@@ -176,8 +176,7 @@ def write(recipe, by_origin, dropped, folder, vocabulary):
     vocabulary = make_vocabulary(recipe, by_origin, folder, vocabulary)
     arrays, counts = encode_corpora(by_origin, recipe, vocabulary, recipe.longest)
     np.savez_compressed(folder / "train.npz", **arrays)
-    report = json.dumps({"corpora": counts} | dropped, indent=2)
-    (folder / "sources.json").write_text(report + "\n", encoding="utf-8")
+    write_json(folder / "sources.json", {"corpora": counts} | dropped)
     return len(arrays["origin"])
 
 
@@ -188,8 +187,8 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
     ones of it; what it wrote stays beside the folder, in `distilled`. `vocabulary` is a folder that
     has one to use again.
     """
-    text = Path(recipe_path).read_text(encoding="utf-8")  # the file may change meanwhile
-    recipe = recipe_of(json.loads(text), recipe_path)
+    given = read_json(recipe_path)  # the file may change meanwhile
+    recipe = recipe_of(given, recipe_path)
     check_models(recipe, recipe_path, acre)
     check_sets(recipe, eval_folder)
     unfinished = folder.with_name(folder.name + ".part")
@@ -198,7 +197,7 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
         unfinished.mkdir()
         by_origin, dropped = gather(recipe, corpora, eval_folder, unfinished, acre, options)
         pairs = write(recipe, by_origin, dropped, unfinished, vocabulary)
-        (unfinished / "recipe.json").write_text(text, encoding="utf-8")
+        write_json(unfinished / "recipe.json", given)
         copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)

@@ -4,11 +4,11 @@ A recipe is a JSON file in `recipes/`. Every key is checked when it is read: a m
 an error, not a default, and so is a value that training could not do with.
 """
 
-import json
 from dataclasses import MISSING, dataclass, field, fields
 from fnmatch import fnmatch
 from pathlib import Path
 
+from .files import read_json
 from .rules import check_number, place
 from .shape import shape_of
 
@@ -246,7 +246,7 @@ def recipe_of(values, where):
 
 
 def read_recipe(path):
-    return recipe_of(json.loads(Path(path).read_text(encoding="utf-8")), path)
+    return recipe_of(read_json(path), path)
 
 
 def find_recipe(model):

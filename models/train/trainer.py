@@ -24,6 +24,7 @@ from .batches import Pairs, Position, Stream
 from .build import begin, new_model
 from .development import Development
 from .device import choose_device, keep_freed_memory
+from .files import whole_lines
 from .loss import cross_entropy
 from .optimiser import Optimiser
 from .recipe import read_recipe
@@ -143,6 +144,7 @@ class Trainer:
 
     def resume(self, path):
         """Takes the state from a checkpoint, if there is one; returns the data position."""
+        whole_lines(self.folder / "log.jsonl")
         if not path.exists():
             return Position()
         state = checkpoint.load(path, self.vocabulary)
@@ -285,8 +287,10 @@ class Trainer:
 
     def warm_up(self):
         """Compiles, on sentences of ends, before the clock of the steps runs."""
-        source = torch.full((8, 24), self.vocabulary.end, device=self.device)
-        self.loss(source, source[:, :20]).backward()
+        multiple = self.stream.pairs.multiple
+        length = max(1, min(24, self.recipe.longest) // multiple) * multiple
+        source = torch.full((8, length), self.vocabulary.end, device=self.device)
+        self.loss(source, source[:, : max(1, length - 4)]).backward()
         self.model.zero_grad()
 
     def stop(self, *_):

@@ -12,6 +12,8 @@ import json
 import unicodedata
 from pathlib import Path
 
+from .files import read_json
+
 START, END, UNKNOWN, PAD = "<s>", "</s>", "<unk>", "<pad>"
 # What stands before and after the pieces, as transformers numbers them for MarianMT, whose layers
 # are post-norm, and for M2M100, whose layers are pre-norm and whose positions count from pad.
@@ -29,7 +31,7 @@ class PieceVocabulary:
 
         self.folder = Path(folder)
         self.pieces = sentencepiece.SentencePieceProcessor(str(self.folder / "source.spm"))
-        self.ids = json.loads((self.folder / "vocab.json").read_text(encoding="utf-8"))
+        self.ids = read_json(self.folder / "vocab.json")
         self.names = {number: piece for piece, number in self.ids.items()}
         self.size = len(self.ids)
         self.end, self.pad = self.ids[END], self.ids[PAD]

@@ -10,7 +10,7 @@ pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
 from models.train.batches import Pairs, Position, Sampler, Stream  # noqa: E402
-from models.train.recipe import Phase  # noqa: E402
+from models.train.recipe import Group, Phase  # noqa: E402
 from models.train.sets import whole_rows  # noqa: E402
 from models.train.vocabulary import open_vocabulary  # noqa: E402
 
@@ -61,6 +61,18 @@ def test_a_grid_that_no_pair_fills_is_an_error(run, recipe):
     pairs = Pairs(run / "prepared", grid)
     with pytest.raises(ValueError, match="phases: expected pairs of at most 96 ids .* of 97 "):
         Sampler(pairs, grid.phases[0], seed=1)
+
+
+@pytest.mark.parametrize("mix", [
+    {"everyday": {"share": 1, "corpora": {"tatoeba": 0}}, "it": {"share": 0, "corpora": {"*": 1}}},
+    {"everyday": {"share": 1, "corpora": {"none": 1}}, "it": {"share": 0, "corpora": {"*": 1}}},
+    {"everyday": {"share": 1, "corpora": {"*": 0}}},
+])
+def test_a_mix_that_no_pair_is_drawn_from_is_an_error(run, recipe, mix):
+    mix = {name: Group(**group) for name, group in mix.items()}
+    pairs = Pairs(run / "prepared", dataclasses.replace(recipe, mix=mix))
+    with pytest.raises(ValueError, match="mix: expected a share and a weight above 0 of a corpus"):
+        Sampler(pairs, recipe.phases[0], seed=1)
 
 
 def test_evaluations_of_a_grid_leave_out_what_has_no_whole_rows(run, recipe):

@@ -347,6 +347,15 @@ def test_a_campaign_that_cannot_be_started_leaves_no_other(packed, tmp_path, mon
     assert started[0].returncode == -signal.SIGTERM
 
 
+def test_a_campaign_that_cannot_save_at_its_end_is_an_error(packed, tmp_path, monkeypatch):
+    popen = subprocess.Popen
+    monkeypatch.setattr(lent.subprocess, "Popen", lambda _: popen(
+        ["sh", "-c", f"trap 'exit 1' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"]))
+    monkeypatch.setattr(lent.time, "monotonic", lambda: 1e9 * (tmp_path / "up").exists())
+    with pytest.raises(ValueError, match="de failed; what is done is kept"):
+        lent.run_for(1.0, [packed[1]], tmp_path, "", tmp_path / "out")
+
+
 def test_a_campaign_that_fails_is_an_error(packed, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
     plan = tmp_path / "plan.json"

@@ -3,7 +3,10 @@
 import dataclasses
 import fcntl
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +24,7 @@ from models.train import development, trainer as training  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
 from models.train.recipe import Phase, read_recipe  # noqa: E402
 
+ROOT = Path(__file__).resolve().parents[2]
 RECIPE = {
     "name": "test", "source": "en", "target": "de", "level": "token", "preset": "tiny",
     "vocabulary": 350, "held_out_sentences": 20, "hours": 8, "start_from": "en-de-token",
@@ -187,6 +191,12 @@ def test_cells_of_other_recipes_are_not_compared(tmp_path, area, changes, messag
     with pytest.raises(ValueError) as error:
         comparison.kept_cells("char", tmp_path)
     assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_a_key_that_went_is_not_compared(tmp_path):
+    kept_cell(tmp_path, "regular", 1, of_earlier=1)
+    kept_cell(tmp_path, "eq9", 2)
+    assert set(comparison.kept_cells("char", tmp_path)) == {"regular", "eq9"}
 
 
 def test_cells_of_other_sets_are_not_compared(run, tmp_path, capsys):
@@ -410,6 +420,16 @@ def test_training_speeds_of_different_machines_are_not_compared():
 def test_what_is_wrong_is_said(tmp_path, capsys, arguments, message):
     assert main(["compare", "--folder", str(tmp_path / "new"), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_machine_that_only_trains_needs_only_the_recipe(tmp_path):
+    shutil.copytree(ROOT / "models/train", tmp_path / "models/train",
+                    ignore=shutil.ignore_patterns("runs", "compared"))
+    done = subprocess.run([sys.executable, "-m", "models.train", "compare", "--only", "char"],
+                          cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, text=True,
+                          capture_output=True, check=False)
+    assert done.returncode == 1
+    assert "compare/data/char: nothing is prepared" in done.stderr
 
 
 def test_a_table_is_put_in_place_whole(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Cleaning and splitting of the corpora."""
 
+import gzip
 from collections import Counter
 
 import pytest
@@ -52,6 +53,19 @@ def test_a_line_without_a_tab_is_an_error(tmp_path):
     path.write_text("fine\tgut\nno tab\n", encoding="utf-8")
     with pytest.raises(ValueError, match="a.en-de.tsv:2: expected 2 columns, found 1"):
         list(corpus.read_pairs("a", path, Counter()))
+
+
+@pytest.mark.parametrize("name, damage", [
+    ("a.en-de.tsv", lambda whole: gzip.decompress(whole).decode().encode("latin-1")),
+    ("a.en-de.tsv.gz", lambda whole: whole[:-20]),
+    ("a.en-de.tsv.gz", lambda whole: whole[:30] + bytes(9) + whole[39:]),
+    ("a.en-de.tsv.gz", gzip.decompress),
+])
+def test_a_damaged_file_is_named(tmp_path, name, damage):
+    lines = "".join(f"The {n}th bridge is high.\tDie {n}. Brücke ist hoch.\n" for n in range(99))
+    (tmp_path / name).write_bytes(damage(gzip.compress(lines.encode())))
+    with pytest.raises(ValueError, match=f"^{tmp_path / name}: "):
+        list(corpus.read_columns(tmp_path / name))
 
 
 def test_multi30k_is_never_read(tmp_path):

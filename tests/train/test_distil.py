@@ -74,11 +74,12 @@ def test_the_teacher_has_the_threads_that_were_asked_for(tmp_path, corpora, acre
 
 def test_a_recipe_that_changes_meanwhile_is_kept_as_it_was(tmp_path, corpora, acre):
     path = recipe_file(tmp_path)
-    before = path.read_text()
-    acre.write_text(TEACHER.replace("exec", f"echo >>{path} && exec"))
+    before = json.loads(path.read_text())
+    acre.write_text(TEACHER.replace("exec", f"echo more >>{path} && exec"))
     prepare.prepare(path, corpora, corpora / "eval", tmp_path / "prepared", acre)
-    assert path.read_text() != before
-    assert (tmp_path / "prepared/recipe.json").read_text() == before
+    with pytest.raises(ValueError):
+        json.loads(path.read_text())
+    assert json.loads((tmp_path / "prepared/recipe.json").read_text()) == before
 
 
 def test_sentences_come_from_every_language_once_and_short(tmp_path):

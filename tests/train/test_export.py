@@ -10,11 +10,16 @@ pytest.importorskip("safetensors")
 pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
-from models.train import card, export, folder  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+
+from models.train import card, checkpoint, export, folder  # noqa: E402
+from models.train.__main__ import main  # noqa: E402
+from models.train.recipe import find_recipe, read_recipe  # noqa: E402
 from models.train.sets import fingerprint  # noqa: E402
 from models.train.trainer import Trainer  # noqa: E402
-from small import of_bytes  # noqa: E402
+from small import of_bytes, train  # noqa: E402
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.usefixtures("small_and_quick")
 
 
@@ -78,6 +83,31 @@ def test_an_export_that_fails_leaves_the_model_that_was_there(run, tmp_path, mon
     export.export(run, tmp_path / "model")
     assert (tmp_path / "model" / "README.md").read_text() != "# old"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_last_weights_can_be_exported(run, recipe, tmp_path):
+    trainer = Trainer(run)
+    trainer.evaluate()
+    best = checkpoint.load(run / "best.pt")
+    train(trainer, 2)
+    trainer.save()
+    for options, expected in (([], best), (["--last"], trainer.state())):
+        assert main(["export", recipe.name, "--run", str(run), "--out", str(tmp_path / "model"),
+                     *options]) == 0
+        found = load_file(tmp_path / "model/model.safetensors")["model.shared.weight"]
+        assert torch.equal(found, expected["average"]["model.shared.weight"].bfloat16())
+        assert f"Trained for {expected['step']} steps" in (
+            tmp_path / "model/README.md").read_text()
+
+
+@pytest.mark.parametrize("folder", [
+    "en-de-token", "en-de-char", "en-fr-token", "en-fr-char", "train/reverse/de-en-token",
+    "train/reverse/fr-en-token"])
+def test_cards_say_what_the_recipes_begin_with(folder):
+    text = " ".join((ROOT / "models" / folder / "README.md").read_text().split())
+    recipe = read_recipe(find_recipe(Path(folder).name))
+    assert f"for the Acre translation server from {card.start_in_words(recipe)}. " in text
+    assert ("training data of this language pair." in text) == bool(recipe.start_from)
 
 
 def test_an_interruption_between_the_renames_leaves_the_old_model(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,17 @@ def test_what_is_there_is_not_replaced(scorer, capsys):
     assert likely(scorer) == 0
     assert likely(scorer) == 1
     assert "wiki.back.en-de.tsv: expected no such file" in capsys.readouterr().err
+
+
+def test_an_end_while_it_is_written_leaves_nothing(scorer, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "replace", killed)
+        likely(scorer)
+    assert not (scorer / "good/wiki.back.en-de.tsv").exists()
+    assert likely(scorer) == 0 and len(kept(scorer)) == 6
 
 
 def test_only_a_model_of_the_languages_is_taken(scorer, capsys):

@@ -22,7 +22,7 @@ from models.train.batches import Pairs  # noqa: E402
 from models.train.lock import alone  # noqa: E402
 from models.train.log import read_entries  # noqa: E402
 from models.train.prepare import prepare  # noqa: E402
-from models.train.recipe import read_recipe  # noqa: E402
+from models.train.recipe import Phase, read_recipe  # noqa: E402
 from models.train.schedule import Cooldown, learning_rate  # noqa: E402
 from models.train.trainer import Trainer, extend  # noqa: E402
 from models.train.vocabulary import PieceVocabulary, open_vocabulary  # noqa: E402
@@ -79,6 +79,33 @@ def test_reports_by_steps_are_the_same_after_interruptions(tmp_path, corpora, mo
         (2, False), (3, True), (4, False), (5, False), (5, True)]
     seconds = [entry["seconds"] for entry in read_entries(tmp_path / "parts" / "log.jsonl")]
     assert seconds == sorted(seconds) and seconds[-1] > 0
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(run, monkeypatch):
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    step = Trainer.train_step
+
+    def killed(trainer):
+        if trainer.step == 2:
+            raise KeyboardInterrupt
+        step(trainer)
+
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr(Trainer, "train_step", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(run).run(cooldown_steps=5)
+    assert Trainer(run).step == 2
+
+
+def test_a_line_that_was_cut_off_does_not_spoil_the_log(run):
+    """As by a full disk."""
+    (run / "checkpoint.pt").unlink(missing_ok=True)
+    (run / "log.jsonl").write_text('{"step": 1, "tokens": 9, "loss": 2.5}\n{"step": 2, "tok')
+    trainer = Trainer(run)
+    train(trainer, 2)
+    trainer.report()
+    first, second = (run / "log.jsonl").read_text().splitlines()
+    assert json.loads(first)["loss"] == 2.5 and json.loads(second)["step"] == 2
 
 
 def test_stalls_do_not_count_as_hours(run, monkeypatch):
@@ -340,14 +367,16 @@ def test_what_an_undone_cool_down_reached_is_kept(run, monkeypatch):
 def test_loss_falls_then_the_run_cools_down_and_exports(run, recipe):
     (run / "checkpoint.pt").unlink(missing_ok=True)
     trainer = Trainer(run)
+    trainer.recipe = dataclasses.replace(recipe, learning_rate=3e-3, warmup_steps=5)
     train(trainer, 2)
     early = trainer.meter.loss / trainer.meter.count
     train(trainer, 30)
+    trainer.report()  # so that the last one is of the cool-down alone
     assert trainer.run(cooldown_steps=4)
     assert trainer.step == 36 and (run / "before-cooldown.pt").exists()
     assert Trainer(run).finished()
     report, last = map(json.loads, (run / "log.jsonl").read_text().splitlines()[-2:])
-    assert report["step"] == 36 and report["loss"] < early
+    assert report["step"] == 36 and report["loss"] < early - 0.2
     assert last["step"] == 36 and "tatoeba" in last["bleu"]
     check_export(run, recipe)
 
@@ -447,6 +476,14 @@ def test_grids_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch, 
     assert "| newstest2013 | " in (run / "model" / "README.md").read_text()
     config = json.loads((run / "model" / "config.json").read_text())
     assert config["area"]["decoder_cross"] == cross
+    Trainer(run).warm_up()  # what a GPU does first
+
+
+def test_a_model_of_the_shortest_sentences_is_warmed_up(run, recipe):
+    trainer = Trainer(run)
+    trainer.recipe = dataclasses.replace(recipe, phases=[Phase(max_length=3, batch_tokens=400)])
+    trainer.model.positions = trainer.model.positions[:3]
+    trainer.warm_up()
 
 
 def test_rate_warms_up_holds_and_cools_down(recipe):

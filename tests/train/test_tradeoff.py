@@ -53,6 +53,25 @@ def test_another_table_is_not_written_over(measure, tmp_path, capsys):
     assert (tmp_path / "speed.tsv").read_text() == "my\tnotes\n"
 
 
+def test_an_empty_table_is_named(measure, tmp_path, capsys):
+    (tmp_path / "speed.tsv").touch()
+    assert measure(small=GOLDEN) == 1
+    assert "speed.tsv:1: expected languages shape" in capsys.readouterr().err
+
+
+def test_a_table_is_written_whole(measure, tmp_path, monkeypatch):
+    assert measure(small=GOLDEN) == 0
+    before = (tmp_path / "speed.tsv").read_text()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        measure(wide=GOLDEN)
+    assert (tmp_path / "speed.tsv").read_text() == before
+
+
 def test_without_the_set_nothing_is_measured(measure, tmp_path, capsys):
     (tmp_path / "newstest2014-ende.en").rename(tmp_path / "news-ende.en")
     (tmp_path / "newstest2014-ende.de").rename(tmp_path / "news-ende.de")
