@@ -375,20 +375,19 @@ static void add_values(struct html *h)
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-/* Whether it goes on to the end of the document without an end of its own. Words that came to stand
- * behind it would be part of it. */
+/* Whether it has no end of its own: where its parent ends it, or the document does. Words that came
+ * to stand behind it would be part of it. */
 static bool is_cut(const struct html *h, const struct html_token *token)
 {
-    const char *text = h->reader.text, *tag;
+    const char *text = h->reader.text, *end = text + h->reader.at, *tag, *behind;
 
-    if (h->reader.at < h->reader.bytes)
-        return false;
     if (token->type != HTML_START)
-        return text[h->reader.bytes - 1] != '>';
-    tag = memrchr(text + token->at, '<', h->reader.bytes - token->at);
-    return (size_t)(text + h->reader.bytes - tag) < token->n_name + 3 || tag[1] != '/' ||
+        return h->reader.at == h->reader.bytes && end[-1] != '>';
+    tag = memrchr(text + token->at, '<', (size_t)(end - text) - token->at);
+    behind = tag + 2 + token->n_name;
+    return behind >= end || tag[1] != '/' ||
            strncasecmp(tag + 2, text + token->name, token->n_name) != 0 ||
-           text[h->reader.bytes - 1] != '>';
+           !strchr("/> \t\n\f\r", *behind) || end[-1] != '>';
 }
 
 static void add_frozen(struct html *h, const struct html_token *token)

@@ -212,6 +212,16 @@ static void put_value(struct writer *w, const struct prose_value *value)
     w->is_value = false;
 }
 
+/* Whether a range ends with a sign that before other words might begin a tag. At the end of a
+ * document none come. */
+static bool begins_no_tag_here(const struct writer *w, size_t at, size_t end)
+{
+    const struct prose *p = w->prose;
+
+    return p->is_markup && !p->is_plain && !w->is_plain && end > at && end < p->document_bytes &&
+           p->document[end - 1] == '<';
+}
+
 void writer_raw(struct writer *w, const struct prose_mark *mark)
 {
     const struct prose *p = w->prose;
@@ -233,9 +243,9 @@ void writer_raw(struct writer *w, const struct prose_mark *mark)
         put_value(w, &p->values[low]);
         at = (size_t)p->values[low].raw + p->values[low].n_raw;
     }
-    if (p->is_markup && !p->is_plain && !w->is_plain && end > at && p->document[end - 1] == '<') {
+    if (begins_no_tag_here(w, at, end)) {
         put_raw(w, p->document + at, end - at - 1);
-        put_raw(w, "&lt;", 4); /* here it begins no tag; before other words it might */
+        put_raw(w, "&lt;", 4);
     } else {
         put_raw(w, p->document + at, end - at);
     }
