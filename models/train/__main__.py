@@ -84,7 +84,7 @@ RUN_COMMANDS = {
     "evaluate": ("score every held-out and evaluation set, into RUN/scores.json", []),
     "export": ("write the model directory that Acre serves", [add_out, add_last]),
     "all": ("prepare if that was not done, train to the end, evaluate, export",
-            [add_data, add_training, add_out]),
+            [add_data, add_training, add_out, add_last]),
 }
 
 

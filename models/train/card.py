@@ -135,8 +135,8 @@ def model_in_words(shape):
     return "LSTM sequence-to-sequence model" if isinstance(shape, LstmShape) else "Transformer"
 
 
-def size_in_words(recipe, best):
-    count = sum(weight.numel() for weight in best["average"].values())
+def size_in_words(recipe, state):
+    count = sum(weight.numel() for weight in state["average"].values())
     shape = recipe.shape()
     heads = f"{shape.heads} heads" if shape.heads > 1 else "1 head"
     name = f"Preset {recipe.preset}: " if isinstance(recipe.preset, str) else ""
@@ -177,21 +177,21 @@ def attention_in_words(shape):
             f"{equation}; {areas_in_words(shape)})")
 
 
-def model_card(recipe, best, corpora, scores, held_out):
-    """The text of README.md; `best` is the exported checkpoint, `scores` scores.json or None,
+def model_card(recipe, state, corpora, scores, held_out):
+    """The text of README.md; `state` is the exported checkpoint, `scores` scores.json or None,
     `held_out` {name: (sources, references)}."""
     shape, is_char = recipe.shape(), recipe.level == "char"
     origin = ORIGIN.format(
         model=model_in_words(shape),
         attention=attention_in_words(shape),
         start=start_in_words(recipe),
-        size=size_in_words(recipe, best),
+        size=size_in_words(recipe, state),
     )
     training = TRAINING.format(
-        steps=best["step"],
-        tokens=best["tokens"] / 1e6,
+        steps=state["step"],
+        tokens=state["tokens"] / 1e6,
         ids="bytes" if is_char else "pieces",
-        hours=best["seconds"] / 3600,
+        hours=state["seconds"] / 3600,
         smoothing=recipe.label_smoothing,
         dropout=recipe.dropout,
     )
@@ -202,7 +202,7 @@ def model_card(recipe, best, corpora, scores, held_out):
         level="character" if is_char else "token",
         origin=filled(origin),
         training=filled(training),
-        scores=scores_table(scores, best["step"]),
+        scores=scores_table(scores, state["step"]),
         limits=filled(BYTE_LIMITS.format(longest=recipe.longest - 1) if is_char else PIECE_LIMITS),
         data=data_table(corpora, recipe.teacher),
         kept_out=filled(kept_out_in_words(recipe, held_out)),

@@ -140,14 +140,14 @@ def check_alike(path, cell, first):
     """Cells of one model differ in areas only."""
     for key in ("step", "data"):
         check_value(path, key, cell[key], first[key])
-    check_recipe(path, cell, first, [key for key in cell["recipe"] if key not in COMPARED_KEYS])
+    # What only one of the recipes has is of a time when there was no such key.
+    check_recipe(path, cell, first, [key for key in cell["recipe"]
+                                     if key in first["recipe"] and key not in COMPARED_KEYS])
 
 
 def check_recipe(path, cell, first, keys):
-    """What only one of the recipes has is of a time when there was no such key."""
     for key in keys:
-        if key in first["recipe"] and key in cell["recipe"]:
-            check_value(path, f"recipe: {key}", cell["recipe"][key], first["recipe"][key])
+        check_value(path, f"recipe: {key}", cell["recipe"].get(key), first["recipe"].get(key))
 
 
 def check_value(path, key, found, expected):

@@ -3,7 +3,6 @@
 What a model scores in Acre, on any machine, is `make eval`'s business (../evaluate.py).
 """
 
-
 from . import checkpoint
 from .build import new_model
 from .device import choose_device

@@ -23,13 +23,15 @@ def write_whole(path, text):
     unfinished.replace(path)
 
 
+def drop_cut_line(path):
+    """Takes away a last line without its end: a full disk or a sudden end cut it off, and what is
+    appended would go on with it."""
+    if path.exists():
+        with open(path, "r+b") as file:
+            file.truncate(path.read_bytes().rfind(b"\n") + 1)
+
+
 def whole_lines(path):
-    """The lines of a file, if there is one. A last one without its end is taken away: a full disk
-    or a sudden end cut it off, and what is appended would go on with it."""
-    if not path.exists():
-        return []
-    data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    with open(path, "r+b") as file:
-        file.truncate(whole)
-    return data[:whole].decode().split("\n")[:-1]
+    """The lines of a file, if there is one, without one that was cut off."""
+    drop_cut_line(path)
+    return path.read_bytes().decode().split("\n")[:-1] if path.exists() else []

@@ -24,7 +24,7 @@ from .batches import Pairs, Position, Stream
 from .build import begin, new_model
 from .development import Development
 from .device import choose_device, keep_freed_memory
-from .files import whole_lines
+from .files import drop_cut_line
 from .loss import cross_entropy
 from .optimiser import Optimiser
 from .recipe import read_recipe
@@ -144,7 +144,7 @@ class Trainer:
 
     def resume(self, path):
         """Takes the state from a checkpoint, if there is one; returns the data position."""
-        whole_lines(self.folder / "log.jsonl")
+        drop_cut_line(self.folder / "log.jsonl")
         if not path.exists():
             return Position()
         state = checkpoint.load(path, self.vocabulary)

@@ -193,10 +193,14 @@ def test_cells_of_other_recipes_are_not_compared(tmp_path, area, changes, messag
     assert str(error.value).startswith(f"{path}: {message}")
 
 
-def test_a_key_that_went_is_not_compared(tmp_path):
-    kept_cell(tmp_path, "regular", 1, of_earlier=1)
-    kept_cell(tmp_path, "eq9", 2)
-    assert set(comparison.kept_cells("char", tmp_path)) == {"regular", "eq9"}
+def test_a_key_that_is_not_there_is_none(tmp_path):
+    kept_cell(tmp_path, "eq3", 1, area_start=3)
+    path = kept_cell(tmp_path, "eq3", 2)
+    cell = json.loads(path.read_text())
+    del cell["recipe"]["area_start"]
+    path.write_text(json.dumps(cell))
+    with pytest.raises(ValueError, match="recipe: area_start: expected 3, .* found None"):
+        comparison.kept_cells("char", tmp_path)
 
 
 def test_cells_of_other_sets_are_not_compared(run, tmp_path, capsys):

@@ -14,6 +14,7 @@ pytest.importorskip("sacrebleu")
 
 from models.train import build, export  # noqa: E402
 from models.train.__main__ import main  # noqa: E402
+from models.train.files import write_json  # noqa: E402
 from models.train.inherit import inherit, inherit_pieces  # noqa: E402
 from models.train.parent import check_parent, check_pieces, output_scales  # noqa: E402
 from models.train.shape import shape_of  # noqa: E402
@@ -181,7 +182,7 @@ def test_a_parent_of_another_shape_is_refused(run, tmp_path):
 def write_parent(folder, **changes):
     """Writes such a model as a parent; returns its weights."""
     recipe, model, vocabulary = of_bytes(folder, **changes)
-    export.write_json(folder / "config.json", export.model_config(recipe, vocabulary))
+    write_json(folder / "config.json", export.model_config(recipe, vocabulary))
     export.write_tensors(model.state_dict(), folder / "model.safetensors")
     return model.state_dict()
 

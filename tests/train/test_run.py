@@ -430,6 +430,16 @@ def check_export(run, recipe):
     assert tokenizer["model_max_length"] == round(recipe.phases[-1].max_length * part)
 
 
+def test_one_command_does_everything(tmp_path, corpora, monkeypatch):
+    monkeypatch.setattr(evaluate, "LONGEST_TRANSLATION", {"char": 10})
+    recipe, run = tmp_path / "recipe.json", tmp_path / "run"
+    recipe.write_text(json.dumps(RECIPE | {"level": "char"}))
+    assert main(["all", str(recipe), "--run", str(run), "--corpora", str(corpora), "--eval",
+                 str(corpora / "eval"), "--cooldown", "2"]) == 0
+    assert json.loads((run / "scores.json").read_text())["step"] == 2
+    assert (run / "model" / "model.safetensors").exists()
+
+
 def test_lstms_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch):
     monkeypatch.setattr(training, "REPORT_SECONDS", 0)
     recipe, run = tmp_path / "recipe.json", tmp_path / "run"
