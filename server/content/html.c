@@ -187,9 +187,9 @@ static size_t braces_at(const struct html *h, size_t at)
     return depth == 0 && token.type == HTML_TEXT ? n : 0;
 }
 
-/* Like placeholder_bytes(), but that references are read in addresses and paths, which begin with a
- * letter, a digit or a backslash. None goes beyond *url_end, which is found once for all that begin
- * before it. */
+/* Like placeholder_bytes(), but that references are read in addresses and Windows' paths, which
+ * begin with a letter, a digit or a backslash. None goes beyond *url_end, which is found once for
+ * all that begin before it. */
 static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t *url_end)
 {
     const char *text = h->reader.text;
@@ -375,27 +375,20 @@ static void add_values(struct html *h)
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-/* Whether it has no end of its own: where its parent ends it, or the document does. Words that came
- * to stand behind it would be part of it. */
-static bool is_cut(const struct html *h, const struct html_token *token)
+/* Whether words that came to stand behind it would be part of it: it goes on to the end of the
+ * document. */
+static bool is_cut(const struct html *h)
 {
-    const char *text = h->reader.text, *end = text + h->reader.at, *tag, *behind;
-
-    if (token->type != HTML_START)
-        return h->reader.at == h->reader.bytes && end[-1] != '>';
-    tag = memrchr(text + token->at, '<', (size_t)(end - text) - token->at);
-    behind = tag + 2 + token->n_name;
-    return behind >= end || tag[1] != '/' ||
-           strncasecmp(tag + 2, text + token->name, token->n_name) != 0 ||
-           !strchr("/> \t\n\f\r", *behind) || end[-1] != '>';
+    return h->reader.at == h->reader.bytes && h->reader.text[h->reader.bytes - 1] != '>';
 }
 
 static void add_frozen(struct html *h, const struct html_token *token)
 {
-    const bool has_text = element_skip(&h->reader, token);
+    bool has_text;
+    const bool is_ended = element_skip(&h->reader, token, &has_text);
     const size_t n = h->reader.at - token->at;
 
-    if (element_is_block(&h->reader, token) || is_cut(h, token)) {
+    if (element_is_block(&h->reader, token) || !is_ended || is_cut(h)) {
         end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, n);
     } else if (has_text && !html_is_named(&h->reader, token, "svg")) {
@@ -518,7 +511,7 @@ static void add_token(struct html *h, const struct html_token *token)
         add_section(h, token);
         break;
     case HTML_OTHER:
-        if (is_cut(h, token))
+        if (is_cut(h))
             end_line(h);
         if (h->has_breaks)
             add_code(h, token->at, token->n);

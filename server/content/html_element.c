@@ -134,7 +134,7 @@ static bool ends_before(const struct html_reader *reader, const struct html_toke
     return rank_of(reader, token) > rank;
 }
 
-bool element_skip(struct html_reader *reader, const struct html_token *start)
+bool element_skip(struct html_reader *reader, const struct html_token *start, bool *has_text)
 {
     static const char *const containers[] = {"ul", "ol", "menu", "dl", "table", "select", NULL};
     const char *name = reader->text + start->name;
@@ -143,26 +143,26 @@ bool element_skip(struct html_reader *reader, const struct html_token *start)
     struct html_token token;
     size_t depth = 0, same = 1, n_blocks = 0;
     const bool is_inline = !element_is_block(reader, start);
-    bool has_text = false;
 
+    *has_text = false;
     for (; html_next(reader, &token); before = *reader) {
         const bool is_same = token.n_name == start->n_name &&
                              strncasecmp(reader->text + token.name, name, token.n_name) == 0 &&
                              (token.type == HTML_START || token.type == HTML_END);
 
         if (token.type == HTML_TEXT || token.type == HTML_CDATA)
-            has_text = has_text || !unicode_is_blank(reader->text + token.at, token.n);
+            *has_text = *has_text || !unicode_is_blank(reader->text + token.at, token.n);
         if (ends_before(reader, start, rank, &token, depth) ||
             (rank > 0 && depth == 0 && token.type == HTML_END &&
              is_among(reader, &token, containers))) {
             *reader = before;
-            return has_text;
+            return false;
         }
         if (is_inline && token.n_name > 0 && element_is_block(reader, &token) &&
             !element_is_void(reader, &token)) {
             if (token.type == HTML_END && n_blocks == 0) { /* its own end tag was forgotten */
                 *reader = before;
-                return has_text;
+                return false;
             }
             n_blocks = token.type == HTML_START ? n_blocks + 1 : n_blocks - 1;
         }
@@ -172,9 +172,9 @@ bool element_skip(struct html_reader *reader, const struct html_token *start)
         if (is_same && token.type == HTML_START && rank == 0 && !element_is_void(reader, &token))
             same++;
         if (is_same && token.type == HTML_END && depth == 0 && --same == 0)
-            return has_text;
+            return true;
     }
-    return has_text;
+    return false;
 }
 
 bool element_is_styling(const struct html_reader *reader, const struct html_token *token)

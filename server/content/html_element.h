@@ -26,7 +26,8 @@ bool element_says_no(const struct html_reader *reader, const struct html_token *
 /* Whether it says so, or is code. */
 bool element_is_frozen(const struct html_reader *reader, const struct html_token *start);
 
-/* The reader goes behind the element that began with `start`; whether there was text in it. */
-bool element_skip(struct html_reader *reader, const struct html_token *start);
+/* The reader goes behind the element that began with `start`; whether that has an end tag of its
+ * own, and not only its parent. *has_text: whether there was text in it. */
+bool element_skip(struct html_reader *reader, const struct html_token *start, bool *has_text);
 
 #endif

@@ -357,7 +357,8 @@ static bool is_of_path(uint32_t c)
                     : word_has(c) && word_is_spaced(c);
 }
 
-/* /etc/hosts, /index.html, ~/.profile, ./configure, ../notes; not what parts words: "his /her". */
+/* /etc/hosts, /index.html, ~/.profile, ./configure, ../notes; not what parts words or numbers: "his
+ * /her", "3 /4/2024". */
 static size_t of_path(struct span s)
 {
     const size_t first = s.at[0] == '~' ? 1 : skip(s, 0, ".");
@@ -372,7 +373,9 @@ static size_t of_path(struct span s)
         n--;
     if (n <= first + 1)
         return 0;
-    return first > 0 || memchr(s.at + 1, '/', n - 1) || memchr(s.at + 1, '.', n - 1) ? n : 0;
+    if (first == 0 && !memchr(s.at + 1, '/', n - 1) && !memchr(s.at + 1, '.', n - 1))
+        return 0;
+    return skip(s, first, "/.0123456789-") < n ? n : 0;
 }
 
 /* A run of them: ">>", "|~", "->"; what may begin something else ends it. */
@@ -456,9 +459,32 @@ static bool is_in_word(const char *text, size_t at)
     return word_is_spaced(c) && !joins((UChar32)c);
 }
 
+/* Whether the tag that ends before a place is an end tag. */
+static bool is_behind_end(const char *text, size_t at)
+{
+    for (size_t i = at; i > 0 && at - i < TAG_BYTES; i--)
+        if (text[i - 1] == '<')
+            return text[i] == '/';
+    return true;
+}
+
+/* Not behind a word, or what ends one, an amount or a quotation: "pre-/postnatal", "€/month". */
 static bool begins_path(const char *text, size_t at)
 {
-    return at == 0 || (!is_in_word(text, at) && !is_one_of(text[at - 1], "/.:)]}&#%~"));
+    size_t begin = unicode_before(text, at);
+    const bool is_first = begin == 0 || is_blank(text[begin - 1]);
+    UChar32 c;
+
+    if (at == 0)
+        return true;
+    c = (UChar32)unicode_next(text, at, &begin);
+    if (c < 0x80 && is_one_of((char)c, "\"'`"))
+        return is_first;
+    if (c == '>')
+        return !is_behind_end(text, at);
+    return c == '=' || u_isUWhiteSpace(c) || u_charType(c) == U_START_PUNCTUATION ||
+           u_charType(c) == U_INITIAL_PUNCTUATION ||
+           (word_has((uint32_t)c) && !word_is_spaced((uint32_t)c));
 }
 
 size_t placeholder_bytes(const char *text, size_t bytes, size_t at)

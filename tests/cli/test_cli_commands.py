@@ -249,8 +249,8 @@ def test_weights_of_layers_that_are_not_there(acre, tmp_path, name, keys):
 
 def test_people_are_told_of_the_device_and_the_model(acre, acre_path, token_model):
     ours, theirs = pty.openpty()
-    subprocess.run([acre_path, "translate", "--model", token_model], input=b"Hello.\n",
-                   stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True)
+    subprocess.run([acre_path, "translate", "--model", token_model, "--device", "cpu"],
+                   input=b"Hello.\n", stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True)
     os.close(theirs)
     said = os.read(ours, 1 << 16).decode()
     os.close(ours)

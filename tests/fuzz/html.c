@@ -135,15 +135,6 @@ static unsigned long count_tags(const char *text, size_t bytes, enum html_syntax
     return sum;
 }
 
-/* Whether an element ends with its own end tag, behind which the reader is. */
-static bool ends_itself(const struct html_reader *r, const struct html_token *start)
-{
-    const char *tag = memrchr(r->text, '<', r->at);
-
-    return tag >= r->text + start->at + start->n && tag[1] == '/' &&
-           strncasecmp(tag + 2, r->text + start->name, start->n_name) == 0;
-}
-
 /* The tags of a document with all the elements that each stands in, however ordered. What is kept
  * as it is counts as one; 0: where that ends is said by what follows it. */
 static unsigned long count_paths(const char *text, size_t bytes, enum html_syntax syntax)
@@ -153,6 +144,7 @@ static unsigned long count_paths(const char *text, size_t bytes, enum html_synta
     struct html_token token;
     unsigned long sum = 1;
     size_t depth = 0;
+    bool has_text;
 
     while (html_next(&reader, &token)) {
         unsigned long hash = paths[depth] * 33 + 5381;
@@ -169,8 +161,7 @@ static unsigned long count_paths(const char *text, size_t bytes, enum html_synta
         } else if (!element_is_frozen(&reader, &token)) {
             paths[++depth] = hash;
         } else {
-            element_skip(&reader, &token);
-            if (!ends_itself(&reader, &token))
+            if (!element_skip(&reader, &token, &has_text))
                 return 0;
         }
     }

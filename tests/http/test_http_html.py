@@ -180,7 +180,8 @@ def test_what_is_cut_stays_at_the_end(server, shipped, cut):
         assert translate(one, f"<p>You can see that it is made by using {cut}").endswith(cut)
 
 
-@pytest.mark.parametrize("code", ["<code>x <code>y</code>.", "<code>there</codes>"])
+@pytest.mark.parametrize("code", [
+    "<code>x <code>y</code>.", "<code>x <code>y</code>", "<code>there</codes>"])
 def test_no_word_comes_into_an_element_that_its_parent_ends(shipped, code):
     for words in ("It is made by using {} here.", "{} You can see <b>that</b> it is made here."):
         before, after = words.split("{}")

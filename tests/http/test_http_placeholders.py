@@ -191,6 +191,11 @@ def test_text_without_placeholders_is_what_the_engine_says(shipped):
     with open(ROOT / "models/robustness.tsv", encoding="utf-8") as file:
         texts = [line.split("\t")[-1].strip() for line in file if "\t" in line]
     texts = [text for text in texts if not any(c in text for c in "%{$@:/") and text.isascii()]
+    texts += ["The cat and/or the dog sleep.", "He/she is here 24/7, w/o a/c.", "It is 1/2 or /s.",
+              "It was 12/05/2024, 3 /4/2024.", "It costs 5 €/user/month, $5/month or $/user/month.",
+              "The pre-/peri-/postnatal care.", "A friend—he/she/they—came... and/or/went.",
+              "Is it “on”/off/auto or \"yes\"/no/maybe?", "The users’/groups/roles (a)/b/c.",
+              "What?/Why/How and yes!/no/maybe.", "Use 20 m²/person/day or ./ or ../."]
     texts += ["100% sure", "It costs $5 or 50%discount.", "A (b or c d[e] f", "He said: -",
               "5 % of - or = 4"]
     assert len(texts) > 30
