@@ -202,6 +202,8 @@ static const struct reading {
      "I see the old house.\n", NULL},
     {HTML_WEBVTT, CUE "A\n \ndog.\n\nNo cue.", "A\ndog.\n", NULL},
     {HTML_WEBVTT, CUE "It is <1 or < 2.", "It is 1 or 2.\n", CUE "It is &lt;1 or < 2."},
+    {HTML_WEBVTT, CUE "It is <1 or <\n\nNote", "It is 1 or \n", CUE "It is &lt;1 or &lt;\n\nNote"},
+    {HTML_WEBVTT, CUE "It is <1 or <", "It is 1 or \n", CUE "It is &lt;1 or <"},
     {HTML_SUBRIP, CUE "It is <1> or", "It is or\n", NULL},
 };
 
