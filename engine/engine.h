@@ -45,6 +45,7 @@ struct acre_model {
     struct config config;
     int max_beam_size; /* of its requests */
     uint64_t parameters;
+    size_t packed_bytes; /* of its weights, on all devices */
     struct tokenizer *tokenizer;
     struct language_names sources, targets; /* in the order of the tokenizer's, if it has them */
     const struct acre_language *source, *target; /* where a request does not say; NULL: none */
