@@ -12,268 +12,12 @@
 #include "common/error.h"
 #include "common/unicode.h"
 #include "content/html_element.h"
-#include "content/html_pairs.h"
+#include "content/html_text.h"
 #include "content/html_token.h"
 #include "content/placeholder.h"
 #include "content/prose.h"
 #include "content/reference.h"
 #include "content/subtitle.h"
-
-struct html {
-    struct html_reader reader;
-    struct prose *prose;
-    const struct prose_markup *markup;
-    struct prose_masks masks;
-    size_t line;             /* where it begins in the text */
-    size_t blanks, n_blanks; /* read and not yet placed, in the document */
-    struct html_pairs pairs;
-    bool has_breaks; /* ends of lines are the document's, as in subtitles */
-    bool is_plain;   /* "&" begins no reference */
-};
-
-/* ---- Lines ----------------------------------------------------------------------------------- */
-
-static bool line_is_empty(const struct html *h)
-{
-    return h->prose->text_bytes == h->line;
-}
-
-static bool has_line_end(const char *text, size_t n)
-{
-    return memchr(text, '\n', n) || memchr(text, '\r', n);
-}
-
-static void end_line(struct html *h)
-{
-    if (h->n_blanks > 0)
-        prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
-    h->n_blanks = 0;
-    h->masks.n = 0;
-    if (line_is_empty(h))
-        return;
-    prose_add_text(h->prose, "\n", 1);
-    h->line = h->prose->text_bytes;
-}
-
-/* Whether ends of lines are the text's: in XML, and in sections of it that are no pages. */
-static bool has_lines(const struct html *h)
-{
-    return h->markup->has_lines && (h->reader.syntax == HTML_XML || h->is_plain);
-}
-
-/* Blanks become one, or stay what they were where browsers show none, or lines end. */
-static void place_blanks(struct html *h)
-{
-    const struct prose *p = h->prose;
-    const bool ends_line = has_line_end(h->reader.text + h->blanks, h->n_blanks);
-
-    if (h->n_blanks == 0)
-        return;
-    if (ends_line && has_lines(h)) {
-        end_line(h);
-    } else if (line_is_empty(h) || p->text[p->text_bytes - 1] == ' ') {
-        prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
-    } else {
-        if (ends_line && h->has_breaks)
-            prose_add_break(h->prose);
-        prose_add_text(h->prose, " ", 1);
-    }
-    h->n_blanks = 0;
-}
-
-static void add_point(struct html *h, size_t at, size_t n)
-{
-    place_blanks(h);
-    prose_add_mark(h->prose, PROSE_POINT, at, n);
-}
-
-/* Before what ends a clause it takes the blank along, so that no word stands apart from that. */
-static void add_sign(struct html *h, size_t at, size_t n)
-{
-    const char *text = h->reader.text;
-
-    if (h->n_blanks == 1 && text[at - 1] == ' ' && at + n < h->reader.bytes &&
-        memchr(".,;:!?", text[at + n], 6)) {
-        prose_add_mark(h->prose, PROSE_POINT, h->blanks, h->n_blanks);
-        h->n_blanks = 0;
-    }
-    add_point(h, at, n);
-}
-
-/* What subtitles have between words counts for all that follows: none of it may pass another. */
-static void add_code(struct html *h, size_t at, size_t n)
-{
-    place_blanks(h);
-    prose_add_mark(h->prose, PROSE_TAG, at, n);
-}
-
-static void add_mask(struct html *h, size_t at, size_t n)
-{
-    place_blanks(h);
-    prose_add_mask(h->prose, &h->masks, at, n);
-}
-
-static void add_placeholder(struct html *h, enum placeholder_kind kind, size_t at, size_t n)
-{
-    switch (kind) {
-    case PLACEHOLDER_NAME:
-        add_mask(h, at, n);
-        break;
-    case PLACEHOLDER_SEPARATOR:
-        if (!h->has_breaks) /* a speech is one paragraph */
-            end_line(h);
-        add_point(h, at, n);
-        break;
-    case PLACEHOLDER_SIGN:
-        add_sign(h, at, n);
-        break;
-    }
-}
-
-static void add_blank(struct html *h, size_t at, size_t n)
-{
-    if (h->n_blanks == 0)
-        h->blanks = at;
-    h->n_blanks = at + n - h->blanks;
-}
-
-static void add_characters(struct html *h, const char *text, size_t n)
-{
-    place_blanks(h);
-    prose_add_text(h->prose, text, n);
-}
-
-static enum reference read_reference(const struct html_reader *r, size_t at, size_t end, size_t *n,
-                                     char utf8[5])
-{
-    return reference_read(r->text + at, end - at, html_is_xml(r->syntax), n, utf8);
-}
-
-/* The bytes of a character reference with its semicolon, 1 of anything else; whether a URL may go
- * on with what it stands for: with &amp;, not with &nbsp; or &gt;. */
-static bool is_of_url(const struct html_reader *r, size_t end, size_t at, size_t *n)
-{
-    const char *text = r->text;
-    size_t first = 0;
-    char utf8[5];
-
-    *n = 1;
-    if (text[at] != '&' || read_reference(r, at, end, n, utf8) != REFERENCE_KNOWN ||
-        text[at + *n - 1] != ';')
-        return true;
-    return placeholder_url_has(text, end, unicode_next(utf8, strlen(utf8), &first), at + *n);
-}
-
-/* Of what begins with a brace; tags may be in it, if they are pairs that end no line:
- * "{n, plural, one {<b>#</b> dog} other {# dogs}}". 0: there is no such thing. */
-static size_t braces_at(const struct html *h, size_t at)
-{
-    const size_t n = placeholder_bytes(h->reader.text, h->reader.bytes, at);
-    struct html_reader reader = h->reader;
-    struct html_token token = {.type = HTML_OTHER};
-    size_t depth = 0;
-
-    reader.at = at;
-    reader.bytes = at + n;
-    while (html_next(&reader, &token)) {
-        const bool is_tag = token.type == HTML_START || token.type == HTML_END;
-
-        if (!is_tag || token.is_closed || element_is_void(&reader, &token))
-            continue;
-        if (element_is_block(&reader, &token) || (token.type == HTML_END && depth == 0))
-            return 0;
-        depth += token.type == HTML_START ? 1 : (size_t)-1;
-    }
-    return depth == 0 && token.type == HTML_TEXT ? n : 0;
-}
-
-/* Like placeholder_bytes(), but that references are read in addresses and Windows' paths, which
- * begin with a letter, a digit or a backslash. None goes beyond *url_end, which is found once for
- * all that begin before it. */
-static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t *url_end)
-{
-    const char *text = h->reader.text;
-    size_t behind = at, bytes, n;
-
-    if (text[at] == '{' && (n = braces_at(h, at)) > 0)
-        return n;
-    if (h->is_plain || (!isalnum((unsigned char)text[at]) && text[at] != '\\'))
-        return placeholder_bytes(text, end, at);
-    if (*url_end <= at)
-        for (*url_end = at; *url_end < end && is_of_url(&h->reader, end, *url_end, &n);)
-            *url_end += n;
-    for (bytes = placeholder_bytes(text, *url_end, at); behind < at + bytes; behind += n)
-        is_of_url(&h->reader, end, behind, &n);
-    return behind - at; /* whole references */
-}
-
-/* Of a sign that is a reference. */
-static enum placeholder_kind sign_kind(const struct html *h, const char *sign, size_t at, size_t n)
-{
-    const struct html_reader *r = &h->reader;
-
-    return placeholder_sign_kind(sign, 1, at > 0 ? r->text[at - 1] : '\0',
-                                 at + n < r->bytes ? r->text[at + n] : '\0');
-}
-
-/* One character reference; returns its bytes. */
-static size_t add_reference(struct html *h, size_t at, size_t end)
-{
-    char utf8[5];
-    size_t n = 1;
-
-    switch (read_reference(&h->reader, at, end, &n, utf8)) {
-    case REFERENCE_KNOWN:
-        if (strchr(" \t\n\f\r", utf8[0]))
-            add_blank(h, at, n);
-        else if (placeholder_is_sign(utf8[0]))
-            add_placeholder(h, sign_kind(h, utf8, at, n), at, n);
-        else
-            add_characters(h, utf8, strlen(utf8));
-        break;
-    case REFERENCE_UNKNOWN:
-        add_mask(h, at, n);
-        break;
-    case REFERENCE_NONE:
-        add_characters(h, "&", 1);
-        break;
-    }
-    return n;
-}
-
-static void add_text(struct html *h, const struct html_token *token)
-{
-    const char *text = h->reader.text;
-    const size_t end = token->at + token->n;
-    size_t at, url_end = token->at, n, next;
-
-    for (at = token->at; at < end; at += n) {
-        n = h->has_breaks ? subtitle_code_bytes(text + at, end - at) : 0;
-        if (n > 0) {
-            add_code(h, at, n);
-            continue;
-        }
-        n = placeholder_at(h, at, end, &url_end);
-        if (n > 0) {
-            add_placeholder(h, placeholder_kind(text, h->reader.bytes, at, n), at, n);
-        } else if (h->n_blanks == 0 && (n = prose_extend_mask(h->prose, at, end)) > 0) {
-            continue;
-        } else if (text[at] == '&' && !h->is_plain) {
-            n = add_reference(h, at, end);
-        } else if (strchr(" \t\n\f\r", text[at])) {
-            add_blank(h, at, n = 1);
-        } else {
-            next = at;
-            unicode_next(text, end, &next);
-            n = next - at;
-            add_characters(h, text + at, n);
-            if (strchr(".!?", text[at]) && at + 1 < end && text[at + 1] == ' ')
-                h->masks.n = 0;
-        }
-    }
-    if (at > end) /* a placeholder with tags */
-        h->reader.at = at;
-}
 
 /* ---- Tags between words ---------------------------------------------------------------------- */
 
@@ -290,7 +34,7 @@ static bool begins_word(const struct html *h, size_t at)
 static bool parts_words(const struct html *h, const struct html_token *token)
 {
     const struct prose *p = h->prose;
-    const char last = line_is_empty(h) ? ' ' : p->text[p->text_bytes - 1];
+    const char last = html_line_is_empty(h) ? ' ' : p->text[p->text_bytes - 1];
 
     return h->n_blanks == 0 &&
            (isalnum((unsigned char)last) || last & 0x80 || strchr(".:!?", last)) &&
@@ -389,12 +133,12 @@ static void add_frozen(struct html *h, const struct html_token *token)
     const size_t n = h->reader.at - token->at;
 
     if (element_is_block(&h->reader, token) || !is_ended || is_cut(h)) {
-        end_line(h);
+        html_end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, n);
     } else if (has_text && !html_is_named(&h->reader, token, "svg")) {
-        add_mask(h, token->at, n);
+        html_add_mask(h, token->at, n);
     } else {
-        add_point(h, token->at, n);
+        html_add_point(h, token->at, n);
     }
 }
 
@@ -415,16 +159,16 @@ static void add_start(struct html *h, const struct html_token *token)
     if (!element_is_void(&h->reader, token) && is_frozen(h, token)) {
         add_frozen(h, token);
     } else if (element_is_block(&h->reader, token)) {
-        end_line(h);
+        html_end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, token->n);
     } else if (element_is_void(&h->reader, token)) {
         if (element_is_shown(&h->reader, token) && parts_words(h, token))
-            end_line(h);
-        add_point(h, token->at, token->n);
+            html_end_line(h);
+        html_add_point(h, token->at, token->n);
     } else {
         if (is_sibling(h, token) && parts_words(h, token))
-            end_line(h);
-        place_blanks(h);
+            html_end_line(h);
+        html_place_blanks(h);
         html_pairs_start(&h->pairs, &h->reader, token);
     }
 }
@@ -432,12 +176,12 @@ static void add_start(struct html *h, const struct html_token *token)
 static void add_end(struct html *h, const struct html_token *token)
 {
     if (element_is_block(&h->reader, token)) {
-        end_line(h);
+        html_end_line(h);
         prose_add_mark(h->prose, PROSE_POINT, token->at, token->n);
     } else if (element_is_void(&h->reader, token)) {
-        add_point(h, token->at, token->n);
+        html_add_point(h, token->at, token->n);
     } else {
-        place_blanks(h);
+        html_place_blanks(h);
         html_pairs_end(&h->pairs, &h->reader, token);
     }
 }
@@ -461,7 +205,8 @@ static bool is_page(const struct html_reader *section)
         for (size_t at = token.at; token.type == HTML_TEXT && at < token.at + token.n; at += n) {
             n = 1;
             if (reader.text[at] == '&' &&
-                read_reference(&reader, at, token.at + token.n, &n, utf8) != REFERENCE_NONE &&
+                reference_read(reader.text + at, token.at + token.n - at,
+                               html_is_xml(reader.syntax), &n, utf8) != REFERENCE_NONE &&
                 reader.text[at + n - 1] == ';')
                 return true;
         }
@@ -481,14 +226,14 @@ static void add_section(struct html *h, const struct html_token *token)
     h->reader = (struct html_reader){
         .text = outer.text, .bytes = text.at + text.n, .at = text.at, .syntax = HTML_PAGE};
     h->is_plain = !is_page(&h->reader);
-    end_line(h);
+    html_end_line(h);
     prose_add_mark(h->prose, h->is_plain ? PROSE_PLAIN : PROSE_SECTION, token->at,
                    HTML_CDATA_BYTES);
     if (h->is_plain)
-        add_text(h, &text);
+        html_add_text(h, &text);
     while (!h->is_plain && !h->prose->no_memory && html_next(&h->reader, &text))
         add_token(h, &text);
-    end_line(h);
+    html_end_line(h);
     prose_add_mark(h->prose, PROSE_SECTION_END, h->reader.bytes, HTML_CDATA_END_BYTES);
     html_pairs_leave(&h->pairs, n_outer);
     h->is_plain = false;
@@ -499,7 +244,7 @@ static void add_token(struct html *h, const struct html_token *token)
 {
     switch (token->type) {
     case HTML_TEXT:
-        add_text(h, token);
+        html_add_text(h, token);
         break;
     case HTML_START:
         add_start(h, token);
@@ -512,11 +257,11 @@ static void add_token(struct html *h, const struct html_token *token)
         break;
     case HTML_OTHER:
         if (is_cut(h))
-            end_line(h);
+            html_end_line(h);
         if (h->has_breaks)
-            add_code(h, token->at, token->n);
+            html_add_code(h, token->at, token->n);
         else
-            add_point(h, token->at, token->n);
+            html_add_point(h, token->at, token->n);
         break;
     }
 }
@@ -524,7 +269,7 @@ static void add_token(struct html *h, const struct html_token *token)
 /* All was read; false: it is to be read again, with other masks. */
 static bool end_text(struct html *h)
 {
-    end_line(h);
+    html_end_line(h);
     html_pairs_fini(&h->pairs);
     h->pairs = (struct html_pairs){.prose = h->prose};
     h->line = 0;
@@ -573,7 +318,7 @@ static void read_speeches(struct html *h)
         h->reader.bytes = end;
         while (!p->no_memory && html_next(&h->reader, &token))
             add_token(h, &token);
-        end_line(h);
+        html_end_line(h);
     }
     prose_add_mark(h->prose, PROSE_POINT, at, p->document_bytes - at);
 }
