@@ -51,11 +51,17 @@ static void trim_glue(const struct render *r, size_t *begin, size_t *end, size_t
     const struct prose *p = r->writer.prose;
     const struct prose_mark *last = r->mark > 0 ? &p->marks[r->mark - 1] : NULL;
 
-    if (last && last->at < *begin && *begin < last->at + last->n)
+    if (last && last->kind == PROSE_MASK && last->at < *begin && *begin < last->at + last->n)
         *begin = last->at + last->n;
     if (end_mark < p->n_marks && p->marks[end_mark].kind == PROSE_MASK &&
         p->marks[end_mark].at < *end)
         *end = p->marks[end_mark].at;
+}
+
+/* Whether a sentence that ends at `end` ends within a term: then it has none there. */
+static bool is_cut_off(const struct prose_mark *mark, size_t end)
+{
+    return mark->kind == PROSE_TERM && mark->at + mark->n > end;
 }
 
 /* The text from `begin` to `end` as it is, with the marks before `end_mark`. */
@@ -69,8 +75,8 @@ static void put_gap(struct render *r, size_t begin, size_t end, size_t end_mark)
             put_gap_text(r, begin, mark->at);
             begin = mark->at;
         }
-        if (mark->kind == PROSE_TERM && begin + mark->n > end)
-            continue; /* its sentence ends before it does */
+        if (is_cut_off(mark, end))
+            continue;
         if (mark->kind == PROSE_TERM)
             writer_reach_term(&r->writer, mark);
         if (mark->kind == PROSE_TERM)
@@ -152,7 +158,7 @@ static bool has_words(const struct render *r, struct acre_range sentence, size_t
     for (size_t at = sentence.first; at < end;) {
         const struct prose_mark *mark = first < last ? &r->writer.prose->marks[first] : NULL;
 
-        if (mark && (begin_of(mark) < at || mark->n == 0)) {
+        if (mark && (begin_of(mark) < at || mark->n == 0 || is_cut_off(mark, end))) {
             first++;
             continue;
         }

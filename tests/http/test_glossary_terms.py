@@ -179,6 +179,16 @@ def test_no_term_across_a_tag(say):
     assert "Rotspon" in say("<p>A <b>red wine</b>.</p>", glossary, format="html")
 
 
+@pytest.mark.parametrize("text, term", [
+    ("Hello. World.", "Hello. World"), ("Save it. Close it. Open it.", "it. Close"),
+    ("I have seen Jeopardy! Masters.", "Jeopardy! Masters"),
+])
+@pytest.mark.parametrize("text_format", ["text", "html"])
+def test_no_term_where_a_sentence_ends_within_it(say, text, term, text_format):
+    without = say(text, {"zebra": "X"}, format=text_format)
+    assert say(text, {term: "X"}, format=text_format) == without
+
+
 @pytest.mark.parametrize("fields", [
     {"glossary": {"teacher": "Lehrkraft"}}, {"glossary": [["teacher", "Lehrkraft"]]},
     {"glossary": "teacher\tLehrkraft\n"},
