@@ -7,9 +7,33 @@
 #include "content/placeholder.h"
 #include "content/subtitle.h" /* codes, and what stands before words, are in one piece */
 
-static bool can_break(const char *line, size_t at)
+static bool begins(const char *line, size_t at, size_t bytes, const char *sign)
 {
-    return line[at] == ' ' && line[at - 1] != ' ' && line[at + 1] != ' ' && line[at - 1] != '\n';
+    const size_t n = strlen(sign);
+
+    return at + n <= bytes && memcmp(line + at, sign, n) == 0;
+}
+
+static bool is_note(const char *line, size_t at, size_t bytes)
+{
+    return begins(line, at, bytes, "♪") || begins(line, at, bytes, "♫");
+}
+
+/* French has blanks before these signs, and songs between notes. */
+static bool is_tied(const char *line, size_t at, size_t bytes, bool in_song)
+{
+    enum { QUOTE_BYTES = sizeof("«") - 1, NOTE_BYTES = sizeof("♪") - 1 };
+
+    return strchr("?!:;%", line[at + 1]) || begins(line, at + 1, bytes, "»") ||
+           (at >= QUOTE_BYTES && begins(line, at - QUOTE_BYTES, bytes, "«")) ||
+           (in_song && (is_note(line, at + 1, bytes) ||
+                        (at >= NOTE_BYTES && is_note(line, at - NOTE_BYTES, bytes))));
+}
+
+static bool can_break(const char *line, size_t at, size_t bytes, bool in_song)
+{
+    return line[at] == ' ' && line[at - 1] != ' ' && line[at + 1] != ' ' && line[at - 1] != '\n' &&
+           !is_tied(line, at, bytes, in_song);
 }
 
 static bool begins_tag(const char *line, size_t at)
@@ -29,15 +53,16 @@ static size_t piece_bytes(const char *text, size_t bytes)
 void wrap_line(char *line, size_t bytes, size_t n_breaks)
 {
     size_t before = 0, n = 1;
-    bool in_tag = false;
+    bool in_tag = false, in_song = false;
 
     for (size_t at = subtitle_lead_bytes(line, bytes); at + 1 < bytes && n <= n_breaks; at++) {
         const size_t ideal = bytes * n / (n_breaks + 1), piece = piece_bytes(line + at, bytes - at);
 
+        in_song ^= is_note(line, at, bytes);
         in_tag = begins_tag(line, at) || (in_tag && line[at] != '>');
         if (piece > 0)
             at += piece - 1;
-        if (piece > 0 || in_tag || !can_break(line, at))
+        if (piece > 0 || in_tag || !can_break(line, at, bytes, in_song))
             continue;
         if (at < ideal) {
             before = at;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* Puts up to `n_breaks` line ends where the line has single blanks, except within tags, codes and
- * placeholders and before its first word. */
+ * placeholders, before its first word, and where a sign goes with the word beside it: "Ça va ?". */
 void wrap_line(char *line, size_t bytes, size_t n_breaks);
 
 #endif

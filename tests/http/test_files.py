@@ -215,6 +215,18 @@ def test_subrip(shipped, end):
     assert max(map(len, lines)) <= 2 * min(map(len, lines)), lines
 
 
+def test_no_line_begins_with_what_ends_a_word_in_french(shipped):
+    speeches = ["How are you?\nI am fine.", "Who did this?\nNot me.", "JOHN: Run!\nNow!",
+                "It costs 50 %\nof the price.", "♪ Singing in the rain ♪\n[DOOR CLOSES]",
+                "Is it true?\nIs it?\nWhat do you say?"]
+    text = "".join(f"{i + 1}\n00:00:0{i},000 --> 00:00:0{i + 1},000\n{speech}\n\n"
+                   for i, speech in enumerate(speeches))
+    found = download(shipped, "film.srt", text, target="fr").content.decode()
+    check_subtitles(found, text)
+    assert " ?" in found and " %" in found
+    assert not re.search(r"\n[?!:;%»]|[^0]\n♪|«\n", found), found
+
+
 def test_webvtt(shipped):
     text = download(shipped, "film.vtt", VTT).content.decode()
     check_subtitles(text, VTT)
