@@ -22,7 +22,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wunde
 PIC := -fPIC -fno-semantic-interposition# the same objects serve libacre.so, see engine/python
 SAN_FLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all
 OPTIMISE := $(if $(SAN),-O1 -fno-omit-frame-pointer $(SAN_FLAGS),-O3 -D_FORTIFY_SOURCE=2)
-ENGINE_LIBS := jansson icu-uc sentencepiece
+ENGINE_LIBS := jansson icu-i18n icu-uc sentencepiece
 SERVER_LIBS := libuv openssl sqlite3 hiredis
 PKG_FLAGS := $(shell pkg-config --cflags $(ENGINE_LIBS) $(SERVER_LIBS) 2>/dev/null)
 ENGINE_LDLIBS := $(shell pkg-config --libs $(ENGINE_LIBS) 2>/dev/null) -lstdc++ -lm -lpthread

@@ -157,6 +157,12 @@ const struct acre_model_info *acre_model_info(const struct acre_model *model);
 const struct acre_language *acre_model_source(const struct acre_model *model, const char *name);
 const struct acre_language *acre_model_target(const struct acre_model *model, const char *name);
 
+/* Whether the model can read a character (UTF-8) of a source: its vocabulary has it; of bytes,
+ * where no vocabulary tells, its language has it. Of what it cannot read it makes words that have
+ * nothing to do with it. */
+bool acre_model_reads(const struct acre_model *model, const char *character,
+                      size_t character_bytes);
+
 /* Sentences of one model on all workers: how many wait and run now, and what became of others.
  * Tokens are without end tokens. Bucket i of a histogram goes up to 2^i, the last one to all. */
 struct acre_statistics {

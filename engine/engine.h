@@ -19,6 +19,7 @@
 #include "nn/network.h"
 #include "sched/scheduler.h"
 #include "search/constraint.h"
+#include "text/alphabet.h"
 #include "text/tokenizer.h"
 
 struct acre_engine {
@@ -47,6 +48,7 @@ struct acre_model {
     uint64_t parameters;
     size_t packed_bytes; /* of its weights, on all devices */
     struct tokenizer *tokenizer;
+    struct alphabet *alphabet; /* of its sources */
     struct language_names sources, targets; /* in the order of the tokenizer's, if it has them */
     const struct acre_language *source, *target; /* where a request does not say; NULL: none */
     struct network *networks[MAX_DEVICES];       /* one on each that was well */

@@ -26,6 +26,7 @@ void model_free(struct acre_model *model)
     constraint_close(model->constraint);
     for (size_t i = 0; i < MAX_DEVICES; i++)
         network_close(model->networks[i]);
+    alphabet_close(model->alphabet);
     tokenizer_close(model->tokenizer);
     language_names_fini(&model->sources);
     language_names_fini(&model->targets);
@@ -162,6 +163,9 @@ static int load(struct acre_engine *engine, const char *directory, struct acre_m
         return status;
     if (name_languages(model) != 0)
         return err_set(err, ACRE_ENOMEM, "no memory for the names of languages");
+    if (alphabet_open(model->tokenizer, model->source ? model->source->tag : "",
+                      &model->alphabet) != 0)
+        return err_set(err, ACRE_ENOMEM, "no memory for the alphabet");
     model->max_beam_size = max_beam_size(model);
     fill_info(model);
     size_t before = mem_held();
@@ -340,6 +344,11 @@ const struct acre_language *acre_model_source(const struct acre_model *model, co
 const struct acre_language *acre_model_target(const struct acre_model *model, const char *name)
 {
     return language_names_find(&model->targets, name);
+}
+
+bool acre_model_reads(const struct acre_model *model, const char *character, size_t character_bytes)
+{
+    return alphabet_has(model->alphabet, character, character_bytes);
 }
 
 /* Every member is a count, or a row of counts. */

@@ -15,6 +15,8 @@
 #include "text/tokenizer_files.h"
 #include "text/utf8.h"
 
+#define BLANK "\xE2\x96\x81" /* for SentencePiece, which puts one before a text */
+
 int tokens_append(struct tokens *tokens, int32_t id)
 {
     if (mem_reserve(&tokens->ids, &tokens->capacity, tokens->n + 1, sizeof(*tokens->ids)))
@@ -169,6 +171,29 @@ bool tokenizer_knows(const struct tokenizer *tokenizer, const struct tokens *tok
             return true;
     }
     return false;
+}
+
+/* Not unknown, and no byte of what is. */
+static bool is_known(const struct vocab *vocab, int32_t id)
+{
+    const char *piece = vocab->pieces[id];
+    return id != vocab->unknown && piece && bytes_named(piece, strlen(piece)) < 0;
+}
+
+bool tokenizer_reads(const struct tokenizer *tokenizer, const char *text, size_t text_bytes)
+{
+    struct tokens tokens = {0};
+    if (tokenizer->kind == KIND_BYTES)
+        return true;
+    bool reads = encode_pieces(tokenizer, text, text_bytes, &tokens) == 0;
+    size_t n_blank = 0;
+    for (size_t i = 0; i < tokens.n; i++) {
+        reads = reads && is_known(&tokenizer->source, tokens.ids[i]);
+        n_blank += reads && strcmp(tokenizer->source.pieces[tokens.ids[i]], BLANK) == 0;
+    }
+    reads = reads && n_blank < tokens.n;
+    tokens_fini(&tokens);
+    return reads;
 }
 
 static int encode_line(const struct tokenizer *tokenizer, const struct vocab *vocab,

@@ -1,0 +1,112 @@
+#include "text/alphabet.h"
+
+#include <stdatomic.h>
+#include <unicode/uchar.h>
+#include <unicode/ulocdata.h>
+#include <unicode/uscript.h>
+#include <unicode/uset.h>
+
+#include "base/mem.h"
+#include "text/utf8.h"
+
+enum {
+    N_CHARACTERS = 0x110000,
+    MAX_SCRIPTS = 8,
+    LATIN_SIGNS_END = 0x250,
+    PUNCTUATION = 0x2010, /* general */
+    PUNCTUATION_END = 0x205F,
+};
+
+enum answer { ANSWER_NONE, ANSWER_NO, ANSWER_YES };
+
+struct alphabet {
+    const struct tokenizer *tokenizer;
+    USet *letters; /* of models of bytes; NULL: all */
+    UScriptCode scripts[MAX_SCRIPTS];
+    int n_scripts;
+    atomic_uchar *answers; /* owned, [N_CHARACTERS], of a vocabulary; those that nobody asked for
+                            * are pages that nobody touched */
+};
+
+/* Those that texts are written with, and those of names and loans. */
+static USet *letters_of(const char *language)
+{
+    UErrorCode status = U_ZERO_ERROR;
+    ULocaleData *data = ulocdata_open(language, &status);
+    USet *letters =
+        ulocdata_getExemplarSet(data, NULL, USET_ADD_CASE_MAPPINGS, ULOCDATA_ES_STANDARD, &status);
+    USet *others =
+        ulocdata_getExemplarSet(data, NULL, USET_ADD_CASE_MAPPINGS, ULOCDATA_ES_AUXILIARY, &status);
+    bool is_known = U_SUCCESS(status) && !uset_isEmpty(letters);
+    if (is_known)
+        uset_addAll(letters, others);
+    else
+        uset_close(letters);
+    uset_close(others);
+    ulocdata_close(data);
+    return is_known ? letters : NULL;
+}
+
+int alphabet_open(const struct tokenizer *tokenizer, const char *language,
+                  struct alphabet **alphabet)
+{
+    struct alphabet *object = mem_calloc(1, sizeof(*object));
+    if (!object)
+        return ACRE_ENOMEM;
+    object->tokenizer = tokenizer;
+    if (tokenizer_is_bytes(tokenizer)) {
+        UErrorCode status = U_ZERO_ERROR;
+        object->letters = language[0] ? letters_of(language) : NULL;
+        object->n_scripts = uscript_getCode(language, object->scripts, MAX_SCRIPTS, &status);
+        if (U_FAILURE(status))
+            object->n_scripts = 0;
+    } else if (!(object->answers = mem_calloc(N_CHARACTERS, sizeof(object->answers[0])))) {
+        mem_free(object);
+        return ACRE_ENOMEM;
+    }
+    *alphabet = object;
+    return 0;
+}
+
+void alphabet_close(struct alphabet *alphabet)
+{
+    if (!alphabet)
+        return;
+    uset_close(alphabet->letters);
+    mem_free(alphabet->answers);
+    mem_free(alphabet);
+}
+
+/* Scripts of thousands of characters are not told letter by letter. */
+static bool is_of_script(const struct alphabet *alphabet, int32_t c)
+{
+    for (int i = 0; i < alphabet->n_scripts; i++)
+        if (alphabet->scripts[i] != USCRIPT_LATIN && uscript_hasScript(c, alphabet->scripts[i]))
+            return true;
+    return false;
+}
+
+static bool is_of_language(const struct alphabet *alphabet, int32_t c)
+{
+    if (c < 0x80 || !alphabet->letters || uset_contains(alphabet->letters, c) ||
+        is_of_script(alphabet, c))
+        return true;
+    return !u_isalnum(c) && (c < LATIN_SIGNS_END || u_charType(c) == U_CURRENCY_SYMBOL ||
+                             (c >= PUNCTUATION && c < PUNCTUATION_END));
+}
+
+bool alphabet_has(struct alphabet *alphabet, const char *character, size_t bytes)
+{
+    size_t at = 0;
+    int32_t c = utf8_next(character, bytes, &at);
+    if (!alphabet->answers)
+        return is_of_language(alphabet, c);
+    if (c < 0) /* no UTF-8 */
+        return false;
+    enum answer answer = atomic_load_explicit(&alphabet->answers[c], memory_order_relaxed);
+    if (answer == ANSWER_NONE) {
+        answer = tokenizer_reads(alphabet->tokenizer, character, bytes) ? ANSWER_YES : ANSWER_NO;
+        atomic_store_explicit(&alphabet->answers[c], answer, memory_order_relaxed);
+    }
+    return answer == ANSWER_YES;
+}
