@@ -68,7 +68,7 @@ static bool is_prose(const struct html *h, const struct html_attribute *a)
     if (unicode_is_blank(value, a->n_value))
         return false;
     for (size_t i = 0; i < a->n_value; i++)
-        if (placeholder_bytes(value, a->n_value, i) > 0 ||
+        if (placeholder_bytes(value, a->n_value, i, h->known) > 0 ||
             (value[i] == '&' && reference_read(value + i, a->n_value - i, h->prose->is_xml, &n,
                                                utf8) == REFERENCE_UNKNOWN))
             return false;
@@ -283,10 +283,10 @@ static int finish(struct html *h, struct acre_err *err)
 }
 
 int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,
-                      struct prose *prose, struct acre_err *err)
+                      const struct known *known, struct prose *prose, struct acre_err *err)
 {
     const struct html_reader reader = {.text = document, .bytes = bytes, .syntax = markup->syntax};
-    struct html h = {.prose = prose, .pairs = {.prose = prose}, .markup = markup};
+    struct html h = {.prose = prose, .pairs = {.prose = prose}, .markup = markup, .known = known};
     struct html_token token;
 
     *prose = (struct prose){.document = document,
@@ -323,14 +323,15 @@ static void read_speeches(struct html *h)
     prose_add_mark(h->prose, PROSE_POINT, at, p->document_bytes - at);
 }
 
-int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct prose *prose,
-                         struct acre_err *err)
+int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, const struct known *known,
+                         struct prose *prose, struct acre_err *err)
 {
     static const struct prose_markup markup = {.with_attributes = false};
     struct html h = {.reader = {.text = document, .syntax = is_vtt ? HTML_WEBVTT : HTML_SUBRIP},
                      .prose = prose,
                      .pairs = {.prose = prose},
                      .markup = &markup,
+                     .known = known,
                      .has_breaks = true,
                      .is_plain = !is_vtt};
 

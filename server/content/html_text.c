@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/unicode.h"
+#include "content/address.h"
 #include "content/html_element.h"
 #include "content/placeholder.h"
 #include "content/reference.h"
@@ -142,14 +143,14 @@ static bool is_of_url(const struct html_reader *r, size_t end, size_t at, size_t
     if (text[at] != '&' || read_reference(r, at, end, n, utf8) != REFERENCE_KNOWN ||
         text[at + *n - 1] != ';')
         return true;
-    return placeholder_url_has(text, end, unicode_next(utf8, strlen(utf8), &first), at + *n);
+    return address_url_has(text, end, unicode_next(utf8, strlen(utf8), &first), at + *n);
 }
 
 /* Of what begins with a brace; tags may be in it, if they are pairs that end no line:
  * "{n, plural, one {<b>#</b> dog} other {# dogs}}". 0: there is no such thing. */
 static size_t braces_at(const struct html *h, size_t at)
 {
-    const size_t n = placeholder_bytes(h->reader.text, h->reader.bytes, at);
+    const size_t n = placeholder_bytes(h->reader.text, h->reader.bytes, at, NULL);
     struct html_reader reader = h->reader;
     struct html_token token = {.type = HTML_OTHER};
     size_t depth = 0;
@@ -179,11 +180,11 @@ static size_t placeholder_at(const struct html *h, size_t at, size_t end, size_t
     if (text[at] == '{' && (n = braces_at(h, at)) > 0)
         return n;
     if (h->is_plain || (!isalnum((unsigned char)text[at]) && text[at] != '\\'))
-        return placeholder_bytes(text, end, at);
+        return placeholder_bytes(text, end, at, h->known);
     if (*url_end <= at)
         for (*url_end = at; *url_end < end && is_of_url(&h->reader, end, *url_end, &n);)
             *url_end += n;
-    for (bytes = placeholder_bytes(text, *url_end, at); behind < at + bytes; behind += n)
+    for (bytes = placeholder_bytes(text, *url_end, at, h->known); behind < at + bytes; behind += n)
         is_of_url(&h->reader, end, behind, &n);
     return behind - at; /* whole references */
 }

@@ -12,6 +12,7 @@ struct html {
     struct html_reader reader;
     struct prose *prose;
     const struct prose_markup *markup;
+    const struct known *known;
     struct prose_masks masks;
     size_t line;             /* where it begins in the text */
     size_t blanks, n_blanks; /* read and not yet placed, in the document */

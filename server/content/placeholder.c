@@ -2,57 +2,21 @@
  * What prose has, too, is none: "100% sure", "$5", "50%discount". */
 #include "content/placeholder.h"
 
-#include <ctype.h>
-#include <string.h>
-#include <strings.h>
 #include <unicode/uchar.h>
 
 #include "common/unicode.h"
+#include "content/address.h"
+#include "content/code.h"
+#include "content/span.h"
+#include "content/unread.h"
 #include "content/word.h"
 
 enum {
     NAME_BYTES = 64,
-    LOCAL_BYTES = 64,
-    DOMAIN_BYTES = 253,
     TAG_BYTES = 256,
     MESSAGE_BYTES = 2048,
     ARROW_BYTES = 8 /* rules are as long as they like */
 };
-
-/* The text from a place to its end. */
-struct span {
-    const char *at;
-    size_t n;
-};
-
-static char peek(struct span s, size_t i)
-{
-    return i < s.n ? s.at[i] : '\0';
-}
-
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
-}
-
-static bool is_one_of(char c, const char *set)
-{
-    return c && strchr(set, c);
-}
-
-static size_t skip(struct span s, size_t i, const char *set)
-{
-    while (is_one_of(peek(s, i), set))
-        i++;
-    return i;
-}
-
-static bool begins(struct span s, size_t i, const char *word)
-{
-    const size_t n = strlen(word);
-
-    return i + n <= s.n && memcmp(s.at + i, word, n) == 0;
-}
 
 /* Behind `end` where it closes, on one line, what opens before i; else 0. */
 static size_t find_end(struct span s, size_t i, const char *end)
@@ -181,85 +145,6 @@ static size_t of_dollar(struct span s)
     return i;
 }
 
-/* ---- Addresses ------------------------------------------------------------------------------- */
-
-/* Whether it joins words: "Michelson–Morley", "Col·legi", "L’Équipe". */
-static bool is_joint(UChar32 c)
-{
-    static const UChar32 signs[] = {'\'', 0xB7, 0x2010, 0x2011, 0x2013, 0x2019, 0x30FB};
-    bool is_one = false;
-
-    for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
-        is_one |= c == signs[i];
-    return is_one;
-}
-
-bool placeholder_url_has(const char *text, size_t bytes, uint32_t character, size_t after)
-{
-    const UChar32 c = (UChar32)character;
-
-    if (is_joint(c))
-        return after < bytes && u_isalnum((UChar32)unicode_next(text, bytes, &after));
-    if (c < 0x80)
-        return c > ' ' && !is_one_of((char)c, "<>\"`|^");
-    return !u_isspace(c) && !u_ispunct(c);
-}
-
-/* Whether a host ends before c: "example.comをご覧". A name that is of such a script from its
- * beginning goes on. */
-static bool ends_host(char before, uint32_t c)
-{
-    return isalnum((unsigned char)before) && word_has(c) && !word_is_spaced(c);
-}
-
-static size_t of_url(struct span s)
-{
-    static const char *const schemes[] = {"https://", "http://", "ftp://", "ftps://",
-                                          "file://",  "mailto:", "www."};
-    size_t n = 0, after, open = 0, open_braces = 0;
-    bool is_host = true;
-
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && n == 0; i++)
-        if (s.n > strlen(schemes[i]) && strncasecmp(s.at, schemes[i], strlen(schemes[i])) == 0)
-            n = strlen(schemes[i]);
-    if (n == 0 || !is_word(peek(s, n)))
-        return 0;
-    for (after = n; after < s.n; n = after) {
-        const uint32_t c = unicode_next(s.at, s.n, &after);
-
-        if (!placeholder_url_has(s.at, s.n, c, after) || (is_host && ends_host(s.at[n - 1], c)))
-            break;
-        is_host = is_host && !(c < 0x80 && is_one_of((char)c, "/?#"));
-        open += c == '(';
-        open_braces += c == '{';
-    }
-    while (n > 0 && is_one_of(s.at[n - 1], ".,;:!?])}*_")) { /* which close the sentence */
-        if ((s.at[n - 1] == ')' && open > 0) || (s.at[n - 1] == '}' && open_braces > 0))
-            break;
-        n--;
-    }
-    return n;
-}
-
-static size_t of_email(struct span s)
-{
-    size_t at = 0, end, dot = 0;
-
-    while (at < LOCAL_BYTES &&
-           (isalnum((unsigned char)peek(s, at)) || is_one_of(peek(s, at), ".!#$&'*+/=?^_`{|}~-")))
-        at++;
-    if (at == 0 || peek(s, at) != '@')
-        return 0;
-    for (end = at + 1; end - at < DOMAIN_BYTES &&
-                       (isalnum((unsigned char)peek(s, end)) || is_one_of(peek(s, end), ".-"));
-         end++)
-        if (s.at[end] == '.' && end > at + 1 && isalnum((unsigned char)peek(s, end + 1)))
-            dot = end;
-    while (end > at && is_one_of(s.at[end - 1], ".-"))
-        end--;
-    return dot ? end : 0;
-}
-
 /* ---- Emoji ----------------------------------------------------------------------------------- */
 
 static bool joins(UChar32 c)
@@ -320,62 +205,14 @@ static size_t of_tag(struct span s)
     return peek(s, i) == '>' ? i + 1 : 0;
 }
 
-static size_t skip_path(struct span s, size_t i)
-{
-    while (i < s.n && !is_one_of(s.at[i], " \t\r\n\"<>|*?"))
-        i++;
-    while (i > 0 && is_one_of(peek(s, i - 1), ".,;:!)\\"))
-        i--;
-    return i;
-}
-
-/* Escapes of line ends and tabs, and the names of servers: \\host\folder. */
+/* Escapes of line ends and tabs. */
 static size_t of_backslash(struct span s)
 {
     size_t i = 0;
 
-    if (peek(s, 1) == '\\' && isalnum((unsigned char)peek(s, 2)))
-        return skip_path(s, 2);
     while (peek(s, i) == '\\' && is_one_of(peek(s, i + 1), "nrt"))
         i += 2;
     return i > 0 ? i : 1;
-}
-
-/* C:\folder\file */
-static size_t of_drive(struct span s)
-{
-    return isalpha((unsigned char)peek(s, 0)) && peek(s, 1) == ':' && peek(s, 2) == '\\' &&
-                   is_word(peek(s, 3))
-               ? skip_path(s, 3)
-               : 0;
-}
-
-/* Whether a path goes on with it. Not all that file names may have: prose stands around it. */
-static bool is_of_path(uint32_t c)
-{
-    return c < 0x80 ? isalnum((int)c) || is_one_of((char)c, "/._-+@%~")
-                    : word_has(c) && word_is_spaced(c);
-}
-
-/* /etc/hosts, /index.html, ~/.profile, ./configure, ../notes; not what parts words or numbers: "his
- * /her", "3 /4/2024". */
-static size_t of_path(struct span s)
-{
-    const size_t first = s.at[0] == '~' ? 1 : skip(s, 0, ".");
-    size_t n = first + 1, after;
-
-    if (first > 2 || peek(s, first) != '/' ||
-        !(isalnum((unsigned char)peek(s, n)) || is_one_of(peek(s, n), "._-")))
-        return 0;
-    for (after = n; n < s.n && is_of_path(unicode_next(s.at, s.n, &after));)
-        n = after;
-    while (s.at[n - 1] == '.')
-        n--;
-    if (n <= first + 1)
-        return 0;
-    if (first == 0 && !memchr(s.at + 1, '/', n - 1) && !memchr(s.at + 1, '.', n - 1))
-        return 0;
-    return skip(s, first, "/.0123456789-") < n ? n : 0;
 }
 
 /* A run of them: ">>", "|~", "->"; what may begin something else ends it. */
@@ -410,11 +247,6 @@ static size_t of_sign(struct span s)
     return n > 0 ? n : of_signs(s);
 }
 
-static bool is_blank(char c)
-{
-    return isspace((unsigned char)c);
-}
-
 enum placeholder_kind placeholder_sign_kind(const char *signs, size_t n, char before, char after)
 {
     const bool is_menu = memchr(signs, '>', n) || memchr(signs, '|', n);
@@ -433,13 +265,14 @@ enum placeholder_kind placeholder_sign_kind(const char *signs, size_t n, char be
 enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at, size_t n)
 {
     const struct span s = {text + at, n};
-    const bool is_emoji = (unsigned char)s.at[0] >= 0x80 || (unsigned char)peek(s, 1) >= 0x80,
-               is_escape = s.at[0] == '\\' && is_one_of(peek(s, 1), "nrt"),
+    const bool is_escape = s.at[0] == '\\' && is_one_of(peek(s, 1), "nrt"),
                is_tag = s.at[0] == '<' && (isalnum((unsigned char)peek(s, 1)) || peek(s, 1) == '/');
 
-    if (is_emoji || is_tag)
+    if (is_tag || of_emoji(s) == n)
         return PLACEHOLDER_SIGN;
-    if (!is_escape && skip(s, 0, "<>|\\~^`{}-=") < n)
+    if ((unsigned char)s.at[0] >= 0x80)
+        return unread_is_word(text, bytes, at) ? PLACEHOLDER_NAME : PLACEHOLDER_SIGN;
+    if (!is_escape && skip(s, 0, "<>|\\~^`{}-=*#&") < n)
         return PLACEHOLDER_NAME;
     return placeholder_sign_kind(s.at, n, at > 0 ? text[at - 1] : '\0',
                                  at + n < bytes ? text[at + n] : '\0');
@@ -459,35 +292,57 @@ static bool is_in_word(const char *text, size_t at)
     return word_is_spaced(c) && !joins((UChar32)c);
 }
 
-/* Whether the tag that ends before a place is an end tag. */
-static bool is_behind_end(const char *text, size_t at)
+/* What stands before the text of a line or around words in Markdown, and between conditions: "##
+ * A",
+ * "**b**", "c && d"; not within a word. */
+static size_t of_markdown(struct span s, char before)
 {
-    for (size_t i = at; i > 0 && at - i < TAG_BYTES; i--)
-        if (text[i - 1] == '<')
-            return text[i] == '/';
-    return true;
+    const char sign[] = {s.at[0], '\0'};
+    const size_t n = before == s.at[0] ? 0 : skip(s, 0, sign);
+
+    switch (s.at[0]) {
+    case '#':
+        return (!before || before == '\n') && n <= 6 && peek(s, n) == ' ' ? n : 0;
+    case '&':
+        return n == 2 && is_blank(before) && is_blank(peek(s, 2)) ? n : 0;
+    default:
+        return is_word(before) && is_word(peek(s, n)) ? 0 : n;
+    }
 }
 
-/* Not behind a word, or what ends one, an amount or a quotation: "pre-/postnatal", "€/month". */
-static bool begins_path(const char *text, size_t at)
+static size_t of_hash(const char *text, size_t bytes, size_t at, char before)
 {
-    size_t begin = unicode_before(text, at);
-    const bool is_first = begin == 0 || is_blank(text[begin - 1]);
-    UChar32 c;
+    const struct span s = {text + at, bytes - at};
+    size_t n = peek(s, 1) == '{' ? find_end(s, 2, "}") : 0;
 
-    if (at == 0)
-        return true;
-    c = (UChar32)unicode_next(text, at, &begin);
-    if (c < 0x80 && is_one_of((char)c, "\"'`"))
-        return is_first;
-    if (c == '>')
-        return !is_behind_end(text, at);
-    return c == '=' || u_isUWhiteSpace(c) || u_charType(c) == U_START_PUNCTUATION ||
-           u_charType(c) == U_INITIAL_PUNCTUATION ||
-           (word_has((uint32_t)c) && !word_is_spaced((uint32_t)c));
+    n = n ? n : of_emoji(s);
+    n = n ? n : of_markdown(s, before);
+    return n > 0 || is_word(before) ? n : code_bytes(text, bytes, at);
 }
 
-size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
+/* What begins with a letter, a digit or a sign beyond ASCII. */
+static size_t of_word(const char *text, size_t bytes, size_t at, const struct known *known)
+{
+    const struct span s = {text + at, bytes - at};
+    const unsigned char first = (unsigned char)s.at[0];
+    size_t n = 0;
+
+    if ((first & 0xC0) == 0x80) /* within a character */
+        return 0;
+    if (first >= 0xE2 || (isdigit(first) && (unsigned char)peek(s, 1) == 0xEF))
+        n = of_emoji(s);
+    if (n == 0 && first >= 0x80) {
+        n = unread_word(text, bytes, at, known);
+        return n ? n : unread_signs(text, bytes, at, known);
+    }
+    if (n > 0 || !isalnum(first) || (at > 0 && text[at - 1] == '.') || is_in_word(text, at))
+        return n;
+    n = address_bytes(text, bytes, at);
+    n = n ? n : unread_word(text, bytes, at, known);
+    return n ? n : code_bytes(text, bytes, at);
+}
+
+size_t placeholder_bytes(const char *text, size_t bytes, size_t at, const struct known *known)
 {
     const struct span s = {text + at, bytes - at};
     const char before = at > 0 ? text[at - 1] : '\0';
@@ -503,7 +358,6 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
     case '<':
     case '>':
     case '|':
-    case '\\':
     case '^':
     case '`':
     case '}':
@@ -511,24 +365,20 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at)
     case '=':
         return of_sign(s);
     case '~':
+    case '\\':
+        n = address_path_bytes(text, bytes, at);
+        return n ? n : of_sign(s);
     case '/':
     case '.':
-        n = begins_path(text, at) ? of_path(s) : 0;
-        return n > 0 || s.at[0] != '~' ? n : of_sign(s);
+        return address_path_bytes(text, bytes, at);
     case '$':
         return of_dollar(s);
+    case '*':
+    case '&':
+        return of_markdown(s, before);
     case '#':
-        n = peek(s, 1) == '{' ? find_end(s, 2, "}") : 0;
-        return n ? n : of_emoji(s);
+        return of_hash(text, bytes, at, before);
     default:
-        break;
+        return of_word(text, bytes, at, known);
     }
-    if ((unsigned char)s.at[0] >= 0x80 ||
-        (isdigit((unsigned char)s.at[0]) && s.n > 2 && (unsigned char)s.at[1] == 0xEF))
-        return (unsigned char)s.at[0] < 0x80 || (unsigned char)s.at[0] >= 0xE2 ? of_emoji(s) : 0;
-    if (!isalnum((unsigned char)s.at[0]) || before == '.' || is_in_word(text, at))
-        return 0;
-    n = of_url(s);
-    n = n ? n : of_drive(s);
-    return n ? n : of_email(s);
 }

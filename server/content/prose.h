@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "acre.h"
+#include "content/known.h"
 #include "content/html_token.h" /* enum html_syntax */
 
 enum prose_kind {
@@ -107,17 +108,19 @@ struct prose_markup {
     size_t n_ignored;
 };
 
-/* Text with placeholders. Without any, the prose has no marks: translate the text as it is. */
-int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err);
+/* Text with placeholders; what the model cannot read is one, too, unless terms have it. Without
+ * any, the prose has no marks: translate the text as it is. */
+int prose_read_text(const char *document, size_t bytes, const struct known *known,
+                    struct prose *prose, struct acre_err *err);
 
 /* HTML as browsers read it, or XML. `document` is borrowed until prose_fini(). */
 int prose_read_markup(const char *document, size_t bytes, const struct prose_markup *markup,
-                      struct prose *prose, struct acre_err *err);
+                      const struct known *known, struct prose *prose, struct acre_err *err);
 
 /* The speech in subtitles, SubRip's or WebVTT's: numbers and times are marks. A speech is one
  * paragraph, whatever lines it stands in, and comes out in as many. */
-int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, struct prose *prose,
-                         struct acre_err *err);
+int prose_read_subtitles(const char *document, size_t bytes, bool is_vtt, const struct known *known,
+                         struct prose *prose, struct acre_err *err);
 void prose_fini(struct prose *prose);
 
 /* Where in the document a range of the text stands: of text only, no markup. A mask is its whole

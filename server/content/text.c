@@ -44,14 +44,14 @@ static void add_placeholder(struct prose *prose, struct prose_masks *masks, size
     }
 }
 
-static void read_text(struct prose *prose, struct prose_masks *masks)
+static void read_text(struct prose *prose, const struct known *known, struct prose_masks *masks)
 {
     const char *document = prose->document;
     const size_t bytes = prose->document_bytes;
     size_t begin = 0, n;
 
     for (size_t at = 0; at < bytes; at += n) {
-        n = placeholder_bytes(document, bytes, at);
+        n = placeholder_bytes(document, bytes, at, known);
         if (n == 0 && begin == at && (n = prose_extend_mask(prose, at, bytes)) > 0) {
             begin += n;
             continue;
@@ -70,7 +70,8 @@ static void read_text(struct prose *prose, struct prose_masks *masks)
         prose_add_text(prose, document + begin, bytes - begin);
 }
 
-int prose_read_text(const char *document, size_t bytes, struct prose *prose, struct acre_err *err)
+int prose_read_text(const char *document, size_t bytes, const struct known *known,
+                    struct prose *prose, struct acre_err *err)
 {
     struct prose_masks masks = {0};
 
@@ -78,7 +79,7 @@ int prose_read_text(const char *document, size_t bytes, struct prose *prose, str
     if (bytes > UINT32_MAX / 2)
         return error_set(err, ACRE_EINPUT, "expected at most 2 GiB of text, found more");
     do {
-        read_text(prose, &masks);
+        read_text(prose, known, &masks);
     } while (prose_masks_fail(prose, &masks));
     prose->body_bytes = prose->text_bytes;
     return prose->no_memory ? error_set_no_memory(err) : 0;

@@ -46,7 +46,7 @@ static size_t piece_bytes(const char *text, size_t bytes)
 {
     const size_t n = subtitle_code_bytes(text, bytes);
 
-    return n == 0 && strchr("{%$#`", text[0]) ? placeholder_bytes(text, bytes, 0) : n;
+    return n == 0 && strchr("{%$#`", text[0]) ? placeholder_bytes(text, bytes, 0, NULL) : n;
 }
 
 /* The place before the ideal one, or the first behind it, whichever is nearer. */

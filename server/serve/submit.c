@@ -34,15 +34,17 @@ static int read_prose(struct item *item, struct acre_err *err)
     const struct translate *translate = item->translate;
     const struct route *route = item->route;
     const enum srv_format format = translate->format;
+    const struct known known = {route->request.model, route->dictionaries, route->n_dictionaries};
     int status;
 
     if (format == SRV_TEXT)
-        status = prose_read_text(item->text, item->bytes, &item->prose, err);
+        status = prose_read_text(item->text, item->bytes, &known, &item->prose, err);
     else if (format == SRV_SUBRIP || format == SRV_WEBVTT)
-        status =
-            prose_read_subtitles(item->text, item->bytes, format == SRV_WEBVTT, &item->prose, err);
+        status = prose_read_subtitles(item->text, item->bytes, format == SRV_WEBVTT, &known,
+                                      &item->prose, err);
     else
-        status = prose_read_markup(item->text, item->bytes, &translate->markup, &item->prose, err);
+        status = prose_read_markup(item->text, item->bytes, &translate->markup, &known,
+                                   &item->prose, err);
 
     if (status == 0 && route->n_dictionaries > 0)
         status = terms_mark(&item->prose, route->dictionaries, route->n_dictionaries, err);

@@ -330,9 +330,9 @@ static void check(const char *document, size_t bytes, unsigned kind)
     char *out;
     size_t n;
 
-    if ((kind == 4  ? prose_read_text(document, bytes, &prose, &err)
-         : kind > 4 ? prose_read_subtitles(document, bytes, kind == 6, &prose, &err)
-                    : prose_read_markup(document, bytes, &markup, &prose, &err)) != 0 ||
+    if ((kind == 4  ? prose_read_text(document, bytes, NULL, &prose, &err)
+         : kind > 4 ? prose_read_subtitles(document, bytes, kind == 6, NULL, &prose, &err)
+                    : prose_read_markup(document, bytes, &markup, NULL, &prose, &err)) != 0 ||
         unicode_valid_bytes(prose.text, prose.text_bytes) != prose.text_bytes)
         abort();
     dictionary = choose_terms(document, bytes);

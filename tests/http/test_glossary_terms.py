@@ -329,7 +329,7 @@ def test_the_same_as_a_plain_search(server):
 def test_without_terms_it_is_what_the_engine_says(shipped):
     with open(ROOT / "models/robustness.tsv", encoding="utf-8") as file:
         texts = [line.split("\t")[-1].strip() for line in file if "\t" in line]
-    texts = [text for text in texts if not any(c in text for c in "%{$@:/") and text.isascii()]
+    texts = [text for text in texts if not any(c in text for c in "%{$@:/*") and text.isascii()]
     command = [ACRE, "translate", "--model", str(ROOT / "models/en-de-token")]
     output = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True,
                             check=True).stdout.splitlines()

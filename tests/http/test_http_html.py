@@ -51,8 +51,12 @@ def test_sentences_of_chinese_are_set_apart(server):
         before, after = text.split("今天")[0], text.split("家。")[1]
         assert found == f"<p>{before}{between.join(parts)}{after}</p>"
         assert streamed(server, f"<p>{text}</p>", **fields) == found
-    values = translate(server, "<img alt='今天很冷。我在家。'>", translate_attributes=True, **fields)
+    parts = [translate(server, part, **fields) for part in ("It is cold。", "I am home。")]
+    values = translate(server, "<img alt='It is cold。I am home。'>", translate_attributes=True,
+                       **fields)
     assert html.unescape(values) == f"<img alt='{' '.join(parts)}'>"
+    unread = "<img alt='今天很冷。'>"
+    assert translate(server, unread, translate_attributes=True, **fields) == unread
 
 
 def test_a_stream_of_values_ends_with_its_error(shipped):

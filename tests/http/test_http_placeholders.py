@@ -187,15 +187,79 @@ def test_an_address_ends_before_quotes(shipped):
     assert "https://example.org/ä_b" in found, found
 
 
+UNREAD = [
+    ("The name Дмитрий is common in Russia.", "Дмитрий"),
+    ("Tokyo (東京) is the capital of Japan.", "東京"),
+    ("Hello. Привет, как дела 5? Bye.", "Привет, как дела 5"),
+    ("Nguyễn is a name of Vietnam.", "Nguyễn"), ("It is 5 µm long.", "5 µm"),
+    ("The Greek word is Ελλάδα.", "Ελλάδα"), ("My shoes → your shoes", "→"),
+]
+FORMS = [
+    ("2³ is 8, and 10⁸ is more.", "2³"), ("2³ is 8, and 10⁸ is more.", "10⁸"),
+    ("I need 1¼ cups of milk.", "1¼"), ("The flat has 20 m².", "m²"), ("№ 5 is here.", "№"),
+    ("We drink H₂O.", "H₂O"), ("We all use Acre™ here.", "™"), ("See the footnote¹ below.", "¹"),
+]
+CODES = [
+    ("Go to example.com/help/page for more.", "example.com/help/page"),
+    ("Visit my-shop.co.uk today.", "my-shop.co.uk"), ("Run setup.exe now.", "setup.exe"),
+    ("The path is src/main/java/App.java.", "src/main/java/App.java"),
+    ("Set max_connections to 10.", "max_connections"), ("Error 0x80070005: no file.", "0x80070005"),
+    ("The card number is 4111 1111 1111 1111.", "4111 1111 1111 1111"),
+    ("The account is DE89 3704 0044 0532 0130 00.", "DE89 3704 0044 0532 0130 00"),
+    ("The colour is #FF00AA.", "#FF00AA"), ("It was at 2024-02-29T12:34:56Z.", "2024-02-29T12:34:56Z"),
+    ("The address is 2001:db8:85a3::8a2e:370:7334.", "2001:db8:85a3::8a2e:370:7334"),
+    ("Her number is 123456789.", "123456789"),
+]
+MARKDOWN = [("## Chapter one", "## "), ("* The dog sleeps", "* "), ("5 * 3 = 15", " * "),
+            ("A && B", " && "), ("***** for this house", "***** ")]
+
+
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token", "en-de-char", "en-fr-char"])
+@pytest.mark.parametrize("text_format", ["text", "html"])
+def test_what_a_model_cannot_read_or_would_change_is_kept(shipped, model, text_format):
+    cases = UNREAD + FORMS + CODES + (MARKDOWN if text_format == "text" else [])
+    reply = shipped.post(f"/translate/{model}", json={"q": [text for text, _ in cases],
+                                                      "format": text_format})
+    for (text, kept), found in zip(cases, reply.json()["translatedText"], strict=True):
+        assert kept in found, (text, found)
+        assert "\ufffd" not in found, (text, found)
+
+
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token"])
+def test_bold_words_are_bold(shipped, model):
+    text = "Press **Save** and then **Close** in the **File** menu."
+    found = shipped.post(f"/translate/{model}", json={"q": text}).json()["translatedText"]
+    assert len(re.findall(r"\*\*[^* ][^*]*?[^* ]\*\*", found)) == 3 and found.count("*") == 12, found
+
+
+def test_a_term_counts_before_what_cannot_be_read(shipped):
+    terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer"}
+    for text, term in (("He said Привет to me.", "Hallo"), ("I live in 東京 today.", "Tokio"),
+                       ("It is 5 µm long.", "Mikrometer")):
+        found = shipped.translate(text, glossary=terms).json()["translatedText"]
+        assert term in found, found
+
+
+def test_prose_is_no_code(shipped):
+    """What looks like one goes to the model as it is."""
+    texts = ["Do it.So we go.", "He works for the U.S. army, e.g. here.", "From 1914-1918 he was here.",
+             "It was 12:34:56 then.", "Call his/her/their mother.", "M*A*S*H is old, 2*3 is 6.",
+             "It costs 1,234,567.89 dollars.", "LOVE YOUR GOOD WORK 2020", "Issue #123 is closed."]
+    command = [ACRE, "translate", "--model", str(ROOT / "models/en-de-token")]
+    output = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True,
+                            check=True).stdout.splitlines()
+    assert shipped.translate(texts).json()["translatedText"] == output
+
+
 def test_text_without_placeholders_is_what_the_engine_says(shipped):
     with open(ROOT / "models/robustness.tsv", encoding="utf-8") as file:
         texts = [line.split("\t")[-1].strip() for line in file if "\t" in line]
-    texts = [text for text in texts if not any(c in text for c in "%{$@:/") and text.isascii()]
+    texts = [text for text in texts if not any(c in text for c in "%{$@:/*") and text.isascii()]
     texts += ["The cat and/or the dog sleep.", "He/she is here 24/7, w/o a/c.", "It is 1/2 or /s.",
               "It was 12/05/2024, 3 /4/2024.", "It costs 5 €/user/month, $5/month or $/user/month.",
               "The pre-/peri-/postnatal care.", "A friend—he/she/they—came... and/or/went.",
               "Is it “on”/off/auto or \"yes\"/no/maybe?", "The users’/groups/roles (a)/b/c.",
-              "What?/Why/How and yes!/no/maybe.", "Use 20 m²/person/day or ./ or ../."]
+              "What?/Why/How and yes!/no/maybe.", "Use 20 km/person/day or ./ or ../."]
     texts += ["100% sure", "It costs $5 or 50%discount.", "A (b or c d[e] f", "He said: -",
               "5 % of - or = 4"]
     assert len(texts) > 30

@@ -78,9 +78,9 @@ static void read_as(const char *document, size_t bytes, enum html_syntax syntax,
     const bool is_vtt = syntax == HTML_WEBVTT;
 
     if (syntax == HTML_SUBRIP || is_vtt)
-        assert_int_equal(prose_read_subtitles(document, bytes, is_vtt, prose, NULL), 0);
+        assert_int_equal(prose_read_subtitles(document, bytes, is_vtt, NULL, prose, NULL), 0);
     else
-        assert_int_equal(prose_read_markup(document, bytes, &markup, prose, NULL), 0);
+        assert_int_equal(prose_read_markup(document, bytes, &markup, NULL, prose, NULL), 0);
 }
 
 static void nothing_is_read_behind_the_document(void **state)
@@ -260,9 +260,9 @@ static void ends_of_lines_are_those_of_the_text(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        assert_int_equal(
-            prose_read_markup(lines[i].document, strlen(lines[i].document), &markup, &prose, NULL),
-            0);
+        assert_int_equal(prose_read_markup(lines[i].document, strlen(lines[i].document), &markup,
+                                           NULL, &prose, NULL),
+                         0);
         check_reading(&lines[i], &prose);
     }
 }
@@ -274,7 +274,7 @@ static void no_words_of_a_text_look_like_masks(void **state)
     struct prose prose;
 
     (void)state;
-    assert_int_equal(prose_read_text(document, sizeof(document) - 1, &prose, NULL), 0);
+    assert_int_equal(prose_read_text(document, sizeof(document) - 1, NULL, &prose, NULL), 0);
     check_reading(&read, &prose);
 }
 

@@ -85,6 +85,18 @@ static const struct shape shapes[] = {
     {"glued placeholders", "", "{a}{b}x", "", .is_text = true, .is_whole = true},
     {"open braces", "", "{", "", .is_text = true},
     {"links", "", "https://a.b/", "", .is_text = true},
+    {"hosts", "", "a.a", "", .is_text = true},
+    {"hosts in HTML", "", "a.de ", "", .is_text = false},
+    {"files", "", "a/a", "", .is_text = true},
+    {"names of programs", "", "a_a", "", .is_text = true},
+    {"numbers", "", "1-1", "", .is_text = true},
+    {"numbers in groups", "", "1111 ", "", .is_text = true},
+    {"stars", "", "*", "", .is_text = true},
+    {"stars in words", "", "a*", "", .is_text = true},
+    {"hashes", "", "#", "", .is_text = true},
+    {"ampersands in text", "", "&", "", .is_text = true},
+    {"raised digits", "", "\u00B2", "", .is_text = true},
+    {"words with raised digits", "", "abcd\u00B2", "", .is_text = true},
     {"per cents", "", "%-", "", .is_text = true},
     {"rules", "", "-", "", .is_text = true},
     {"rules in HTML", "", "=-", "", .is_text = false},
@@ -239,11 +251,12 @@ static double once_s(const struct shape *shape, const char *document, struct dic
 
     if (shape->syntax == HTML_SUBRIP || shape->syntax == HTML_WEBVTT)
         assert_int_equal(
-            prose_read_subtitles(document, bytes, shape->syntax == HTML_WEBVTT, &prose, NULL), 0);
+            prose_read_subtitles(document, bytes, shape->syntax == HTML_WEBVTT, NULL, &prose, NULL),
+            0);
     else if (shape->is_text)
-        assert_int_equal(prose_read_text(document, bytes, &prose, NULL), 0);
+        assert_int_equal(prose_read_text(document, bytes, NULL, &prose, NULL), 0);
     else
-        assert_int_equal(prose_read_markup(document, bytes, &markup, &prose, NULL), 0);
+        assert_int_equal(prose_read_markup(document, bytes, &markup, NULL, &prose, NULL), 0);
     if (shape->has_terms)
         assert_int_equal(terms_mark(&prose, &dictionary, 1, NULL), 0);
     seconds = now_s() - begin + render_s(&prose, shape->is_whole);

@@ -1,0 +1,147 @@
+#include "content/unread.h"
+
+#include <unicode/uchar.h>
+
+#include "common/unicode.h"
+#include "content/span.h"
+#include "content/word.h"
+
+enum {
+    UNIT_LETTERS = 3 /* "km²" is a unit, and a word with a sign behind it if it has more */
+};
+
+/* A digit or sign that becomes another when a text is normalised: ², ₂, ½, ㎡, ①, ™, №. Of letters
+ * it is but the form: "XIXᵉ". */
+static bool is_form(uint32_t character)
+{
+    const UChar32 c = (UChar32)character;
+
+    if (c < 0x80 || u_isalpha(c) || (U_GET_GC_MASK(c) & U_GC_M_MASK))
+        return false;
+    switch (u_getIntPropertyValue(c, UCHAR_DECOMPOSITION_TYPE)) {
+    case U_DT_SUPER:
+    case U_DT_SUB:
+    case U_DT_FRACTION:
+    case U_DT_SQUARE:
+    case U_DT_CIRCLE:
+        return true;
+    case U_DT_COMPAT: /* №, ℃ */
+        return c >= 0x2100 && c < 0x2150;
+    default:
+        return false;
+    }
+}
+
+static bool is_unread_letter(uint32_t c, const struct known *known)
+{
+    return u_isalnum((UChar32)c) && !known_reads(known, c);
+}
+
+struct word {
+    size_t end, n_letters; /* letters before the first form */
+    bool is_unread, has_form, has_digit;
+};
+
+static struct word read_word(struct span s, size_t at, const struct known *known)
+{
+    struct word word = {.end = at};
+
+    for (size_t after = at; after < s.n; word.end = after) {
+        const uint32_t c = unicode_next(s.at, s.n, &after);
+        const bool is_form_here = is_form(c);
+
+        if (!is_form_here && !word_has(c))
+            break;
+        if (is_unread_letter(c, known))
+            word.is_unread = true;
+        else if (u_isalnum((UChar32)c) && word_is_unspaced(c))
+            break; /* words go on without a blank */
+        word.has_form |= is_form_here;
+        word.has_digit |= c < 0x80 && isdigit((int)c);
+        word.n_letters += !word.has_form;
+    }
+    return word;
+}
+
+static bool is_kept(const struct word *word)
+{
+    return word->is_unread ||
+           (word->has_form && (word->has_digit || word->n_letters <= UNIT_LETTERS));
+}
+
+/* Behind what may stand between words of one name: a blank, ", ", "-". */
+static size_t skip_joint(struct span s, size_t n)
+{
+    if (peek(s, n) == '-')
+        return n + 1;
+    n += peek(s, n) == ',';
+    return n + (peek(s, n) == ' ');
+}
+
+/* Where there are no blanks, also between what is read and what is not. */
+static bool begins_word(const char *text, size_t bytes, size_t at, const struct known *known)
+{
+    size_t before = unicode_before(text, at), here = at;
+    uint32_t c;
+
+    if (at == 0)
+        return true;
+    c = unicode_next(text, at, &before);
+    if (!word_has(c) && !is_form(c))
+        return true;
+    return word_is_unspaced(c) && known_reads(known, c) &&
+           is_unread_letter(unicode_next(text, bytes, &here), known);
+}
+
+size_t unread_word(const char *text, size_t bytes, size_t at, const struct known *known)
+{
+    const struct span s = {text + at, bytes - at};
+    struct word word;
+    size_t n = 0, next = 0;
+
+    if (!begins_word(text, bytes, at, known))
+        return 0;
+    word = read_word(s, 0, known);
+    while (is_kept(&word) && !known_has_term(known, s.at + next, word.end - next)) {
+        n = word.end;
+        next = skip_joint(s, n);
+        if (!word.is_unread || next == n)
+            break;
+        word = read_word(s, next, known);
+        if (!word.is_unread)
+            break;
+    }
+    return n;
+}
+
+/* Within a word only forms are signs: what joins letters belongs to them. */
+static bool is_sign(const char *text, size_t bytes, size_t at, const struct known *known)
+{
+    size_t before = unicode_before(text, at), after = at;
+    const uint32_t c = unicode_next(text, bytes, &after);
+
+    if (c < 0x80 || is_form(c))
+        return c >= 0x80;
+    if (word_has(c) || u_isUWhiteSpace((UChar32)c) || known_reads(known, c) ||
+        u_hasBinaryProperty((UChar32)c, UCHAR_S_TERM)) /* which ends a sentence */
+        return false;
+    return at == 0 || after == bytes || !word_has(unicode_next(text, at, &before)) ||
+           !word_has(unicode_next(text, bytes, &after));
+}
+
+size_t unread_signs(const char *text, size_t bytes, size_t at, const struct known *known)
+{
+    size_t end = at;
+
+    while (end < bytes && is_sign(text, bytes, end, known))
+        unicode_next(text, bytes, &end);
+    return end - at;
+}
+
+bool unread_is_word(const char *text, size_t bytes, size_t at)
+{
+    size_t after = at;
+    const uint32_t c = unicode_next(text, bytes, &after);
+
+    return word_has(c) || (is_form(c) && begins_word(text, bytes, at, NULL));
+}

@@ -1,0 +1,23 @@
+/* unread.h - what a model cannot read, and so is to be kept: words with letters that it has not met
+ * ("Дмитрий"), numbers that normalising would change ("10⁸" into "108"), and signs. No state, any
+ * thread.
+ */
+#ifndef SERVER_CONTENT_UNREAD_H
+#define SERVER_CONTENT_UNREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "content/known.h"
+
+/* Bytes of the word at `at`, or of several of such letters; 0 if none begins there, and if a term
+ * of a glossary has one of them. Time is linear over a text. */
+size_t unread_word(const char *text, size_t bytes, size_t at, const struct known *known);
+
+/* Likewise of signs, within a word, too: "word¹", "Name™". */
+size_t unread_signs(const char *text, size_t bytes, size_t at, const struct known *known);
+
+/* Whether it is a word that begins with the bytes at `at`, and no sign. */
+bool unread_is_word(const char *text, size_t bytes, size_t at);
+
+#endif
