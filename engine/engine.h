@@ -48,7 +48,7 @@ struct acre_model {
     uint64_t parameters;
     size_t packed_bytes; /* of its weights, on all devices */
     struct tokenizer *tokenizer;
-    struct alphabet *alphabet; /* of its sources */
+    struct alphabet *alphabet;              /* of its sources */
     struct language_names sources, targets; /* in the order of the tokenizer's, if it has them */
     const struct acre_language *source, *target; /* where a request does not say; NULL: none */
     struct network *networks[MAX_DEVICES];       /* one on each that was well */

@@ -55,7 +55,7 @@ def check(source, target, alignments, sentences):
 
 @pytest.mark.parametrize("target", ["de", "fr"])
 def test_every_token_has_its_place(server, target):
-    """By tokens and by characters; with a model that copies nothing, and cannot read all letters."""
+    """By tokens and by characters; with a model that copies nothing and cannot read all letters."""
     reply = ask(server, TEXTS, target=target, alignments=True, sentences=True, scores=True)
     found = zip(TEXTS, reply["translatedText"], reply["alignments"], reply["sentences"],
                 strict=True)
