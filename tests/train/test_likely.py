@@ -55,6 +55,15 @@ def test_of_pairs_as_good_as_each_other_the_last_stay(scorer):
     assert (scorer / "calls").read_text().endswith("--json --threads 1\n")
 
 
+def test_long_pairs_go_first_and_no_model_is_asked_for_them(scorer):
+    long = ("a dog", "a dog" + 500 * "!")
+    (scorer / "long.en-de.tsv").write_text(
+        "".join("\t".join(pair) + "\n" for pair in [PAIRS[0], long, *PAIRS[1:]]))
+    assert likely(scorer, "--part", "0.889", corpus="long.en-de.tsv") == 0
+    lines = (scorer / "good/long.en-de.tsv").read_text().splitlines()
+    assert [tuple(line.split("\t")) for line in lines] == PAIRS
+
+
 @pytest.mark.parametrize("part", ["0", "1.1", "-1", "nan", "much"])
 def test_a_part_is_above_0_and_at_most_1(scorer, part, capsys):
     with pytest.raises(SystemExit):
