@@ -1,7 +1,9 @@
 #include "text/alphabet.h"
 
 #include <stdatomic.h>
+#include <string.h>
 #include <unicode/uchar.h>
+#include <unicode/uloc.h>
 #include <unicode/ulocdata.h>
 #include <unicode/uscript.h>
 #include <unicode/uset.h>
@@ -21,30 +23,43 @@ enum answer { ANSWER_NONE, ANSWER_NO, ANSWER_YES };
 
 struct alphabet {
     const struct tokenizer *tokenizer;
-    USet *letters; /* of models of bytes; NULL: all */
+    USet *letters; /* of the language; NULL: not known */
     UScriptCode scripts[MAX_SCRIPTS];
     int n_scripts;
     atomic_uchar *answers; /* owned, [N_CHARACTERS], of a vocabulary; those that nobody asked for
                             * are pages that nobody touched */
 };
 
-/* Those that texts are written with, and those of names and loans. */
+/* Of others, ICU would tell the letters of this computer's language. */
+static bool has_letters(const char *language)
+{
+    char plain[ULOC_LANG_CAPACITY];
+    UErrorCode status = U_ZERO_ERROR;
+    uloc_getLanguage(language, plain, sizeof(plain), &status);
+    for (int i = 0; U_SUCCESS(status) && i < uloc_countAvailable(); i++)
+        if (strcmp(uloc_getAvailable(i), plain) == 0)
+            return true;
+    return false;
+}
+
+/* Those that texts are written with, and those of names and loans. NULL: they are not known. */
 static USet *letters_of(const char *language)
 {
     UErrorCode status = U_ZERO_ERROR;
+    if (!has_letters(language))
+        return NULL;
     ULocaleData *data = ulocdata_open(language, &status);
     USet *letters =
         ulocdata_getExemplarSet(data, NULL, USET_ADD_CASE_MAPPINGS, ULOCDATA_ES_STANDARD, &status);
     USet *others =
         ulocdata_getExemplarSet(data, NULL, USET_ADD_CASE_MAPPINGS, ULOCDATA_ES_AUXILIARY, &status);
-    bool is_known = U_SUCCESS(status) && !uset_isEmpty(letters);
-    if (is_known)
+    if (U_SUCCESS(status))
         uset_addAll(letters, others);
     else
         uset_close(letters);
     uset_close(others);
     ulocdata_close(data);
-    return is_known ? letters : NULL;
+    return U_SUCCESS(status) ? letters : NULL;
 }
 
 int alphabet_open(const struct tokenizer *tokenizer, const char *language,
@@ -54,14 +69,14 @@ int alphabet_open(const struct tokenizer *tokenizer, const char *language,
     if (!object)
         return ACRE_ENOMEM;
     object->tokenizer = tokenizer;
-    if (tokenizer_is_bytes(tokenizer)) {
-        UErrorCode status = U_ZERO_ERROR;
-        object->letters = language[0] ? letters_of(language) : NULL;
-        object->n_scripts = uscript_getCode(language, object->scripts, MAX_SCRIPTS, &status);
-        if (U_FAILURE(status))
-            object->n_scripts = 0;
-    } else if (!(object->answers = mem_calloc(N_CHARACTERS, sizeof(object->answers[0])))) {
-        mem_free(object);
+    object->letters = letters_of(language);
+    UErrorCode status = U_ZERO_ERROR;
+    object->n_scripts = uscript_getCode(language, object->scripts, MAX_SCRIPTS, &status);
+    if (U_FAILURE(status))
+        object->n_scripts = 0;
+    if (!tokenizer_is_bytes(tokenizer) &&
+        !(object->answers = mem_calloc(N_CHARACTERS, sizeof(object->answers[0])))) {
+        alphabet_close(object);
         return ACRE_ENOMEM;
     }
     *alphabet = object;
@@ -88,8 +103,7 @@ static bool is_of_script(const struct alphabet *alphabet, int32_t c)
 
 static bool is_of_language(const struct alphabet *alphabet, int32_t c)
 {
-    if (c < 0x80 || !alphabet->letters || uset_contains(alphabet->letters, c) ||
-        is_of_script(alphabet, c))
+    if (c < 0x80 || uset_contains(alphabet->letters, c) || is_of_script(alphabet, c))
         return true;
     return !u_isalnum(c) && (c < LATIN_SIGNS_END || u_charType(c) == U_CURRENCY_SYMBOL ||
                              (c >= PUNCTUATION && c < PUNCTUATION_END));
@@ -99,10 +113,12 @@ bool alphabet_has(struct alphabet *alphabet, const char *character, size_t bytes
 {
     size_t at = 0;
     int32_t c = utf8_next(character, bytes, &at);
-    if (!alphabet->answers)
-        return is_of_language(alphabet, c);
     if (c < 0) /* no UTF-8 */
         return false;
+    if (!alphabet->answers)
+        return !alphabet->letters || is_of_language(alphabet, c);
+    if (alphabet->letters && uset_contains(alphabet->letters, c))
+        return true;
     enum answer answer = atomic_load_explicit(&alphabet->answers[c], memory_order_relaxed);
     if (answer == ANSWER_NONE) {
         answer = tokenizer_reads(alphabet->tokenizer, character, bytes) ? ANSWER_YES : ANSWER_NO;

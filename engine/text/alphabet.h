@@ -1,6 +1,7 @@
-/* alphabet.h - which characters of a source the model can read. A vocabulary has them, or spells
- * them in bytes that training has seldom met. Of models of bytes nothing tells what was in
- * training, and the language does: CLDR's letters of it, and the signs that European texts have.
+/* alphabet.h - which characters of a source the model can read: those of its vocabulary, which
+ * spells others in bytes, and the letters of its language by CLDR, with those of loans ("café"),
+ * which training has met either way. Models of bytes have no vocabulary that tells: they read the
+ * language's scripts, too, and the signs that European texts have.
  *
  * Any thread may ask; what a vocabulary said is remembered.
  */
@@ -11,8 +12,8 @@
 
 struct alphabet;
 
-/* language: BCP 47; "", and one that CLDR has no letters of: models of bytes read all. Borrows the
- * tokenizer. 0 or ACRE_ENOMEM. */
+/* language: BCP 47. Models of bytes read all if CLDR has no letters of it, or if it is "". Borrows
+ * the tokenizer. 0 or ACRE_ENOMEM. */
 int alphabet_open(const struct tokenizer *tokenizer, const char *language,
                   struct alphabet **alphabet);
 void alphabet_close(struct alphabet *alphabet); /* NULL is allowed */

@@ -185,13 +185,14 @@ bool tokenizer_reads(const struct tokenizer *tokenizer, const char *text, size_t
     struct tokens tokens = {0};
     if (tokenizer->kind == KIND_BYTES)
         return true;
-    bool reads = encode_pieces(tokenizer, text, text_bytes, &tokens) == 0;
+    int status = encode_pieces(tokenizer, text, text_bytes, &tokens);
+    bool is_all_known = true;
     size_t n_blank = 0;
-    for (size_t i = 0; i < tokens.n; i++) {
-        reads = reads && is_known(&tokenizer->source, tokens.ids[i]);
-        n_blank += reads && strcmp(tokenizer->source.pieces[tokens.ids[i]], BLANK) == 0;
+    for (size_t i = 0; i < tokens.n && is_all_known; i++) {
+        is_all_known = is_known(&tokenizer->source, tokens.ids[i]);
+        n_blank += is_all_known && !strcmp(tokenizer->source.pieces[tokens.ids[i]], BLANK);
     }
-    reads = reads && n_blank < tokens.n;
+    bool reads = status != 0 || (is_all_known && n_blank < tokens.n);
     tokens_fini(&tokens);
     return reads;
 }

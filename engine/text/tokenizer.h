@@ -55,7 +55,8 @@ size_t tokenizer_code(const struct tokenizer *tokenizer, const char *text, size_
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
                      struct tokens *out, struct acre_err *err);
 
-/* Whether all of a text (valid UTF-8) becomes tokens, and none that is unknown or spells a byte. */
+/* Whether all of a text (valid UTF-8) becomes tokens, and none that is unknown or spells a byte;
+ * true as well if there is no memory to tell. */
 bool tokenizer_reads(const struct tokenizer *tokenizer, const char *text, size_t text_bytes);
 
 /* Whether any of the source tokens is a known one with a letter or digit. Bytes are all known. */

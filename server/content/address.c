@@ -101,10 +101,12 @@ static size_t of_email(struct span s)
 /* ---- Hosts and files by their names -----------------------------------------------------------
  */
 
-/* Whether names end so: those of hosts, and of files. None is a word that may follow a full stop
- * without a blank: "Do it.So". */
+/* Whether names end so: those of hosts, and of files. In capitals or without, as a sentence may
+ * begin behind a full stop without a blank: "That's it.Be nice." */
 static bool is_one(struct span name, const char *const *names, size_t n)
 {
+    if (name.n > 1 && isupper((unsigned char)name.at[0]) && islower((unsigned char)name.at[1]))
+        return false;
     for (size_t i = 0; i < n; i++)
         if (strlen(names[i]) == name.n && strncasecmp(names[i], name.at, name.n) == 0)
             return true;
@@ -265,11 +267,17 @@ size_t address_path_bytes(const char *text, size_t bytes, size_t at)
 
 size_t address_bytes(const char *text, size_t bytes, size_t at)
 {
-    static size_t (*const kinds[])(struct span) = {of_url, of_drive, of_email, of_host, of_file};
     const struct span s = {text + at, bytes - at};
-    size_t n = 0;
+    size_t n = of_url(s);
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && n == 0; i++)
-        n = kinds[i](s);
-    return n;
+    n = n ? n : of_drive(s);
+    return n ? n : of_email(s);
+}
+
+size_t address_name_bytes(const char *text, size_t bytes, size_t at)
+{
+    const struct span s = {text + at, bytes - at};
+    const size_t n = of_host(s);
+
+    return n ? n : of_file(s);
 }

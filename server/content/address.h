@@ -11,6 +11,9 @@
 /* Bytes of the one at `at`, where a word begins with a letter or digit; 0 if there is none. */
 size_t address_bytes(const char *text, size_t bytes, size_t at);
 
+/* Likewise of a host or file that only its name tells: "example.com", "setup.exe". */
+size_t address_name_bytes(const char *text, size_t bytes, size_t at);
+
 /* Likewise of a path that begins with / ~ . or two backslashes. */
 size_t address_path_bytes(const char *text, size_t bytes, size_t at);
 

@@ -5,7 +5,7 @@
 
 enum {
     CODE_BYTES = 128,
-    MANY_DIGITS = 7,  /* more than prose has in one number without signs between them */
+    MANY_DIGITS = 7,  /* more than prose has without a comma or a full stop between them */
     YEARS_DIGITS = 8, /* 1914-1918, which models can do */
     MANY_COLONS = 3,  /* more than a time of day has */
     GROUP_BYTES = 4,  /* of numbers of accounts and cards, in groups: */
@@ -46,8 +46,8 @@ static size_t of_name(struct span s)
     return is_joined && s.at[n - 1] != '_' && !is_word(peek(s, n)) ? n : 0;
 }
 
-/* Whether a number goes on with a sign, as those of versions, times and addresses do. */
-static bool is_joint(struct span s, size_t i)
+/* Whether a number goes on with a sign, as dates and addresses do, and times of the day. */
+static bool goes_on(struct span s, size_t i, bool is_time)
 {
     const unsigned char next = (unsigned char)peek(s, i + 1);
 
@@ -58,7 +58,7 @@ static bool is_joint(struct span s, size_t i)
         return isalnum(next) || next == ':';
     case '.':
     case '+':
-        return isdigit(next);
+        return is_time && isdigit(next);
     default:
         return false;
     }
@@ -69,7 +69,8 @@ static size_t of_number(struct span s)
 {
     size_t n = 0, n_digits = 0, n_colons = 0, n_others = 0;
 
-    for (; n < CODE_BYTES && (isalnum((unsigned char)peek(s, n)) || is_joint(s, n)); n++) {
+    for (; n < CODE_BYTES && (isalnum((unsigned char)peek(s, n)) || goes_on(s, n, n_colons > 0));
+         n++) {
         n_digits += isdigit((unsigned char)s.at[n]) != 0;
         n_colons += s.at[n] == ':';
         n_others += !isdigit((unsigned char)s.at[n]);

@@ -12,6 +12,7 @@
 #include "content/placeholder.h"
 #include "content/reference.h"
 #include "content/subtitle.h"
+#include "content/unread.h"
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
@@ -202,12 +203,14 @@ static enum placeholder_kind sign_kind(const struct html *h, const char *sign, s
 static size_t add_reference(struct html *h, size_t at, size_t end)
 {
     char utf8[5];
-    size_t n = 1;
+    size_t n = 1, first = 0;
 
     switch (read_reference(&h->reader, at, end, &n, utf8)) {
     case REFERENCE_KNOWN:
         if (strchr(" \t\n\f\r", utf8[0]))
             add_blank(h, at, n);
+        else if (unread_character(unicode_next(utf8, strlen(utf8), &first), h->known))
+            html_add_mask(h, at, n);
         else if (placeholder_is_sign(utf8[0]))
             add_placeholder(h, sign_kind(h, utf8, at, n), at, n);
         else

@@ -11,15 +11,33 @@ bool known_reads(const struct known *known, uint32_t character)
            acre_model_reads(known->model, utf8, unicode_encode(character, utf8));
 }
 
-bool known_has_term(const struct known *known, const char *text, size_t bytes)
+static bool has(const struct known *known, const char *text, struct segment segment)
+{
+    for (size_t i = 0; i < known->n_dictionaries; i++)
+        if (dictionary_word(known->dictionaries[i], text + segment.begin,
+                            segment.end - segment.begin,
+                            segment.kind == SEGMENT_BLANK) != DICTIONARY_NONE)
+            return true;
+    return false;
+}
+
+bool known_has_word(const struct known *known, const char *text, size_t bytes)
 {
     for (size_t at = 0; known && known->n_dictionaries > 0 && at < bytes;) {
         const struct segment segment = segment_next(text, bytes, &at);
 
-        for (size_t i = 0; i < known->n_dictionaries && segment.kind == SEGMENT_WORD; i++)
-            if (dictionary_word(known->dictionaries[i], text + segment.begin,
-                                segment.end - segment.begin, false) != DICTIONARY_NONE)
-                return true;
+        if (segment.kind == SEGMENT_WORD && has(known, text, segment))
+            return true;
     }
     return false;
+}
+
+bool known_is_term(const struct known *known, const char *text, size_t bytes)
+{
+    if (!known || known->n_dictionaries == 0)
+        return false;
+    for (size_t at = 0; at < bytes;)
+        if (!has(known, text, segment_next(text, bytes, &at)))
+            return false;
+    return bytes > 0;
 }

@@ -18,7 +18,10 @@ struct known {
 
 bool known_reads(const struct known *known, uint32_t character);
 
-/* Whether a term has one of the words of a text. */
-bool known_has_term(const struct known *known, const char *text, size_t bytes);
+/* Whether terms have any of the words of a text. */
+bool known_has_word(const struct known *known, const char *text, size_t bytes);
+
+/* Whether terms have all of its words and signs, so that it may be one. */
+bool known_is_term(const struct known *known, const char *text, size_t bytes);
 
 #endif

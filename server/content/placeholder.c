@@ -262,16 +262,29 @@ enum placeholder_kind placeholder_sign_kind(const char *signs, size_t n, char be
     return parts ? PLACEHOLDER_SEPARATOR : PLACEHOLDER_SIGN;
 }
 
+/* Of menus: "File → Save". */
+static bool is_arrow(struct span s)
+{
+    size_t after = 0;
+    const uint32_t c = unicode_next(s.at, s.n, &after);
+
+    return c >= 0x2190 && c < 0x2200;
+}
+
 enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at, size_t n)
 {
     const struct span s = {text + at, n};
     const bool is_escape = s.at[0] == '\\' && is_one_of(peek(s, 1), "nrt"),
+               is_apart =
+                   at > 0 && at + n < bytes && is_blank(text[at - 1]) && is_blank(text[at + n]),
                is_tag = s.at[0] == '<' && (isalnum((unsigned char)peek(s, 1)) || peek(s, 1) == '/');
 
     if (is_tag || of_emoji(s) == n)
         return PLACEHOLDER_SIGN;
+    if ((unsigned char)s.at[0] >= 0x80 && unread_is_word(text, bytes, at))
+        return PLACEHOLDER_NAME;
     if ((unsigned char)s.at[0] >= 0x80)
-        return unread_is_word(text, bytes, at) ? PLACEHOLDER_NAME : PLACEHOLDER_SIGN;
+        return is_arrow(s) && is_apart ? PLACEHOLDER_SEPARATOR : PLACEHOLDER_SIGN;
     if (!is_escape && skip(s, 0, "<>|\\~^`{}-=*#&") < n)
         return PLACEHOLDER_NAME;
     return placeholder_sign_kind(s.at, n, at > 0 ? text[at - 1] : '\0',
@@ -339,7 +352,11 @@ static size_t of_word(const char *text, size_t bytes, size_t at, const struct kn
         return n;
     n = address_bytes(text, bytes, at);
     n = n ? n : unread_word(text, bytes, at, known);
-    return n ? n : code_bytes(text, bytes, at);
+    if (n > 0)
+        return n;
+    n = address_name_bytes(text, bytes, at);
+    n = n ? n : code_bytes(text, bytes, at);
+    return known_is_term(known, text + at, n) ? 0 : n;
 }
 
 size_t placeholder_bytes(const char *text, size_t bytes, size_t at, const struct known *known)
@@ -374,6 +391,8 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at, const struct
     case '$':
         return of_dollar(s);
     case '*':
+        n = of_emoji(s);
+        return n ? n : of_markdown(s, before);
     case '&':
         return of_markdown(s, before);
     case '#':

@@ -7,7 +7,9 @@
 #include "content/word.h"
 
 enum {
-    UNIT_LETTERS = 3 /* "km²" is a unit, and a word with a sign behind it if it has more */
+    UNIT_LETTERS = 3, /* "km²" is a unit, and a word with a sign behind it if it has more */
+    SIGNS = 0x2100    /* before are those that clauses have, which models do well without reading:
+                       * dashes, quotes, bullets, currencies */
 };
 
 /* A digit or sign that becomes another when a text is normalised: ², ₂, ½, ㎡, ①, ™, №. Of letters
@@ -37,6 +39,19 @@ static bool is_unread_letter(uint32_t c, const struct known *known)
     return u_isalnum((UChar32)c) && !known_reads(known, c);
 }
 
+/* Whether an apostrophe ends before `at` that letters touch on both sides: "Qur'ān". */
+static bool is_behind_apostrophe(const char *text, size_t at)
+{
+    size_t begin = unicode_before(text, at), before;
+    size_t after = begin;
+    const uint32_t c = at > 0 ? unicode_next(text, at, &after) : 0;
+
+    if ((c != '\'' && c != 0x2019) || begin == 0)
+        return false;
+    before = unicode_before(text, begin);
+    return word_has(unicode_next(text, begin, &before));
+}
+
 struct word {
     size_t end, n_letters; /* letters before the first form */
     bool is_unread, has_form, has_digit;
@@ -49,7 +64,11 @@ static struct word read_word(struct span s, size_t at, const struct known *known
     for (size_t after = at; after < s.n; word.end = after) {
         const uint32_t c = unicode_next(s.at, s.n, &after);
         const bool is_form_here = is_form(c);
+        size_t behind = after;
 
+        if ((c == '\'' || c == 0x2019) && word.end > at && after < s.n &&
+            word_has(unicode_next(s.at, s.n, &behind)))
+            continue;
         if (!is_form_here && !word_has(c))
             break;
         if (is_unread_letter(c, known))
@@ -69,23 +88,22 @@ static bool is_kept(const struct word *word)
            (word->has_form && (word->has_digit || word->n_letters <= UNIT_LETTERS));
 }
 
-/* Behind what may stand between words of one name: a blank, ", ", "-". */
+/* Behind what may stand between words of one name. */
 static size_t skip_joint(struct span s, size_t n)
 {
-    if (peek(s, n) == '-')
-        return n + 1;
-    n += peek(s, n) == ',';
-    return n + (peek(s, n) == ' ');
+    return n + (peek(s, n) == '-' || peek(s, n) == ' ');
 }
 
 /* Where there are no blanks, also between what is read and what is not. */
-static bool begins_word(const char *text, size_t bytes, size_t at, const struct known *known)
+static bool begins_here(const char *text, size_t bytes, size_t at, const struct known *known)
 {
     size_t before = unicode_before(text, at), here = at;
     uint32_t c;
 
     if (at == 0)
         return true;
+    if (is_behind_apostrophe(text, at))
+        return false;
     c = unicode_next(text, at, &before);
     if (!word_has(c) && !is_form(c))
         return true;
@@ -99,10 +117,10 @@ size_t unread_word(const char *text, size_t bytes, size_t at, const struct known
     struct word word;
     size_t n = 0, next = 0;
 
-    if (!begins_word(text, bytes, at, known))
+    if (!begins_here(text, bytes, at, known))
         return 0;
     word = read_word(s, 0, known);
-    while (is_kept(&word) && !known_has_term(known, s.at + next, word.end - next)) {
+    while (is_kept(&word) && !known_has_word(known, s.at + next, word.end - next)) {
         n = word.end;
         next = skip_joint(s, n);
         if (!word.is_unread || next == n)
@@ -120,9 +138,9 @@ static bool is_sign(const char *text, size_t bytes, size_t at, const struct know
     size_t before = unicode_before(text, at), after = at;
     const uint32_t c = unicode_next(text, bytes, &after);
 
-    if (c < 0x80 || is_form(c))
-        return c >= 0x80;
-    if (word_has(c) || u_isUWhiteSpace((UChar32)c) || known_reads(known, c) ||
+    if (is_form(c))
+        return true;
+    if (c < SIGNS || word_has(c) || u_isUWhiteSpace((UChar32)c) || known_reads(known, c) ||
         u_hasBinaryProperty((UChar32)c, UCHAR_S_TERM)) /* which ends a sentence */
         return false;
     return at == 0 || after == bytes || !word_has(unicode_next(text, at, &before)) ||
@@ -135,7 +153,12 @@ size_t unread_signs(const char *text, size_t bytes, size_t at, const struct know
 
     while (end < bytes && is_sign(text, bytes, end, known))
         unicode_next(text, bytes, &end);
-    return end - at;
+    return known_is_term(known, text + at, end - at) ? 0 : end - at;
+}
+
+bool unread_character(uint32_t c, const struct known *known)
+{
+    return is_form(c) || is_unread_letter(c, known);
 }
 
 bool unread_is_word(const char *text, size_t bytes, size_t at)
@@ -143,5 +166,5 @@ bool unread_is_word(const char *text, size_t bytes, size_t at)
     size_t after = at;
     const uint32_t c = unicode_next(text, bytes, &after);
 
-    return word_has(c) || (is_form(c) && begins_word(text, bytes, at, NULL));
+    return word_has(c) || (is_form(c) && begins_here(text, bytes, at, NULL));
 }

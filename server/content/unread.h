@@ -10,12 +10,16 @@
 
 #include "content/known.h"
 
-/* Bytes of the word at `at`, or of several of such letters; 0 if none begins there, and if a term
- * of a glossary has one of them. Time is linear over a text. */
+/* Bytes of the word at `at`, or of several with such letters; 0 if none begins there. A term of a
+ * glossary with any of its words goes before. Time is linear over a text. */
 size_t unread_word(const char *text, size_t bytes, size_t at, const struct known *known);
 
-/* Likewise of signs, within a word, too: "word¹", "Name™". */
+/* Bytes of signs, within a word, too: "word¹", "Name™"; 0 if there are none, or if terms have them.
+ */
 size_t unread_signs(const char *text, size_t bytes, size_t at, const struct known *known);
+
+/* Of one that a reference stands for. */
+bool unread_character(uint32_t character, const struct known *known);
 
 /* Whether it is a word that begins with the bytes at `at`, and no sign. */
 bool unread_is_word(const char *text, size_t bytes, size_t at);

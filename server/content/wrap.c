@@ -7,6 +7,8 @@
 #include "content/placeholder.h"
 #include "content/subtitle.h" /* codes, and what stands before words, are in one piece */
 
+enum { QUOTE_BYTES = sizeof("«") - 1, NOTE_BYTES = sizeof("♪") - 1 };
+
 static bool begins(const char *line, size_t at, size_t bytes, const char *sign)
 {
     const size_t n = strlen(sign);
@@ -19,13 +21,19 @@ static bool is_note(const char *line, size_t at, size_t bytes)
     return begins(line, at, bytes, "♪") || begins(line, at, bytes, "♫");
 }
 
-/* French has blanks before these signs, and songs between notes. */
+/* Whether letters touch a quotation mark, which then has its blank outside: »so«. */
+static bool is_letter(const char *line, size_t at, size_t bytes)
+{
+    return at < bytes && (isalnum((unsigned char)line[at]) || (line[at] & 0x80));
+}
+
+/* French has blanks before these signs and within quotation marks, and songs between notes. */
 static bool is_tied(const char *line, size_t at, size_t bytes, bool in_song)
 {
-    enum { QUOTE_BYTES = sizeof("«") - 1, NOTE_BYTES = sizeof("♪") - 1 };
-
-    return strchr("?!:;%", line[at + 1]) || begins(line, at + 1, bytes, "»") ||
-           (at >= QUOTE_BYTES && begins(line, at - QUOTE_BYTES, bytes, "«")) ||
+    return strchr("?!:;%", line[at + 1]) ||
+           (begins(line, at + 1, bytes, "»") && !is_letter(line, at + 1 + QUOTE_BYTES, bytes)) ||
+           (at > QUOTE_BYTES && begins(line, at - QUOTE_BYTES, bytes, "«") &&
+            !is_letter(line, at - QUOTE_BYTES - 1, bytes)) ||
            (in_song && (is_note(line, at + 1, bytes) ||
                         (at >= NOTE_BYTES && is_note(line, at - NOTE_BYTES, bytes))));
 }
@@ -58,7 +66,8 @@ void wrap_line(char *line, size_t bytes, size_t n_breaks)
     for (size_t at = subtitle_lead_bytes(line, bytes); at + 1 < bytes && n <= n_breaks; at++) {
         const size_t ideal = bytes * n / (n_breaks + 1), piece = piece_bytes(line + at, bytes - at);
 
-        in_song ^= is_note(line, at, bytes);
+        if (is_note(line, at, bytes) && (at < NOTE_BYTES || !is_note(line, at - NOTE_BYTES, bytes)))
+            in_song = !in_song;
         in_tag = begins_tag(line, at) || (in_tag && line[at] != '>');
         if (piece > 0)
             at += piece - 1;

@@ -192,6 +192,7 @@ UNREAD = [
     ("Tokyo (東京) is the capital of Japan.", "東京"),
     ("Hello. Привет, как дела 5? Bye.", "Привет, как дела 5"),
     ("Nguyễn is a name of Vietnam.", "Nguyễn"), ("It is 5 µm long.", "5 µm"),
+    ("His name is D'Şahin.", "D'Şahin"), ("Click File → Save now.", " → "),
     ("The Greek word is Ελλάδα.", "Ελλάδα"), ("My shoes → your shoes", "→"),
 ]
 FORMS = [
@@ -235,11 +236,23 @@ def test_bold_words_are_bold(shipped, model):
 
 
 def test_a_term_counts_before_what_cannot_be_read(shipped):
-    terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer"}
+    terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
+             "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
     for text, term in (("He said Привет to me.", "Hallo"), ("I live in 東京 today.", "Tokio"),
-                       ("It is 5 µm long.", "Mikrometer")):
+                       ("It is 5 µm long.", "Mikrometer"), ("I like Node.js.", "NodeJS"),
+                       ("The first_name is here.", "Vorname"), ("I use Windows™ here.", "Fenster"),
+                       ("I have SKU 1234567 here.", "Artikel 1234567")):
         found = shipped.translate(text, glossary=terms).json()["translatedText"]
         assert term in found, found
+
+
+def test_references_are_what_they_stand_for(shipped):
+    text = "<p>It is 5 &micro;m long, and &#1044;&#1084; is 20 m&sup2; of H&#8322;O.</p>"
+    found = shipped.translate(text, format="html").json()["translatedText"]
+    for kept in ("&micro;m", "&#1044;&#1084;", "m&sup2;", "H&#8322;O"):
+        assert kept in found, found
+    assert "Café" in shipped.translate("<p>The caf&eacute; is open.</p>",
+                                       format="html").json()["translatedText"]
 
 
 def test_prose_is_no_code(shipped):
@@ -247,7 +260,9 @@ def test_prose_is_no_code(shipped):
     texts = ["Do it.So we go.", "He works for the U.S. army, e.g. here.",
              "From 1914-1918 he was here.", "It was 12:34:56 then.",
              "Call his/her/their mother.", "M*A*S*H is old, 2*3 is 6.",
-             "It costs 1,234,567.89 dollars.", "LOVE YOUR GOOD WORK 2020", "Issue #123 is closed."]
+             "It costs 1,234,567.89 dollars.", "LOVE YOUR GOOD WORK 2020", "Issue #123 is closed.",
+             "That's it.Be nice.", "The man — a doctor — left.", "‘Stop!’ she shouted.",
+             "The café is open.", "It was 20.12.2012 then.", "Apples • Pears • Plums"]
     command = [ACRE, "translate", "--model", str(ROOT / "models/en-de-token")]
     output = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True,
                             check=True).stdout.splitlines()
