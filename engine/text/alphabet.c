@@ -12,22 +12,19 @@
 #include "text/utf8.h"
 
 enum {
-    N_CHARACTERS = 0x110000,
+    REMEMBERED = 2048, /* answers; a text of another script has hundreds of letters */
     MAX_SCRIPTS = 8,
     LATIN_SIGNS_END = 0x250,
     PUNCTUATION = 0x2010, /* general */
     PUNCTUATION_END = 0x205F,
 };
 
-enum answer { ANSWER_NONE, ANSWER_NO, ANSWER_YES };
-
 struct alphabet {
     const struct tokenizer *tokenizer;
     USet *letters; /* of the language; NULL: not known */
     UScriptCode scripts[MAX_SCRIPTS];
     int n_scripts;
-    atomic_uchar *answers; /* owned, [N_CHARACTERS], of a vocabulary; those that nobody asked for
-                            * are pages that nobody touched */
+    atomic_uint answers[REMEMBERED]; /* of the vocabulary: 2 * character + whether it has it */
 };
 
 /* Of others, ICU would tell the letters of this computer's language. */
@@ -74,11 +71,6 @@ int alphabet_open(const struct tokenizer *tokenizer, const char *language,
     object->n_scripts = uscript_getCode(language, object->scripts, MAX_SCRIPTS, &status);
     if (U_FAILURE(status))
         object->n_scripts = 0;
-    if (!tokenizer_is_bytes(tokenizer) &&
-        !(object->answers = mem_calloc(N_CHARACTERS, sizeof(object->answers[0])))) {
-        alphabet_close(object);
-        return ACRE_ENOMEM;
-    }
     *alphabet = object;
     return 0;
 }
@@ -88,7 +80,6 @@ void alphabet_close(struct alphabet *alphabet)
     if (!alphabet)
         return;
     uset_close(alphabet->letters);
-    mem_free(alphabet->answers);
     mem_free(alphabet);
 }
 
@@ -115,14 +106,15 @@ bool alphabet_has(struct alphabet *alphabet, const char *character, size_t bytes
     int32_t c = utf8_next(character, bytes, &at);
     if (c < 0) /* no UTF-8 */
         return false;
-    if (!alphabet->answers)
+    if (tokenizer_is_bytes(alphabet->tokenizer))
         return !alphabet->letters || is_of_language(alphabet, c);
     if (alphabet->letters && uset_contains(alphabet->letters, c))
         return true;
-    enum answer answer = atomic_load_explicit(&alphabet->answers[c], memory_order_relaxed);
-    if (answer == ANSWER_NONE) {
-        answer = tokenizer_reads(alphabet->tokenizer, character, bytes) ? ANSWER_YES : ANSWER_NO;
-        atomic_store_explicit(&alphabet->answers[c], answer, memory_order_relaxed);
+    atomic_uint *remembered = &alphabet->answers[c % REMEMBERED];
+    unsigned answer = atomic_load_explicit(remembered, memory_order_relaxed);
+    if (answer / 2 != (unsigned)c) {
+        answer = 2 * (unsigned)c + tokenizer_reads(alphabet->tokenizer, character, bytes);
+        atomic_store_explicit(remembered, answer, memory_order_relaxed);
     }
-    return answer == ANSWER_YES;
+    return answer % 2;
 }

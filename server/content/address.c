@@ -10,8 +10,7 @@
 
 enum { LOCAL_BYTES = 64, DOMAIN_BYTES = 253, PATH_BYTES = 256, TAG_BYTES = 256 };
 
-/* ---- URLs -------------------------------------------------------------------------------------
- */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 /* Whether it joins words: "Michelson–Morley", "Col·legi", "L’Équipe". */
 static bool is_joint(UChar32 c)
@@ -76,8 +75,7 @@ static size_t of_url(struct span s)
     return n > 0 && is_word(peek(s, n)) ? skip_url(s, n, true) : 0;
 }
 
-/* ---- Mail -------------------------------------------------------------------------------------
- */
+/* ---- Mail ------------------------------------------------------------------------------------ */
 
 static size_t of_email(struct span s)
 {
@@ -98,8 +96,7 @@ static size_t of_email(struct span s)
     return dot ? end : 0;
 }
 
-/* ---- Hosts and files by their names -----------------------------------------------------------
- */
+/* ---- Hosts and files by their names ---------------------------------------------------------- */
 
 /* Whether names end so: those of hosts, and of files. In capitals or without, as a sentence may
  * begin behind a full stop without a blank: "That's it.Be nice." */
@@ -177,8 +174,7 @@ static size_t of_file(struct span s)
     return dot > 0 && dot < n && is_of_file((struct span){s.at + dot + 1, n - dot - 1}) ? n : 0;
 }
 
-/* ---- Paths ------------------------------------------------------------------------------------
- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 static size_t skip_path(struct span s, size_t i)
 {

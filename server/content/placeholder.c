@@ -305,9 +305,8 @@ static bool is_in_word(const char *text, size_t at)
     return word_is_spaced(c) && !joins((UChar32)c);
 }
 
-/* What stands before the text of a line or around words in Markdown, and between conditions: "##
- * A",
- * "**b**", "c && d"; not within a word. */
+/* What stands before lines or around words in Markdown, and between conditions: "## A", "**b**",
+ * "c && d"; not within a word. */
 static size_t of_markdown(struct span s, char before)
 {
     const char sign[] = {s.at[0], '\0'};

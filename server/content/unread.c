@@ -151,9 +151,12 @@ size_t unread_signs(const char *text, size_t bytes, size_t at, const struct know
 {
     size_t end = at;
 
-    while (end < bytes && is_sign(text, bytes, end, known))
-        unicode_next(text, bytes, &end);
-    return known_is_term(known, text + at, end - at) ? 0 : end - at;
+    for (size_t next = at; next < bytes && is_sign(text, bytes, next, known); end = next) {
+        unicode_next(text, bytes, &next);
+        if (known_is_term(known, text + end, next - end))
+            break;
+    }
+    return end - at;
 }
 
 bool unread_character(uint32_t c, const struct known *known)
