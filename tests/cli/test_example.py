@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 ACRE = Path(os.environ.get("ACRE", BUILD / "acre"))
 MODELS = ROOT / "tests/golden/models"
-LIBRARIES = ["jansson", "icu-uc", "sentencepiece"]
+LIBRARIES = ["jansson", "icu-i18n", "icu-uc", "sentencepiece"]
 LINES = ["Hello there.", "", "a b c", "Two sentences. In one line!"]
 
 
