@@ -3,7 +3,7 @@
 #include "kernels/vector/vector.h"
 
 /* Rows of a cache lie anywhere in it, so the processor must be told what comes next. */
-enum { ROWS_AHEAD = 4, LINE_FLOATS = 16 };
+enum { ROWS_AHEAD = 4, LINE_FLOATS = 16, KEYS_AT_ONCE = 4 };
 
 ALWAYS_INLINE void prefetch_row(enum compute_type type, size_t n, const float *row)
 {
@@ -63,16 +63,35 @@ ALWAYS_INLINE vf products_bf16(size_t n, const float *query, const float *key)
     return sum;
 }
 
+ALWAYS_INLINE vf products(enum compute_type type, size_t n, const float *query, const float *key)
+{
+    return type == COMPUTE_F32 ? products_f32(n, query, key) : products_bf16(n, query, key);
+}
+
+ALWAYS_INLINE void scores_of(enum compute_type type, size_t l, size_t n, const float *query,
+                             const float *cache, const int32_t *rows, size_t stride, float *scores)
+{
+    size_t m = 0;
+    for (; m + KEYS_AT_ONCE <= l; m += KEYS_AT_ONCE) {
+        vf sums[KEYS_AT_ONCE];
+        for (size_t i = 0; i < KEYS_AT_ONCE; i++) {
+            if (m + i + ROWS_AHEAD < l)
+                prefetch_row(type, n, cache + (size_t)rows[m + i + ROWS_AHEAD] * stride);
+            sums[i] = products(type, n, query, cache + (size_t)rows[m + i] * stride);
+        }
+        lane_sums(sums, scores + m);
+    }
+    for (; m < l; m++)
+        scores[m] = lane_sum(products(type, n, query, cache + (size_t)rows[m] * stride));
+}
+
 void ISA(scores_rows)(enum compute_type type, size_t l, size_t n, const float *query,
                       const float *cache, const int32_t *rows, size_t stride, float *scores)
 {
-    for (size_t m = 0; m < l; m++) {
-        const float *key = cache + (size_t)rows[m] * stride;
-        if (m + ROWS_AHEAD < l)
-            prefetch_row(type, n, cache + (size_t)rows[m + ROWS_AHEAD] * stride);
-        scores[m] = lane_sum(type == COMPUTE_F32 ? products_f32(n, query, key)
-                                                 : products_bf16(n, query, key));
-    }
+    if (type == COMPUTE_F32)
+        scores_of(COMPUTE_F32, l, n, query, cache, rows, stride, scores);
+    else
+        scores_of(COMPUTE_BF16, l, n, query, cache, rows, stride, scores);
 }
 
 /* `panels` panels of the output at a time, in registers; a constant at each call, even for bf16. */

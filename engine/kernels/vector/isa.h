@@ -126,19 +126,34 @@ ALWAYS_INLINE vi dot_words(vi sum, vi x, vi w)
 }
 
 /* The lanes in a fixed order: halves are folded onto each other, in registers. */
-ALWAYS_INLINE float lane_sum(vf v)
+/* Four numbers whose sum is that of all lanes. */
+ALWAYS_INLINE __m128 four_sums(vf v)
 {
 #if VECTOR_BYTES == 64
     __m256 eight = (__m256)__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
                    (__m256)__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
+    return _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
 #elif VECTOR_BYTES == 32
-    __m128 four = _mm256_castps256_ps128((__m256)v) + _mm256_extractf128_ps((__m256)v, 1);
+    return _mm256_castps256_ps128((__m256)v) + _mm256_extractf128_ps((__m256)v, 1);
 #else
-    __m128 four = (__m128)v;
+    return (__m128)v;
 #endif
+}
+
+ALWAYS_INLINE float lane_sum(vf v)
+{
+    __m128 four = four_sums(v);
     four += _mm_movehl_ps(four, four);
     return four[0] + four[1];
+}
+
+/* sums[4]: lane_sum() of each, to the bit. */
+ALWAYS_INLINE void lane_sums(const vf v[4], float *sums)
+{
+    __m128 a = four_sums(v[0]), b = four_sums(v[1]), c = four_sums(v[2]), d = four_sums(v[3]);
+    __m128 ab = _mm_unpacklo_ps(a, b) + _mm_unpackhi_ps(a, b);
+    __m128 cd = _mm_unpacklo_ps(c, d) + _mm_unpackhi_ps(c, d);
+    _mm_storeu_ps(sums, _mm_movelh_ps(ab, cd) + _mm_movehl_ps(cd, ab));
 }
 
 ALWAYS_INLINE float lane_max(vf v)
@@ -225,10 +240,10 @@ ALWAYS_INLINE vi to_bf16(vf x)
 /* Which lanes, the first of which has number `first`, are below the limit. */
 ALWAYS_INLINE vi lanes_below(size_t first, size_t limit)
 {
-    vi lane = {0};
+    vi lane = {0}; /* a constant: with `first` in it GCC would put it together lane by lane */
     for (int32_t i = 0; i < LANES; i++)
-        lane[i] = (int32_t)first + i;
-    return lane < (int32_t)limit;
+        lane[i] = i;
+    return lane < (int32_t)limit - (int32_t)first;
 }
 
 /* Zero in the other lanes, whatever is there. */
