@@ -44,13 +44,13 @@ static void pack_f32(size_t k, const float *w, float *numbers)
 
 static void pack_bf16(size_t k, const float *w, char *numbers)
 {
-    enum { BLOCK = 32 }; /* the depth is a multiple of it */
+    enum { BLOCK = 32 };
     for (size_t first = 0; first < k; first += BLOCK) {
         uint16_t block[BLOCK] = {0};
         size_t n = k - first < BLOCK ? k - first : BLOCK;
         for (size_t i = 0; i < n; i++)
             block[i] = kernels_bf16(w[first + i]);
-        for (size_t i = 0; i < BLOCK; i += 2, numbers += KERNEL_ROW_BYTES)
+        for (size_t i = 0; i < n; i += 2, numbers += KERNEL_ROW_BYTES)
             memcpy(numbers, block + i, 2 * sizeof(*block));
     }
 }
@@ -116,6 +116,12 @@ void kernels_pack_column(enum compute_type type, size_t k, const float *w, size_
     }
 }
 
+static void clear_behind(enum compute_type type, size_t n, size_t k, void *panels)
+{
+    size_t bytes = kernel_padded(n) / KERNEL_PANEL * kernel_panel_bytes(type, k);
+    memset((char *)panels + bytes, 0, kernel_packed_bytes(type, n, k) - bytes);
+}
+
 void kernels_pack(enum compute_type type, size_t n, size_t k, const float *w, size_t w_stride,
                   void *panels)
 {
@@ -129,6 +135,7 @@ void kernels_pack(enum compute_type type, size_t n, size_t k, const float *w, si
             kernels_pack_column(type, k, w + (first + column) * w_stride, column, panel, NULL,
                                 NULL);
     }
+    clear_behind(type, n, k, panels);
 }
 
 /* Two rows in one of a panel; `next` may be NULL. */
@@ -147,7 +154,7 @@ void kernels_pack_transposed(enum compute_type type, size_t n, size_t k, const f
     char *panel = panels;
     for (size_t first = 0; first < n; first += KERNEL_PANEL, panel += panel_bytes) {
         size_t columns = n - first < KERNEL_PANEL ? n - first : KERNEL_PANEL;
-        if (columns < KERNEL_PANEL || kernel_depth(type, k) > k)
+        if (columns < KERNEL_PANEL)
             memset(panel, 0, panel_bytes);
         for (size_t i = 0; i < k; i += group) {
             const float *row = w + i * w_stride + first;
@@ -158,6 +165,7 @@ void kernels_pack_transposed(enum compute_type type, size_t n, size_t k, const f
                 pack_rows_bf16(columns, row, i + 1 < k ? row + w_stride : NULL, out);
         }
     }
+    clear_behind(type, n, k, panels);
 }
 
 static bool is_better(const struct candidate *a, const struct candidate *b)

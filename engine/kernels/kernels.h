@@ -40,19 +40,29 @@ static inline size_t kernel_group(enum compute_type type)
     return type == COMPUTE_F32 ? 1 : type == COMPUTE_BF16 ? 2 : 4;
 }
 
-/* k rounded up to what the widest instructions take at once; beyond k there are zeros. */
+/* Of a row of x: k rounded up to what the widest instructions take at once; beyond k are zeros. */
 static inline size_t kernel_depth(enum compute_type type, size_t k)
 {
     size_t step = type == COMPUTE_F32 ? 1 : 16 * kernel_group(type);
     return (k + step - 1) / step * step;
 }
 
+/* Panels of bf16 end with k: they are keys and values, too, of which steps read all there are. */
 static inline size_t kernel_panel_bytes(enum compute_type type, size_t k)
 {
-    return kernel_depth(type, k) / kernel_group(type) * KERNEL_ROW_BYTES;
+    size_t depth = type == COMPUTE_BF16 ? k + k % 2 : kernel_depth(type, k);
+    return depth / kernel_group(type) * KERNEL_ROW_BYTES;
 }
 
-/* W[N,K] in panels of 16 columns, [Np/16][depth/group][16][group] with zeros beyond N and K. */
+/* Of W[N,K] in panels, with zeros behind them for those who read KERNEL_PANEL rows at a time. */
+static inline size_t kernel_packed_bytes(enum compute_type type, size_t n, size_t k)
+{
+    size_t behind = type == COMPUTE_BF16 ? (KERNEL_PANEL - 1) * KERNEL_ROW_BYTES : 0;
+    return kernel_padded(n) / KERNEL_PANEL * kernel_panel_bytes(type, k) + behind;
+}
+
+/* W[N,K] in panels of 16 columns, [Np/16][depth/group][16][group] with zeros beyond N and K. What
+ * lies behind the panels is multiplied with zeros, so that it must be finite. */
 struct packed {
     enum compute_type type;
     size_t n, k;
@@ -183,7 +193,7 @@ const struct kernels *kernels_find(enum cpu_level level);
 /* Floats of scratch that area_coverage needs for a memory of l items. */
 size_t area_scratch(size_t l);
 
-/* Packs W[n,k] (rows w_stride apart) into panels of f32 or bf16. */
+/* Packs W[n,k] (rows w_stride apart) into panels of f32 or bf16, kernel_packed_bytes(). */
 void kernels_pack(enum compute_type type, size_t n, size_t k, const float *w, size_t w_stride,
                   void *panels);
 

@@ -48,7 +48,7 @@ struct bench {
 
 static struct packed pack(enum compute_type type, const float *weights)
 {
-    char *panels = arrays(N / KERNEL_PANEL, kernel_panel_bytes(type, K));
+    char *panels = arrays(1, kernel_packed_bytes(type, N, K));
     float *scales = arrays(N, sizeof(*scales));
     int32_t *sums = arrays(N, sizeof(*sums));
     for (size_t column = 0; column < N; column++)

@@ -36,7 +36,7 @@ struct case_ {
 static struct packed pack(enum compute_type type, size_t n, size_t k, struct case_ *c)
 {
     size_t padded = kernel_padded(n);
-    c->panels = calloc(padded / KERNEL_PANEL, kernel_panel_bytes(type, k));
+    c->panels = calloc(1, kernel_packed_bytes(type, n, k));
     c->scales = calloc(padded, sizeof(float));
     c->sums = calloc(padded, sizeof(int32_t));
     for (size_t column = 0; column < n; column++) {

@@ -22,11 +22,10 @@ void cpu_area_key_close(struct area_key *key)
 /* A [D,D] weight in an arena; its bias is added elsewhere. */
 static struct packed place_square(struct arena *arena, enum compute_type type, size_t d)
 {
-    size_t panels = kernel_padded(d) / KERNEL_PANEL;
     return (struct packed){.type = type,
                            .n = d,
                            .k = d,
-                           .panels = arena_take(arena, panels, kernel_panel_bytes(type, d))};
+                           .panels = arena_take(arena, 1, kernel_packed_bytes(type, d, d))};
 }
 
 static void place_key(struct area_key *key, enum compute_type type, size_t d, size_t n_planes)

@@ -24,8 +24,7 @@ size_t cpu_value_planes(const struct attention *attention)
 
 static size_t panel_floats(const struct attention *attention, size_t n, size_t k)
 {
-    return kernel_padded(n) / KERNEL_PANEL *
-           (kernel_panel_bytes(attention->type, k) / sizeof(float));
+    return kernel_packed_bytes(attention->type, n, k) / sizeof(float);
 }
 
 /* Rows of keys, and of values: items, or the entries of all planes. */

@@ -7,14 +7,15 @@ static void place_areas(struct area_scratch *areas, struct arena *arena,
 {
     size_t lp = kernel_padded(limits->max_memory), dp = kernel_padded(limits->max_head_width);
     size_t n = lp * dp, planes = limits->max_planes, c = kernel_padded(limits->max_width);
+    size_t behind = kernel_packed_bytes(COMPUTE_BF16, 0, 0) / sizeof(float);
     float **const of_items[] = {&areas->items,      &areas->squares,      &areas->deviations,
                                 &areas->columns,    &areas->integrals[0], &areas->integrals[1],
                                 &areas->windows[0], &areas->windows[1],   &areas->windows[2]};
     for (size_t i = 0; i < sizeof(of_items) / sizeof(of_items[0]); i++)
         *of_items[i] = arena_take(arena, n, sizeof(float));
     areas->entries = arena_take(arena, planes * n, sizeof(float));
-    areas->keys = arena_take(arena, planes * n, sizeof(float));
-    areas->values = arena_take(arena, planes * n, sizeof(float));
+    areas->keys = arena_take(arena, planes * n + behind, sizeof(float));
+    areas->values = arena_take(arena, planes * n + behind, sizeof(float));
     areas->weights = arena_take(arena, 2 * planes * lp + 2 * lp, sizeof(float));
     areas->query = arena_take(arena, CPU_QUERY_BLOCK * c, sizeof(float));
     for (size_t i = 0; i < sizeof(areas->ends) / sizeof(areas->ends[0]); i++)
@@ -29,7 +30,7 @@ static void place(struct stream *stream, const struct stream_limits *limits, siz
     struct arena *arena = &stream->arena;
     stream->scores = arena_take(arena, CPU_QUERY_BLOCK * planes * lp + KERNEL_PAD, sizeof(float));
     stream->area = arena_take(arena, area_scratch(lp), sizeof(float));
-    stream->query = arena_take(arena, 2 * dp, sizeof(float));
+    stream->query = arena_take(arena, 2 * (dp + 2 * KERNEL_PAD), sizeof(float));
     stream->logits = arena_take(arena, CPU_ROW_BLOCK * CPU_OUTPUT_BLOCK, sizeof(float));
     stream->rows = arena_take(arena, CPU_ROW_BLOCK, row_bytes);
     stream->row_scales = arena_take(arena, CPU_ROW_BLOCK, sizeof(float));

@@ -26,8 +26,7 @@ static void place_weight(struct weight *weight)
     struct arena *arena = &weight->arena;
     size_t padded = kernel_padded(packed->n);
     bool is_int8 = packed->type == COMPUTE_INT8;
-    packed->panels =
-        arena_take(arena, padded / KERNEL_PANEL, kernel_panel_bytes(packed->type, packed->k));
+    packed->panels = arena_take(arena, 1, kernel_packed_bytes(packed->type, packed->n, packed->k));
     packed->bias = arena_take(arena, padded, sizeof(float));
     packed->scales = is_int8 ? arena_take(arena, padded, sizeof(float)) : NULL;
     packed->sums = is_int8 ? arena_take(arena, padded, sizeof(int32_t)) : NULL;

@@ -20,7 +20,8 @@ enum {
 
 /* Where the operands of one block are, and what is fetched into the caches while its tiles are
  * multiplied, some in every turn: this block's part of the next two panels, which come from memory
- * when a model is larger than the caches, and the lines that the block will write. */
+ * when a model is larger than the caches, and the lines that the block will write. A single block
+ * fetches nothing: it would wait for that as it waits for its own panels. */
 struct block {
     const char *x[2], *w[2];
     size_t x_stride, depth_bytes;
@@ -34,7 +35,7 @@ ALWAYS_INLINE struct block block_at(const struct product *p, size_t row, size_t 
 {
     size_t panel_bytes = kernel_panel_bytes(p->w.type, p->w.k);
     struct block block = {.x_stride = p->x_stride};
-    block.depth_bytes = panel_bytes / KERNEL_PANEL;
+    block.depth_bytes = kernel_depth(p->w.type, p->w.k) / kernel_group(p->w.type) * sizeof(int32_t);
     block.x[0] = (const char *)p->x + row * p->x_stride;
     block.x[1] = block.x[0] + TILE_ROWS * p->x_stride;
     block.w[0] = (const char *)p->w.panels + column / KERNEL_PANEL * panel_bytes;
@@ -42,6 +43,8 @@ ALWAYS_INLINE struct block block_at(const struct product *p, size_t row, size_t 
 
     size_t turns = block.depth_bytes / KERNEL_ROW_BYTES;
     size_t blocks = (p->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    if (blocks == 1)
+        return block;
     block.next_bytes = (2 * PANEL_TILE_BYTES + blocks - 1) / blocks;
     bool is_last = column + BLOCK_COLUMNS >= p->w.n;
     block.next = is_last && p->next ? p->next : block.w[0] + 2 * panel_bytes;
@@ -77,9 +80,12 @@ ALWAYS_INLINE void sum_block(enum compute_type type, bool two_rows, bool two_col
 {
     const size_t sums_stride = BLOCK_COLUMNS * sizeof(float);
     tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
+    if (two_columns)
+        tile_zero(1);
+    if (two_rows)
+        tile_zero(2);
+    if (two_rows && two_columns)
+        tile_zero(3);
     for (size_t i = 0, w = 0; i < b->depth_bytes; i += KERNEL_ROW_BYTES, w += PANEL_TILE_BYTES) {
         tile_load(4, b->x[0] + i, b->x_stride);
         tile_load(6, b->w[0] + w, KERNEL_ROW_BYTES);
@@ -97,9 +103,12 @@ ALWAYS_INLINE void sum_block(enum compute_type type, bool two_rows, bool two_col
             DOT(3, 5, 7);
     }
     tile_store(0, sums[0], sums_stride);
-    tile_store(1, sums[0] + KERNEL_PANEL, sums_stride);
-    tile_store(2, sums[TILE_ROWS], sums_stride);
-    tile_store(3, sums[TILE_ROWS] + KERNEL_PANEL, sums_stride);
+    if (two_columns)
+        tile_store(1, sums[0] + KERNEL_PANEL, sums_stride);
+    if (two_rows)
+        tile_store(2, sums[TILE_ROWS], sums_stride);
+    if (two_rows && two_columns)
+        tile_store(3, sums[TILE_ROWS] + KERNEL_PANEL, sums_stride);
 }
 
 ALWAYS_INLINE void multiply_block(enum compute_type type, const struct product *p, size_t row,
