@@ -72,56 +72,110 @@ void cpu_attend(struct stream *stream, const struct attention *attention, bool c
                         context + first[b] * c);
 }
 
-/* A cache row is the keys of all heads, then the values, each head padded with zeros. */
+/* ---- One step -------------------------------------------------------------------------------- */
+
+/* A cache row is the keys of all heads, then the values, each head padded with zeros to whole
+ * KERNEL_PADs. A block of bf16 has two of these, so that neighbours may share one. */
+static size_t heads_padded(const struct attention *attention)
+{
+    return kernel_cache_padded(attention->type,
+                               attention->n_heads * kernel_padded(attention->head_width));
+}
+
 size_t cpu_cache_row_floats(const struct attention *attention)
 {
     if (!attention_is_plain(attention))
         return cpu_areas_cache_row_floats(attention);
-    return 2 * attention->n_heads * kernel_cache_floats(attention->type, attention->head_width);
+    return 2 * kernel_cache_floats(attention->type, heads_padded(attention));
 }
 
-/* x[d] with zeros after it up to dp. */
-static const float *padded(size_t d, size_t dp, const float *x, float *scratch)
+/* The whole blocks that hold a head: n numbers, of which the head's begin at `begin`. */
+struct head_blocks {
+    size_t floats; /* in front of them */
+    size_t n, begin;
+};
+
+static struct head_blocks blocks_of(const struct attention *attention, size_t head)
 {
-    if (d == dp)
+    enum compute_type type = attention->type;
+    size_t first = head * kernel_padded(attention->head_width);
+    size_t block = kernel_cache_padded(type, 1), begin = first % block;
+    return (struct head_blocks){
+        .floats = kernel_cache_floats(type, first - begin),
+        .n = kernel_cache_padded(type, begin + attention->head_width),
+        .begin = begin,
+    };
+}
+
+/* Numbers first ... first + KERNEL_PAD - 1 of a row, of x[H,D]. */
+static void copy_part(const struct attention *attention, const float *x, size_t first, float *part)
+{
+    size_t d = attention->head_width, head = first / kernel_padded(d);
+    size_t i = first % kernel_padded(d), n = d - i < KERNEL_PAD ? d - i : KERNEL_PAD;
+    if (head < attention->n_heads)
+        memcpy(part, x + head * d + i, n * sizeof(*x));
+}
+
+/* x[H,D], keys or values. */
+static void store_heads(struct stream *stream, const struct attention *attention, const float *x,
+                        float *row)
+{
+    enum compute_type type = attention->type;
+    size_t n = heads_padded(attention), block = kernel_cache_padded(type, 1);
+    if (n == attention->n_heads * attention->head_width) {
+        stream->kernels->store_row(type, n, x, row);
+        return;
+    }
+    for (size_t first = 0; first < n; first += block) {
+        float numbers[2 * KERNEL_PAD] = {0};
+        for (size_t i = 0; i < block; i += KERNEL_PAD)
+            copy_part(attention, x, first + i, numbers + i);
+        stream->kernels->store_row(type, block, numbers, row + kernel_cache_floats(type, first));
+    }
+}
+
+/* x[d] as number `begin` and the following of padded[n], between zeros. */
+static const float *pad(size_t d, const float *x, size_t begin, size_t n, float *padded)
+{
+    if (d == n)
         return x;
-    memcpy(scratch, x, d * sizeof(*x));
-    memset(scratch + d, 0, (dp - d) * sizeof(*x));
-    return scratch;
+    memset(padded, 0, n * sizeof(*x));
+    memcpy(padded + begin, x, d * sizeof(*x));
+    return padded;
 }
 
-/* Keys and values of all heads stand one behind the other, in qkv as in the row. */
-static void store_step(struct stream *stream, const struct attention *attention,
-                       const float *keys_values, float *row)
+/* Zeros of the query and of what becomes of the values are the neighbours' part. */
+static void attend_step_head(struct stream *stream, const struct attention *attention,
+                             const struct step_rows *rows, size_t r, size_t head,
+                             const float *cache, const float *query, float *context)
 {
-    size_t d = attention->head_width, dp = kernel_cache_padded(attention->type, d);
-    for (size_t h = 0; h < 2 * attention->n_heads; h++)
-        stream->kernels->store_row(attention->type, dp,
-                                   padded(d, dp, keys_values + h * d, stream->query),
-                                   row + h * kernel_cache_floats(attention->type, d));
+    enum compute_type type = attention->type;
+    const int32_t *path = rows->paths[r];
+    size_t length = (size_t)rows->lengths[r], d = attention->head_width;
+    size_t stride = cpu_cache_row_floats(attention);
+    struct head_blocks blocks = blocks_of(attention, head);
+    const float *keys = cache + blocks.floats, *values = keys + stride / 2;
+    float *out = blocks.n == d ? context : stream->query + blocks.n;
+    query = pad(d, query, blocks.begin, blocks.n, stream->query);
+    stream->kernels->scores_rows(type, length, blocks.n, query, keys, path, stride, stream->scores);
+    stream->kernels->area_coverage(length, &attention->area, stream->scores, stream->area);
+    stream->kernels->context_rows(type, length, blocks.n, stream->scores, values, path, stride,
+                                  out);
+    if (out != context)
+        memcpy(context, out + blocks.begin, d * sizeof(*context));
 }
 
 static void attend_step_row(struct stream *stream, const struct attention *attention,
                             const struct step_rows *rows, size_t r, float *cache, const float *qkv,
                             float *context)
 {
-    enum compute_type type = attention->type;
-    const int32_t *path = rows->paths[r];
-    size_t length = (size_t)rows->lengths[r];
-    size_t d = attention->head_width, dp = kernel_cache_padded(type, d);
-    size_t slice = kernel_cache_floats(type, d), stride = cpu_cache_row_floats(attention);
-    const float *values = cache + attention->n_heads * slice;
-    store_step(stream, attention, qkv + attention->n_heads * d,
-               cache + (size_t)path[length - 1] * stride);
-    for (size_t h = 0; h < attention->n_heads; h++, cache += slice, values += slice) {
-        const float *query = padded(d, dp, qkv + h * d, stream->query);
-        float *out = d == dp ? context + h * d : stream->query + dp;
-        stream->kernels->scores_rows(type, length, dp, query, cache, path, stride, stream->scores);
-        stream->kernels->area_coverage(length, &attention->area, stream->scores, stream->area);
-        stream->kernels->context_rows(type, length, dp, stream->scores, values, path, stride, out);
-        if (d < dp)
-            memcpy(context + h * d, out, d * sizeof(float));
-    }
+    size_t d = attention->head_width, c = attention->n_heads * d;
+    size_t stride = cpu_cache_row_floats(attention);
+    float *row = cache + (size_t)rows->paths[r][rows->lengths[r] - 1] * stride;
+    store_heads(stream, attention, qkv + c, row);
+    store_heads(stream, attention, qkv + 2 * c, row + stride / 2);
+    for (size_t h = 0; h < attention->n_heads; h++)
+        attend_step_head(stream, attention, rows, r, h, cache, qkv + h * d, context + h * d);
 }
 
 void cpu_attend_step(struct stream *stream, const struct attention *attention,
@@ -137,6 +191,8 @@ void cpu_attend_step(struct stream *stream, const struct attention *attention,
                                   context + r * c);
     }
 }
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Per head: keys, then values. */
 static size_t head_floats(const struct attention *attention, size_t length)

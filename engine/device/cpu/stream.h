@@ -39,7 +39,7 @@ struct stream {
     struct arena arena;
     float *scores;     /* [CPU_QUERY_BLOCK][planes][Lp] */
     float *area;       /* scratch of area_coverage */
-    float *query;      /* [2][Dp]: one head's vectors with zeros after them, and its context */
+    float *query;      /* [2][Dp + 2 KERNEL_PAD]: a head's query between zeros, and its context */
     float *logits;     /* [CPU_ROW_BLOCK][CPU_OUTPUT_BLOCK] */
     char *rows;        /* CPU_ROW_BLOCK rows packed for a product */
     float *row_scales; /* [CPU_ROW_BLOCK] */
