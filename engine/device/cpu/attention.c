@@ -144,7 +144,7 @@ static const float *pad(size_t d, const float *x, size_t begin, size_t n, float 
     return padded;
 }
 
-/* Zeros of the query and of what becomes of the values are the neighbours' part. */
+/* Blocks may hold a part of a neighbour: the query has zeros there, and its values are left out. */
 static void attend_step_head(struct stream *stream, const struct attention *attention,
                              const struct step_rows *rows, size_t r, size_t head,
                              const float *cache, const float *query, float *context)
