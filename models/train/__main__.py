@@ -8,6 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from . import interrupted
 from .acre_command import thread_options
 from .recipe import find_recipe, read_recipe
 
@@ -16,7 +17,6 @@ RUNS = Path(__file__).parent / "runs"
 COMPARISONS = RUNS / "compare"
 COMPARED = Path(__file__).parent / "compared"
 README = Path(__file__).parents[1] / "README.md"
-INTERRUPTED = 128 + signal.SIGINT  # as shells say it
 
 
 def positive(kind):
@@ -260,7 +260,6 @@ def say_what_is_ignored(options, trainer):
 
 
 def train(options, run):
-    """Whether the run is finished, rather than interrupted."""
     from .lock import alone
     from .trainer import Trainer, extend
 
@@ -272,7 +271,8 @@ def train(options, run):
             extend(run, recipe, None if options.cooldown else hours, options.cooldown)
         trainer = Trainer(run, options.hours)
         say_what_is_ignored(options, trainer)
-        return trainer.run(options.cooldown)
+        if not trainer.run(options.cooldown):
+            raise interrupted.Interrupted
 
 
 def evaluate(options, run):
@@ -295,11 +295,9 @@ def export(options, run):
 def everything(options, run):
     if not (run / "prepared").exists():
         prepare(options, run)
-    finished = train(options, run)
-    if finished:
-        evaluate(options, run)
-        export(options, run)
-    return finished
+    train(options, run)
+    evaluate(options, run)
+    export(options, run)
 
 
 def average(options):
@@ -334,13 +332,15 @@ def campaign(options):
     if not options.packs:
         from .campaign import Campaign
 
-        return Campaign(options.folder, options.plan).run()
+        if not Campaign(options.folder, options.plan).run():
+            raise interrupted.Interrupted
+        return
     if not options.minutes or not options.out:
         raise ValueError("campaign needs --minutes X and --out OUT with --packs")
     from .lent import run_for
 
-    return run_for(options.minutes, options.packs, options.folder, options.plan, options.out,
-                   options.threads)
+    run_for(options.minutes, options.packs, options.folder, options.plan, options.out,
+            options.threads)
 
 
 def plot(options):
@@ -358,17 +358,13 @@ def plot(options):
 
 
 def compare(options):
-    from .compare import Interrupted, chosen, do_all
+    from .compare import chosen, do_all
 
     comparison = None
     if options.acre:  # a machine that only trains has a copy of models/train
         from . import comparison
 
-    try:
-        failed = do_all(chosen(options.only), options, comparison and comparison.keep)
-    except Interrupted:
-        print("compare: interrupted; the same command goes on", flush=True)
-        sys.exit(INTERRUPTED)
+    failed = do_all(chosen(options.only), options, comparison and comparison.keep)
     if comparison:
         comparison.compare(options)
     if failed:
@@ -391,6 +387,9 @@ def main(arguments=None):
         own = {"average": average, "plot": plot, "compare": compare, "back": back,
                "likely": likely, "pack": pack, "campaign": campaign}
         own.get(options.command, run_command)(options)
+    except interrupted.Interrupted:
+        print(f"{options.command}: interrupted; the same command goes on", flush=True)
+        return interrupted.STATUS
     except (ValueError, OSError, subprocess.CalledProcessError) as error:
         print(f"models.train: {error}", file=sys.stderr)
         return 1

@@ -26,6 +26,7 @@ from .build import new_model
 from .device import choose_device
 from .export import export
 from .files import read_json, write_json
+from .interrupted import Interrupted
 from .lock import alone
 from .recipe import read_recipe, recipe_of
 from .rules import check_keys, check_number
@@ -43,10 +44,6 @@ EXPORTED_STAGES = ("token", "char")
 STAGES = {"reverse": "seconds", "back": "sentences", "teacher": "seconds",
           "distilled": "sentences", "token": "seconds", "char": "seconds"}
 PART_SENTENCES = 65536  # of a translation: what an interruption may cost
-
-
-class Interrupted(Exception):
-    """The time is up, and what was made is saved."""
 
 
 @contextmanager

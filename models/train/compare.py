@@ -26,6 +26,7 @@ from . import checkpoint
 from .device import choose_device
 from .export import export
 from .files import write_json
+from .interrupted import Interrupted
 from .lock import alone, locked
 from .log import mean_loss, read_entries
 from .prepare import prepare
@@ -50,10 +51,6 @@ DATA = {"token": RECIPES / "en-de-token.json", "char": RECIPES / "en-de-char.jso
 
 # What ends one cell and not the grid.
 FAILURES = ValueError, OSError, subprocess.CalledProcessError
-
-
-class Interrupted(Exception):
-    """A signal ended a run, which is saved."""
 
 
 def widths(encoder_self=(1, 1), decoder_self=(1, 1), decoder_cross=(1, 1)):

@@ -12,13 +12,15 @@ import sys
 import tarfile
 import time
 
+from . import interrupted
 from .campaign import EXPORTED_STAGES
 from .pack import unpack
 
 LARGEST_FILE = 15 * 2**20
 LARGEST_OUTPUT, MOST_FILES = 60 * 2**20, 7
 GRACE_SECONDS = 45  # for saving
-WELL = 0, -signal.SIGTERM, 128 + signal.SIGTERM  # done; ended before or after it could save
+# Done; ended once it had saved; ended before there was anything to save.
+WELL = 0, interrupted.STATUS, -signal.SIGTERM, 128 + signal.SIGTERM
 
 
 def archive_of(run):

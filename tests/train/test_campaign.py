@@ -239,6 +239,9 @@ def test_a_training_goes_on_where_it_was_interrupted(packed, tmp_path, monkeypat
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(training.Trainer, "train_step", last)
+    assert main(["campaign", str(tmp_path), "--plan", str(plan)]) == 130
+    assert not (tmp_path / "teacher").exists()
+    shutil.rmtree(tmp_path / "reverse")
     assert not campaign.run()  # before the first evaluation: there is nothing to export
     assert not (tmp_path / "token/model").exists()
     assert checkpoint.load(tmp_path / "token/checkpoint.pt")["step"] == 1
@@ -354,6 +357,18 @@ def test_a_campaign_that_cannot_save_at_its_end_is_an_error(packed, tmp_path, mo
     monkeypatch.setattr(lent.time, "monotonic", lambda: 1e9 * (tmp_path / "up").exists())
     with pytest.raises(ValueError, match="de failed; what is done is kept"):
         lent.run_for(1.0, [packed[1]], tmp_path, "", tmp_path / "out")
+
+
+@pytest.mark.parametrize("command, is_well", [
+    ("exit 130", True), ("exit 143", True), ("kill -TERM $$", True), ("exit 0", True),
+    ("exit 1", False), ("kill -KILL $$", False)])
+def test_a_campaign_that_was_interrupted_has_not_failed(packed, tmp_path, monkeypatch, command,
+                                                        is_well):
+    popen = subprocess.Popen
+    monkeypatch.setattr(lent.subprocess, "Popen", lambda _: popen(["sh", "-c", command]))
+    arguments = ["campaign", str(tmp_path), "--packs", str(packed[1]), "--minutes", "1", "--out",
+                 str(tmp_path / "out")]
+    assert main(arguments) == (0 if is_well else 1)
 
 
 def test_a_campaign_that_fails_is_an_error(packed, tmp_path, monkeypatch):

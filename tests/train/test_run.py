@@ -440,6 +440,28 @@ def test_one_command_does_everything(tmp_path, corpora, monkeypatch):
     assert (run / "model" / "model.safetensors").exists()
 
 
+@pytest.mark.parametrize("command", ["train", "all"])
+def test_an_interrupted_command_does_not_say_that_it_is_done(tmp_path, corpora, monkeypatch, capsys,
+                                                             command):
+    """Nor does it score or export what is half trained."""
+    recipe, run, step = tmp_path / "recipe.json", tmp_path / "run", Trainer.train_step
+    recipe.write_text(json.dumps(RECIPE | {"level": "char"}))
+    data = ["--corpora", str(corpora), "--eval", str(corpora / "eval")]
+    assert main(["prepare", str(recipe), "--run", str(run), *data]) == 0
+
+    def last(trainer):
+        step(trainer)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Trainer, "train_step", last)
+    assert main([command, str(recipe), "--run", str(run), "--cooldown", "2"]) == 130
+    assert f"{command}: interrupted; the same command goes on\n" in capsys.readouterr().out
+    assert checkpoint.load(run / "checkpoint.pt")["step"] == 1
+    assert not (run / "scores.json").exists() and not (run / "model").exists()
+    monkeypatch.setattr(Trainer, "train_step", step)
+    assert main(["train", str(recipe), "--run", str(run)]) == 0
+
+
 def test_lstms_are_trained_by_the_same_commands(tmp_path, corpora, monkeypatch):
     monkeypatch.setattr(training, "REPORT_SECONDS", 0)
     recipe, run = tmp_path / "recipe.json", tmp_path / "run"
