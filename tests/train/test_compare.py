@@ -420,7 +420,8 @@ def test_training_speeds_of_different_machines_are_not_compared():
     (["--only", "char", "--corpora", "/nowhere", "--eval", "/nowhere"], "/nowhere"),
 ])
 def test_what_is_wrong_is_said(tmp_path, capsys, arguments, message):
-    assert main(["compare", "--folder", str(tmp_path / "new"), *arguments]) == 1
+    assert main(["compare", "--folder", str(tmp_path / "new"), "--kept", str(tmp_path / "kept"),
+                 *arguments]) == 1
     assert message in capsys.readouterr().err
 
 
