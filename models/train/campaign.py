@@ -16,7 +16,6 @@ many seconds it trains, and in `shares` how many target ids of machines come to 
 import shutil
 import signal
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from . import checkpoint, corpus
 from .build import new_model
 from .device import choose_device
 from .export import export
-from .files import read_json, write_json
+from .files import made_whole, read_json, write_json
 from .interrupted import Interrupted
 from .lock import alone
 from .recipe import read_recipe, recipe_of
@@ -44,16 +43,6 @@ EXPORTED_STAGES = ("token", "char")
 STAGES = {"reverse": "seconds", "back": "sentences", "teacher": "seconds",
           "distilled": "sentences", "token": "seconds", "char": "seconds"}
 PART_SENTENCES = 65536  # of a translation: what an interruption may cost
-
-
-@contextmanager
-def made_whole(path):
-    """A folder that has its name only when everything is in it."""
-    unfinished = path.with_name(path.name + ".part")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    yield unfinished
-    unfinished.rename(path)
 
 
 def interrupt(*_):

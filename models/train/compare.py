@@ -25,7 +25,7 @@ import torch
 from . import checkpoint
 from .device import choose_device
 from .export import export
-from .files import write_json
+from .files import made_whole, write_json
 from .interrupted import Interrupted
 from .lock import alone, locked
 from .log import mean_loss, read_entries
@@ -193,13 +193,11 @@ def link_data(cell, data, folder):
     """Makes the cell's prepared folder, unless it is there."""
     if folder.exists():
         return
-    unfinished = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    shutil.copytree(data, unfinished, copy_function=link,
-                    ignore=shutil.ignore_patterns("recipe.json"))
-    recipe = recipe_of(cell, read_recipe(data / "recipe.json"))
-    write_json(unfinished / "recipe.json", dataclasses.asdict(recipe))
-    unfinished.rename(folder)
+    with made_whole(folder) as unfinished:
+        shutil.copytree(data, unfinished, copy_function=link, dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("recipe.json"))
+        recipe = recipe_of(cell, read_recipe(data / "recipe.json"))
+        write_json(unfinished / "recipe.json", dataclasses.asdict(recipe))
 
 
 # ---- A run ----

@@ -1,6 +1,9 @@
-"""Files: JSON, which is read with errors that name it, and logs that an end may have cut off."""
+"""Files: JSON, which is read with errors that name it, logs that an end may have cut off, and what
+is written whole or not at all."""
 
 import json
+import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -21,6 +24,18 @@ def write_whole(path, text):
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.write_text(text, encoding="utf-8", newline="")
     unfinished.replace(path)
+
+
+@contextmanager
+def made_whole(folder):
+    """A new folder, which takes the name of `folder`, and the place of one that is there, only when
+    everything is in it."""
+    unfinished = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    yield unfinished
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
 
 
 def drop_cut_line(path):

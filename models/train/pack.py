@@ -8,11 +8,13 @@ import numpy as np
 
 from .back import plain_text
 from .corpus import BACK_SUFFIX, DISTILLED_SUFFIX
-from .files import read_json, write_json
+from .files import made_whole, read_json, write_json
 from .overlap import Evaluated
 from .recipe import read_recipe
 from .sentences import Sentences, sentences_of
 from .vocabulary import open_vocabulary
+
+PACK = "pack"  # the folder in the archive, and what a campaign calls it
 
 
 def human_pairs(prepared):
@@ -52,18 +54,22 @@ def pack(prepared, mono, most, out):
     text = Sentences.of(map(vocabulary.encode, lines))
     np.savez(folder / "mono.npz", **text.arrays("mono"))
     with tarfile.open(out, "w:xz") as archive:
-        archive.add(folder, "pack")
+        archive.add(folder, PACK)
     shutil.rmtree(folder)
     print(f"pack: {out}: {len(text)} sentences of plain text, "
           f"{out.stat().st_size / 2**20:.1f} MiB")
 
 
+def inside(member, folder):
+    """A member of a pack under its name in there."""
+    name = member.name.removeprefix(PACK).removeprefix("/") or "."
+    return tarfile.data_filter(member.replace(name=name, deep=False), folder)
+
+
 def unpack(archive, folder):
     """Makes folder/pack of it, unless that was done."""
-    if not (folder / "pack").exists():
-        unfinished = folder / "pack.part"
-        shutil.rmtree(unfinished, ignore_errors=True)
+    if (folder / PACK).exists():
+        return
+    with made_whole(folder / PACK) as unfinished:
         with tarfile.open(archive) as file:
-            file.extractall(unfinished, filter="data")
-        (unfinished / "pack").rename(folder / "pack")
-        unfinished.rmdir()
+            file.extractall(unfinished, filter=inside)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from . import corpus, distil, overlap
-from .files import read_json, write_json
+from .files import made_whole, read_json, write_json
 from .lock import alone
 from .parent import check_parent, check_pieces
 from .recipe import MODELS, recipe_of
@@ -191,15 +191,10 @@ def prepare(recipe_path, corpora, eval_folder, folder, acre=None, vocabulary=Non
     recipe = recipe_of(given, recipe_path)
     check_models(recipe, recipe_path, acre)
     check_sets(recipe, eval_folder)
-    unfinished = folder.with_name(folder.name + ".part")
-    with alone(folder.parent):
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
+    with alone(folder.parent), made_whole(folder) as unfinished:
         by_origin, dropped = gather(recipe, corpora, eval_folder, unfinished, acre, options)
         pairs = write(recipe, by_origin, dropped, unfinished, vocabulary)
         write_json(unfinished / "recipe.json", given)
         copy_evaluation_sets(eval_folder, recipe.language, unfinished / "eval")
-        shutil.rmtree(folder, ignore_errors=True)
-        unfinished.rename(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"prepare: {folder}: {pairs} pairs, {size / 2**20:.1f} MiB")
