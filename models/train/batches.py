@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from .corpus import BACK_SUFFIX
-from .files import read_json
+from .prepared import read_arrays, read_sources
 from .shape import source_multiple
 
 # Large enough that pairs sorted by length pad little, small enough that the mix stays even.
@@ -39,13 +39,13 @@ class Pairs:
     """The prepared training pairs as ids."""
 
     def __init__(self, folder, recipe):
-        with np.load(folder / "train.npz") as arrays:
-            self.source_ids, self.source_offsets, self.target_ids, self.target_offsets = (
-                arrays[f"{language}_{part}"] for language in (recipe.source, recipe.target)
-                for part in ("ids", "offsets"))
-            self.origin = arrays["origin"]
-        sources = read_json(folder / "sources.json")
-        self.origins = list(sources["corpora"])
+        names = [f"{language}_{part}" for language in (recipe.source, recipe.target)
+                 for part in ("ids", "offsets")]
+        arrays = read_arrays(folder / "train.npz", *names, "origin")
+        self.source_ids, self.source_offsets, self.target_ids, self.target_offsets = (
+            arrays[name] for name in names)
+        self.origin = arrays["origin"]
+        self.origins = list(read_sources(folder)["corpora"])
         self.recipe = recipe
         self.tagged = np.isin(self.origin, [number for number, name in enumerate(self.origins)
                                             if name.endswith(BACK_SUFFIX)])

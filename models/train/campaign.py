@@ -27,6 +27,7 @@ from .export import export
 from .files import made_whole, read_json, write_json
 from .interrupted import Interrupted
 from .lock import alone
+from .prepared import read_arrays, read_sources
 from .recipe import read_recipe, recipe_of
 from .rules import check_keys, check_number
 from .search import translate_ids
@@ -64,6 +65,10 @@ def read_plan(name):
         check_number(values, "sentences", int, 1, 1 << 40, where)
         check_keys(values.get("shares", {}), MADE, f"{where}.shares")
     return plan
+
+
+def read_sentences(path, name):
+    return sentences_of(read_arrays(path, f"{name}_ids", f"{name}_offsets"), name)
 
 
 def worth_training_on(english, others, vocabulary):
@@ -142,15 +147,13 @@ class Campaign:
 
     def prepare(self, stage, folder):
         """What the stage trains on: the pack, and what earlier stages made."""
-        sources = read_json(self.pack / "sources.json")
+        sources = read_sources(self.pack)
         sides = {name: [self.packed(name)] for name in ("en", self.language)}
-        with np.load(self.pack / "train.npz") as arrays:
-            origins = [arrays["origin"]]
+        origins = [read_arrays(self.pack / "train.npz", "origin")["origin"]]
         for made, suffix in MADE.items():
             if (self.folder / made).exists():
-                with np.load(self.folder / made / "pairs.npz") as arrays:
-                    for name, parts in sides.items():
-                        parts.append(sentences_of(arrays, name))
+                for name, parts in sides.items():
+                    parts.append(read_sentences(self.folder / made / "pairs.npz", name))
                 count = len(sides["en"][-1])
                 origins.append(np.full(count, len(sources["corpora"]), np.uint8))
                 sources["corpora"][f"campaign{suffix}"] = {"pairs": count}
@@ -179,8 +182,7 @@ class Campaign:
 
     def packed(self, name):
         """Sentences of the pack: `en`, those of the other language, or `mono`."""
-        with np.load(self.pack / ("mono.npz" if name == "mono" else "train.npz")) as arrays:
-            return sentences_of(arrays, name)
+        return read_sentences(self.pack / ("mono.npz" if name == "mono" else "train.npz"), name)
 
     def distinct_english(self):
         english = self.packed("en")
@@ -211,8 +213,7 @@ class Campaign:
                 unfinished = path.with_suffix(".part.npz")
                 np.savez(unfinished, **Sentences.of(rows).arrays("made"))
                 unfinished.rename(path)
-            with np.load(path) as arrays:
-                parts.append(sentences_of(arrays, "made"))
+            parts.append(read_sentences(path, "made"))
         return Sentences.join(parts)
 
     def trained(self, stage):

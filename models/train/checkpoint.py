@@ -20,9 +20,24 @@ def save_atomically(state, path):
     os.close(folder)
 
 
+def read(path):
+    """The dictionary that a file holds. Torch has many errors for what it cannot read, some of many
+    lines."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path}: expected a checkpoint, found a file that is damaged or "
+                         "another") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"{path}: expected a checkpoint, found a {type(state).__name__}")
+    return state
+
+
 def load(path, vocabulary=None):
     """What was saved; an error if that belongs to another vocabulary than the one given."""
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    state = read(path)
     if state.get("format") != FORMAT:
         raise ValueError(f"{path}: format: expected {FORMAT}, found {state.get('format')}")
     known = state.get("vocabulary")  # absent in older checkpoints

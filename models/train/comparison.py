@@ -18,6 +18,7 @@ from .acre_command import thread_options, translate
 from .card import filled
 from .compare import GRID_MODELS, LOSS_PART
 from .files import read_json, write_whole
+from .prepared import read_sources
 from .recipe import read_recipe
 from .sets import fingerprint, read_set
 
@@ -74,7 +75,7 @@ def described(prepared, steps):
     """The data, which the cells of one model share."""
     recipe = read_recipe(prepared / "recipe.json")
     phases = recipe.phases[: recipe.phase_at(steps - 1) + 1]
-    corpora = read_json(prepared / "sources.json")["corpora"]
+    corpora = read_sources(prepared)["corpora"]
     return {
         "languages": f"{recipe.source}-{recipe.target}",
         "pairs": sum(counts["pairs"] for counts in corpora.values()),

@@ -8,6 +8,7 @@ from . import checkpoint
 from .card import model_card
 from .files import read_json, write_json
 from .folder import replacing
+from .prepared import read_sources
 from .recipe import read_recipe
 from .sets import held_out_sets
 from .shape import LstmShape
@@ -160,7 +161,7 @@ def fill(folder, run, state, recipe, vocabulary):
     write_json(folder / "tokenizer_config.json", tokenizer_config(recipe))
     scores_path = run / "scores.json"
     scores = read_json(scores_path) if scores_path.exists() else None
-    sources = read_json(run / "prepared" / "sources.json")
+    sources = read_sources(run / "prepared")
     held_out = held_out_sets(run / "prepared", recipe)
     card = model_card(recipe, state, sources["corpora"], scores, held_out)
     (folder / "README.md").write_text(card, encoding="utf-8")

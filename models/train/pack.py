@@ -1,5 +1,6 @@
 """What travels to another machine: one file of a prepared run and of plain text to translate."""
 
+import lzma
 import shutil
 import tarfile
 from itertools import islice
@@ -8,28 +9,32 @@ import numpy as np
 
 from .back import plain_text
 from .corpus import BACK_SUFFIX, DISTILLED_SUFFIX
-from .files import made_whole, read_json, write_json
+from .files import made_whole, write_json
 from .overlap import Evaluated
+from .prepared import read_arrays, read_sources
 from .recipe import read_recipe
 from .sentences import Sentences, sentences_of
 from .vocabulary import open_vocabulary
 
 PACK = "pack"  # the folder in the archive, and what a campaign calls it
+DAMAGE = tarfile.TarError, lzma.LZMAError, EOFError  # also of an archive that was cut off
 
 
 def human_pairs(prepared):
     """(arrays, sources) of a prepared run without what machines translated for it: who gets the
     pack makes better."""
-    sources = read_json(prepared / "sources.json")
+    sources = read_sources(prepared)
     names = list(sources["corpora"])
     human = [name for name in names if not name.endswith((BACK_SUFFIX, DISTILLED_SUFFIX))]
-    with np.load(prepared / "train.npz") as arrays:
-        origin = arrays["origin"]
-        kept = np.flatnonzero(np.isin(origin, list(map(names.index, human))))
-        renamed = np.array([human.index(n) if n in human else 0 for n in names], np.uint8)
-        found = {"origin": renamed[origin[kept]]}
-        for side in (name.removesuffix("_ids") for name in arrays.files if name.endswith("_ids")):
-            found |= sentences_of(arrays, side).take(kept).arrays(side)
+    languages = "en", read_recipe(prepared / "recipe.json").language
+    arrays = read_arrays(prepared / "train.npz", "origin", *(
+        f"{side}_{part}" for side in languages for part in ("ids", "offsets")))
+    origin = arrays["origin"]
+    kept = np.flatnonzero(np.isin(origin, list(map(names.index, human))))
+    renamed = np.array([human.index(n) if n in human else 0 for n in names], np.uint8)
+    found = {"origin": renamed[origin[kept]]}
+    for side in languages:
+        found |= sentences_of(arrays, side).take(kept).arrays(side)
     return found, sources | {"corpora": {name: sources["corpora"][name] for name in human}}
 
 
@@ -43,6 +48,8 @@ def unevaluated(lines, prepared):
 def pack(prepared, mono, most, out):
     """Writes `out`, a .tar.xz of a prepared run and at most `most` lines of the text files `mono`,
     which are in its language that is not English, as ids; none repeats evaluation text."""
+    if not prepared.is_dir():
+        raise FileNotFoundError(f"{prepared}: expected the prepared folder of a run, found none")
     vocabulary = open_vocabulary("token", prepared)
     folder = out.with_name(out.name + ".part")
     shutil.rmtree(folder, ignore_errors=True)
@@ -71,5 +78,11 @@ def unpack(archive, folder):
     if (folder / PACK).exists():
         return
     with made_whole(folder / PACK) as unfinished:
-        with tarfile.open(archive) as file:
-            file.extractall(unfinished, filter=inside)
+        try:
+            with tarfile.open(archive) as file:
+                file.extractall(unfinished, filter=inside)
+        except DAMAGE as error:
+            raise ValueError(f"{archive}: expected what pack writes, a .tar.xz, found a file that "
+                             "is damaged or another") from error
+        if not (unfinished / "recipe.json").exists():
+            raise ValueError(f"{archive}: expected what pack writes, found no {PACK}/recipe.json")

@@ -54,6 +54,15 @@ def values_of(entry):
     return {f"BLEU {name}": score for name, score in entry.get("bleu", {}).items()}
 
 
+def check_speeds(path, entries):
+    """Every report says how fast it was, and one at least that anything was learnt."""
+    speeds = [entry.get("tokens_per_second") for entry in entries if "loss" in entry]
+    wrong = [speed for speed in speeds if type(speed) not in (int, float) or speed < 0]
+    if wrong or not any(speeds):
+        raise ValueError(f"{path}: tokens_per_second: expected a number in every report, and one "
+                         f"above 0, found {wrong[0] if wrong else 0!r}")
+
+
 def arm_and_seed(name):
     """Of a run: one of a comparison is called ARM/SEED."""
     path = Path(name)
@@ -66,6 +75,7 @@ def read_curve(name, run):
     if not path.exists():
         raise FileNotFoundError(f"{run}: no log.jsonl; it is written by the train command")
     entries = read_entries(path)
+    check_speeds(path, entries)
     curve = Curve(*arm_and_seed(name), {}, {})
     for entry, hours in zip(entries, hours_of(entries)):
         for key, value in values_of(entry).items():

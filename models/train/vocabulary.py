@@ -20,6 +20,30 @@ START, END, UNKNOWN, PAD = "<s>", "</s>", "<unk>", "<pad>"
 SPECIAL = {"post": ((END, UNKNOWN), (PAD,)), "pre": ((START, PAD, END, UNKNOWN), ())}
 
 
+def read_pieces(path):
+    import sentencepiece
+
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected a SentencePiece model, found no such file")
+    try:
+        return sentencepiece.SentencePieceProcessor(str(path))
+    except RuntimeError as error:
+        raise ValueError(f"{path}: expected a SentencePiece model, found a file that is damaged or "
+                         "another") from error
+
+
+def read_ids(path):
+    """{piece: id} of vocab.json, which numbers the pieces from 0 on."""
+    ids = read_json(path)
+    numbers = ids.values() if isinstance(ids, dict) else [None]
+    if any(type(i) is not int for i in numbers) or sorted(numbers) != [*range(len(numbers))]:
+        raise ValueError(f"{path}: expected an object of pieces, numbered from 0 on")
+    missing = [piece for piece in (END, UNKNOWN, PAD) if piece not in ids]
+    if missing:
+        raise ValueError(f"{path}: expected {', '.join(missing)} among the pieces, found none")
+    return ids
+
+
 class PieceVocabulary:
     """Joint SentencePiece pieces."""
 
@@ -27,11 +51,9 @@ class PieceVocabulary:
     files = ("source.spm", "target.spm", "vocab.json")
 
     def __init__(self, folder):
-        import sentencepiece
-
         self.folder = Path(folder)
-        self.pieces = sentencepiece.SentencePieceProcessor(str(self.folder / "source.spm"))
-        self.ids = read_json(self.folder / "vocab.json")
+        self.pieces = read_pieces(self.folder / "source.spm")
+        self.ids = read_ids(self.folder / "vocab.json")
         self.names = {number: piece for piece, number in self.ids.items()}
         self.size = len(self.ids)
         self.end, self.pad = self.ids[END], self.ids[PAD]
