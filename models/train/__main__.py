@@ -374,7 +374,10 @@ def compare(options):
 def run_command(options):
     commands = {"prepare": prepare, "overlap": overlap, "train": train, "evaluate": evaluate,
                 "export": export, "all": everything}
-    commands[options.command](options, options.run or RUNS / Path(options.model).stem)
+    run = options.run or RUNS / Path(options.model).stem
+    if not options.run and not run.exists():
+        find_recipe(options.model)  # a name that is misspelt is no run that lacks something
+    commands[options.command](options, run)
 
 
 def main(arguments=None):

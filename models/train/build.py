@@ -3,7 +3,7 @@
 from .inherit import inherit, inherit_pieces
 from .lstm import Lstm
 from .model import Transformer
-from .parent import output_scales
+from .parent import check_there, output_scales
 from .recipe import MODELS
 from .shape import LstmShape
 
@@ -19,6 +19,9 @@ def begin(model, vocabulary, recipe):
     parent, second = recipe.start_from, recipe.pieces_from
     if not parent:
         return
+    check_there("start_from", MODELS / parent)
+    if second:
+        check_there("pieces_from", MODELS / second)
     shared = inherit(model, vocabulary, MODELS / parent)
     print(f"train: starting from {parent}, which has {shared} of {vocabulary.size} pieces",
           flush=True)

@@ -53,6 +53,9 @@ def interrupt(*_):
 def read_plan(name):
     """A plan, as far as it is not a recipe's keys that stand in it."""
     path = Path(name) if name.endswith(".json") else PLANS / f"{name}.json"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in PLANS.glob("*.json")))
+        raise FileNotFoundError(f"--plan {name}: no such plan; there are {known}")
     plan = read_json(path)
     check_keys(plan, ("every", *STAGES), path)
     for stage, values in plan.items():

@@ -3,10 +3,11 @@
 import json
 
 
-def entry_of(line, where):
-    """One object of the log."""
+def entry_of(data, where):
+    """One object of the log, given the bytes of its line."""
+    line = data.decode(errors="replace")
     try:
-        entry = json.loads(line)
+        entry = json.loads(data.decode())  # a UnicodeDecodeError is a ValueError, too
     except ValueError as error:
         raise ValueError(f"{where}: expected a JSON object, found {line[:40]!r}") from error
     for key in ("step", "tokens"):
@@ -28,7 +29,7 @@ def is_undone(earlier, entry):
 def read_entries(path):
     """The entries of a log without those that were undone."""
     kept = []
-    with open(path, encoding="utf-8") as lines:
+    with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             entry = entry_of(line, f"{path}:{number}")
             kept = [earlier for earlier in kept if not is_undone(earlier, entry)] + [entry]

@@ -20,6 +20,12 @@ OUTPUTS = {"encoder_self": "model.encoder.layers.{}.self_attn.out_proj.weight",
 LAYERS = "encoder_layers", "decoder_layers"
 
 
+def check_there(key, folder):
+    """Raises FileNotFoundError if what a recipe names under the key is no model."""
+    if not (Path(folder) / "config.json").exists():
+        raise FileNotFoundError(f"{key}: expected a model in {folder}, found no config.json there")
+
+
 def read_config(folder):
     path = Path(folder) / "config.json"
     config = read_json(path)

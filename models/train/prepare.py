@@ -22,7 +22,7 @@ import numpy as np
 from . import corpus, distil, overlap
 from .files import made_whole, read_json, write_json
 from .lock import alone
-from .parent import check_parent, check_pieces
+from .parent import check_parent, check_pieces, check_there
 from .recipe import MODELS, recipe_of
 from .sentences import Sentences
 from .sets import DEVELOPMENT_SETS, evaluation_sentences, evaluation_sets, read_set
@@ -137,6 +137,9 @@ def check_models(recipe, where, acre):
     """Finds out before hours of reading whether the models that the recipe names will do."""
     if recipe.teacher and not acre:
         raise ValueError(f"{where}: teacher: translating with it needs --acre FILE")
+    for key in ("teacher", "start_from", "pieces_from"):
+        if getattr(recipe, key):
+            check_there(f"{where}: {key}", MODELS / getattr(recipe, key))
     if recipe.start_from:
         check_parent(recipe.shape(), MODELS / recipe.start_from)
     if recipe.pieces_from:

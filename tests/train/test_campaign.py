@@ -321,6 +321,13 @@ def test_mistakes_in_a_plan_are_found_before_its_first_stage(packed, tmp_path, m
         Campaign(tmp_path, str(tmp_path / "plan.json"))
 
 
+def test_a_plan_that_is_not_there_is_told_from_those_that_are(packed, tmp_path, capsys):
+    unpack(packed[1], tmp_path)
+    for name in ("h100", "h100.json"):
+        assert main(["campaign", str(tmp_path), "--plan", name]) == 1
+        assert f"--plan {name}: no such plan; there are h200\n" in capsys.readouterr().err
+
+
 def test_the_plans_are_valid(packed, tmp_path):
     unpack(packed[1], tmp_path)
     for plan in campaigns.PLANS.glob("*.json"):

@@ -240,3 +240,13 @@ def test_a_parent_of_another_shape_is_refused_before_text_is_read(command, tmp_p
         assert main([command, str(recipe), "--run", str(tmp_path / "run"), "--corpora", "/nowhere",
                      "--eval", "/nowhere"]) == 1
         assert re.search(f"models/en-de-token/config.json: {message}", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("changes, key", [
+    ({"start_from": "nosuch"}, "start_from"),
+    ({"start_from": "en-de-char", "pieces_from": "nosuch"}, "pieces_from")])
+def test_a_model_that_is_not_where_a_run_begins_is_named_with_its_key(tmp_path, changes, key):
+    """As on a machine that got the prepared folder only."""
+    recipe, model, vocabulary = of_bytes(tmp_path, **changes)
+    with pytest.raises(FileNotFoundError, match=f"{key}: expected a model in .*nosuch, found no"):
+        build.begin(model, vocabulary, recipe)

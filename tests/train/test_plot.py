@@ -93,13 +93,14 @@ def test_seeds_of_an_arm_have_its_colour(runs):
     (json.dumps(evaluation(5, 1.0, 1.0)), "expected reports with a loss, found 1 entries"),
     ('{"step": 1', "log.jsonl:1: expected a JSON object, found '{\"step\": 1'"),
     ('{"step": 1, "loss": 2}', "log.jsonl:1: tokens: expected an integer, found"),
+    ('{"step": 1, "tokens": 9, "loss": 2}\n{"\udcff": 1}', "log.jsonl:2: expected a JSON object, "),
     ('{"step": 1, "tokens": 9, "loss": 2}', "log.jsonl: tokens_per_second: expected a number in "),
     ('{"step": 1, "tokens": 9, "loss": 2, "tokens_per_second": 0}', "one above 0, found 0"),
     ('{"step": 1, "tokens": 9, "loss": 2, "tokens_per_second": "9"}', "above 0, found '9'"),
 ])
 def test_what_is_wrong_with_a_log_is_said(runs, tmp_path, capsys, text, message):
     log = runs("one") / "log.jsonl"
-    log.unlink() if text is None else log.write_text(text)
+    log.unlink() if text is None else log.write_text(text, errors="surrogateescape")
     assert main(["plot", "one", "-o", str(tmp_path / "figure.svg")]) == 1
     assert message in capsys.readouterr().err
 

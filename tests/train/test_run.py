@@ -537,3 +537,9 @@ def test_rate_warms_up_holds_and_cools_down(recipe):
 def test_command_line_errors_say_what_is_wrong(arguments, message, tmp_path, capsys):
     assert main([*arguments, "--run", str(tmp_path / "run")]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["train", "all", "export", "evaluate", "overlap"])
+def test_a_misspelt_recipe_is_not_taken_for_a_run(command, capsys):
+    assert main([command, "nosuch"]) == 1
+    assert "nosuch: no such recipe; there are de-en-token, " in capsys.readouterr().err
