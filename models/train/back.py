@@ -47,7 +47,13 @@ def back_translate(acre, model, path, out, first=1, most=None, options=()):
     language = languages_of(model)
     name = path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(f".{language}")
     made = out / f"{name}{corpus.BACK_SUFFIX}.en-{language}.tsv"
+    sentences = plain_text([path])
+    if not sentences:
+        raise ValueError(f"{path}: expected sentences, found none")
+    if len(sentences) < first:
+        raise ValueError(f"{path}: --first: expected at most {len(sentences)}, as many as there "
+                         f"are sentences, found {first}")
     out.mkdir(parents=True, exist_ok=True)
     check_writer(made, model)
-    translations(made, plain_text([path])[first - 1:][:most], acre, model, *options, who="back",
+    translations(made, sentences[first - 1:][:most], acre, model, *options, who="back",
                  translation_first=True)

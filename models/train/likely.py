@@ -56,6 +56,8 @@ def keep_likely(acre, model, path, part, out, options=()):
     if made.exists():
         raise FileExistsError(f"{made}: expected no such file")
     pairs = list(corpus.read_columns(path))
+    if not pairs:
+        raise ValueError(f"{path}: expected pairs, found none")
     of_pairs = scores(acre, model, pairs, options)
     worst_first = sorted(range(len(pairs)), key=of_pairs.__getitem__)
     kept = sorted(worst_first[round(len(pairs) * (1 - part)):])

@@ -113,3 +113,15 @@ def test_only_models_into_english_are_taken(machine, capsys):
         json.dumps({"source_lang": "en", "target_lang": "de"}))
     assert back(machine, "talk.txt") == 1
     assert "target_lang: expected a model into en, found en to de" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text, more, message", [
+    ("", [], "talk.txt: expected sentences, found none"),
+    (" \n\n", [], "talk.txt: expected sentences, found none"),
+    ("Kurz gesagt.\n", ["--first", "2"], "talk.txt: --first: expected at most 1, as many as"),
+])
+def test_a_text_without_sentences_is_an_error(machine, capsys, text, more, message):
+    (machine / "talk.txt").write_text(text)
+    assert back(machine, "talk.txt", *more) == 1
+    assert message in capsys.readouterr().err
+    assert not (machine / "made").exists()

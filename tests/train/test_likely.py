@@ -108,3 +108,10 @@ def test_a_scorer_that_fails_leaves_nothing(scorer, capsys):
     assert likely(scorer) == 1
     assert "returned non-zero exit status 3" in capsys.readouterr().err
     assert not (scorer / "good").exists()
+
+
+def test_a_corpus_without_pairs_is_an_error(scorer, capsys):
+    (scorer / "none.en-de.tsv").write_text("")
+    assert likely(scorer, corpus="none.en-de.tsv") == 1
+    assert "none.en-de.tsv: expected pairs, found none" in capsys.readouterr().err
+    assert not (scorer / "good").exists()
