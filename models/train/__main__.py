@@ -364,6 +364,7 @@ def compare(options):
     if options.acre:  # a machine that only trains has a copy of models/train
         from . import comparison
 
+        comparison.check_folders(options.kept, comparison.GRID_MODELS)
     failed = do_all(chosen(options.only), options, comparison and comparison.keep)
     if comparison:
         comparison.compare(options)

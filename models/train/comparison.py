@@ -18,6 +18,7 @@ from .acre_command import thread_options, translate
 from .card import filled
 from .compare import GRID_MODELS, LOSS_PART
 from .files import read_json, write_whole
+from .kept import check_folders, read_cell
 from .prepared import read_sources
 from .recipe import read_recipe
 from .sets import fingerprint, read_set
@@ -130,7 +131,7 @@ def kept_cells(model, folder):
         for seed in GRID_MODELS[model].seeds:
             path = folder / model / area / str(seed) / "cell.json"
             if path.exists():
-                cell = read_json(path)
+                cell = read_cell(path, METRICS, bootstrap.RESAMPLES + 1)
                 found.setdefault(area, {})[seed] = cell
                 check_alike(path, cell, next(iter(next(iter(found.values())).values())))
                 check_recipe(path, cell, next(iter(found[area].values())), COMPARED_KEYS)
@@ -226,6 +227,7 @@ def result(model, folder):
 
 def results(folder):
     """{model: what is said of it}."""
+    check_folders(folder, GRID_MODELS)
     found = {model: result(model, folder) for model in GRID_MODELS}
     return {model: said for model, said in found.items() if said}
 

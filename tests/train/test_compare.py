@@ -40,6 +40,10 @@ translate*) cat "$4" ;;
 esac
 """
 STEPS = 3
+SCORES = {"bleu": [1.0] * 41, "chrf": [2.0] * 41}
+CELL = {"step": STEPS, "tokens": 9, "seconds": 2.5, "loss": 3.5, "machine": "one",
+        "data": {"languages": "en-de", "pairs": 5, "longest": 7, "sets": {"tatoeba": [4, "00"]}},
+        "scores": {"tatoeba": SCORES}}
 TABLE = "# Models\n\n## What area attention gives\n\nold\n\n## More\n"
 
 
@@ -168,11 +172,11 @@ def test_cells_of_other_data_are_not_compared(run, tmp_path, capsys):
 
 
 def kept_cell(folder, area, seed, **changes):
-    """Writes cell.json of the model char, as far as it is read before the table is made."""
+    """Writes cell.json of the model char; the changes are in its recipe."""
     path = folder / "char" / area / str(seed) / "cell.json"
     path.parent.mkdir(parents=True)
     recipe = {"dropout": 0.1, "learning_rate": 0.001, "area": area, "area_start": None} | changes
-    path.write_text(json.dumps({"step": 3, "data": {}, "recipe": recipe}))
+    path.write_text(json.dumps(CELL | {"recipe": recipe}))
     return path
 
 
@@ -191,6 +195,54 @@ def test_cells_of_other_recipes_are_not_compared(tmp_path, area, changes, messag
     with pytest.raises(ValueError) as error:
         comparison.kept_cells("char", tmp_path)
     assert str(error.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize("changes, message", [
+    ([], "expected an object, found []"), ({}, "step: expected an integer, found None"),
+    (CELL | {"step": True}, "step: expected an integer, found True"),
+    (CELL | {"seconds": 0}, "seconds: expected more than 0, found 0"),
+    (CELL | {"seconds": "2"}, "seconds: expected a number, found '2'"),
+    (CELL | {"loss": float("nan")}, "loss: expected a number, found nan"),
+    (CELL | {"recipe": []}, "recipe: expected an object, found []"),
+    (CELL | {"data": {}}, "data.languages: expected a text, found None"),
+    (CELL | {"scores": {}}, "scores: expected those of tatoeba, as in data.sets, found none"),
+    (CELL | {"scores": {"it": SCORES}}, "scores: expected those of tatoeba, as in data.sets, found "
+                                        "it"),
+    (CELL | {"scores": {"tatoeba": {}}}, "scores.tatoeba: expected bleu and chrf, found []"),
+    (CELL | {"scores": {"tatoeba": {"bleu": []}}},
+     "scores.tatoeba: expected bleu and chrf, found ['bleu']"),
+    (CELL | {"scores": {"tatoeba": 5}}, "scores.tatoeba: expected bleu and chrf, found 5"),
+    (CELL | {"scores": {"tatoeba": SCORES | {"chrf": [2.0] * 40}}},
+     "scores.tatoeba.chrf: expected 41 numbers, found 40"),
+    (CELL | {"scores": {"tatoeba": SCORES | {"chrf": 2.0}}},
+     "scores.tatoeba.chrf: expected 41 numbers, found 2.0"),
+    (CELL | {"scores": {"tatoeba": SCORES | {"bleu": ["1"] * 41}}},
+     "scores.tatoeba.bleu: expected numbers, found others"),
+])
+def test_a_cell_that_lacks_something_is_named(tmp_path, changes, message):
+    """Without its scores on a set it would be a row less of the table."""
+    path = kept_cell(tmp_path, "regular", 1)
+    kept_cell(tmp_path, "eq3", 1)
+    path.write_text(json.dumps({"recipe": {}} | changes if changes else changes))
+    with pytest.raises(ValueError) as error:
+        comparison.results(tmp_path)
+    assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize("name, known", [
+    ("chars", "start, lstm-start, token"), ("char/eq4", "regular, eq3, eq9"),
+    ("char/eq3/3", "1, 2")])
+def test_what_is_kept_under_no_name_of_the_grid_is_an_error(run, tmp_path, capsys, name, known):
+    """Before anything is trained."""
+    folder = tmp_path / "kept" / name
+    folder.mkdir(parents=True)
+    assert run("char/regular/1") == 1
+    assert f"{folder}: expected a folder called as one of {known}" in capsys.readouterr().err
+    assert not cell(tmp_path, "char/regular/1").exists()
+
+
+def test_what_is_kept_has_names_of_the_grid():
+    comparison.check_folders(ROOT / "models/train/compared", compare.GRID_MODELS)
 
 
 def test_a_key_that_is_not_there_is_none(tmp_path):
