@@ -307,19 +307,30 @@ def score_table(found):
     return markdown(lines)
 
 
-def model_in_words(said):
-    ids = "bytes" if said["level"] == "char" else "pieces"
-    return (f"{said['preset'].capitalize()} at {said['level']} level learns "
-            f"{said['languages'].upper()} for {said['step']:,} steps from {said['pairs']:,} pairs, "
-            f"as far as they have at most {said['longest']} {ids} a side.")
+def data_in_words(level, languages, pairs, longest, steps):
+    """What the data of some models are, and for how many steps each preset learns them."""
+    ids = "bytes" if level == "char" else "pieces"
+    presets = [f"by {preset.capitalize()} for {' and '.join(f'{n:,}' for n in counts)} steps"
+               for preset, counts in steps.items()]
+    return (f"At {level} level {languages.upper()} is learnt from {pairs:,} pairs, as far as they "
+            f"have at most {longest} {ids} a side: {', '.join(presets)}.")
+
+
+def models_in_words(found):
+    """Of models that have the same data this is said once."""
+    by_data = {}
+    for said in found.values():
+        data = tuple(said[key] for key in ("level", "languages", "pairs", "longest"))
+        counts = by_data.setdefault(data, {}).setdefault(said["preset"], {})
+        counts[said["step"]] = None  # two may have as many
+    return " ".join(data_in_words(*data, steps) for data, steps in by_data.items())
 
 
 def table(found):
     """The section of models/README.md."""
     machines = sorted({machine for said in found.values() for machine in said["machines"]})
-    models = dict.fromkeys(map(model_in_words, found.values()))  # two may say the same
     notes = [
-        NOTE.format(models=" ".join(models), machines="; ".join(machines)),
+        NOTE.format(models=models_in_words(found), machines="; ".join(machines)),
         TRAINING_NOTE.format(part=100 * LOSS_PART),
         SCORE_NOTE.format(beam=BEAM, compute_type=COMPUTE_TYPE, resamples=bootstrap.RESAMPLES,
                           signatures=" and ".join(f"`{s}`" for s in signatures())),

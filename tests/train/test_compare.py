@@ -129,7 +129,10 @@ def test_one_command_makes_the_table(run, tmp_path, capsys):
     assert before == "# Models\n\n" and text.endswith("\n\n## More\n") and "\nold" not in text
     assert text.startswith("Made by `python3 -m models.train compare`: the same data, steps and")
     assert all(len(line) <= 100 or line.startswith("|") for line in text.splitlines())
-    assert "Tiny at token level learns EN-DE for 3 steps from " in " ".join(text.split())
+    words = " ".join(text.split())
+    for said in ("At token level EN-DE is learnt from ", ": by Tiny for 3 steps, by Lstm-256 for 3 "
+                 "steps. At char level EN-DE is learnt from ", "bytes a side: by Tiny for 3 steps."):
+        assert words.count(said) == 1
     speeds = rows_of(text, "| model, steps | attention | seeds")
     assert [row[:3] for row in speeds] == [
         ["tiny, token, 3", "regular", "2"], ["tiny, token, 3", "areas, Eq. 3", "1"],
@@ -456,6 +459,19 @@ def test_losses_are_compared_with_those_of_the_same_seed():
     assert said["loss_differences"] == pytest.approx([-0.1, 0.3])
     assert comparison.loss_in_words(said["loss_differences"]) == "+0.100 (-0.100, +0.300)"
     assert comparison.loss_in_words(comparison.loss(areas, {})["loss_differences"]) == "–"
+
+
+def test_what_models_learn_is_said_once_of_the_same_data():
+    data = {"level": "token", "languages": "en-de", "pairs": 1200, "longest": 95}
+    found = {number: data | {"preset": preset, "step": step} | more
+             for number, (preset, step, more) in enumerate([
+                 ("small", 500, {}), ("lstm-256", 500, {}), ("small", 4000, {"pairs": 9}),
+                 ("small", 1000, {}), ("small", 500, {})])}
+    assert comparison.models_in_words(found) == (
+        "At token level EN-DE is learnt from 1,200 pairs, as far as they have at most 95 pieces a "
+        "side: by Small for 500 and 1,000 steps, by Lstm-256 for 500 steps. At token level EN-DE "
+        "is learnt from 9 pairs, as far as they have at most 95 pieces a side: by Small for 4,000 "
+        "steps.")
 
 
 def test_training_speeds_of_different_machines_are_not_compared():
