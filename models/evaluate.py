@@ -26,7 +26,7 @@ from .train import acre_command, corpus, prepare
 from .train.card import held_out_in
 from .train.files import read_json
 from .train.recipe import find_recipe, read_recipe
-from .train.sets import CHOSEN_BY, evaluation_sets, fingerprint
+from .train.sets import CHOSEN_BY, MEANS_CHOSEN_BY, evaluation_sets, fingerprint
 
 MODELS = Path(__file__).parent
 PARTS = ("scores", "robustness")
@@ -147,6 +147,12 @@ def row(options, model, sets, beam, compute_type):
 # ---- Tables ----
 
 
+def note_of(threads):
+    """What stands above the table of scores."""
+    return NOTE.format(threads=threads, choice=f"{CHOSEN_BY}\n{MEANS_CHOSEN_BY}",
+                       bleu=BLEU.get_signature(), chrf=CHRF.get_signature())
+
+
 def table_of(rows, sizes):
     """`sizes` has the sentences of each set."""
     names = sorted(sizes)
@@ -182,8 +188,7 @@ def evaluate_scores(options):
                     for beam in options.beam for compute_type in options.type]
         rows += of_model
         sizes |= {test.name: len(test.sources) for test in sets}
-        note = NOTE.format(threads=options.threads, choice=CHOSEN_BY, bleu=BLEU.get_signature(),
-                           chrf=CHRF.get_signature())
+        note = note_of(options.threads)
         card = table_of(of_model, {test.name: len(test.sources) for test in sets})
         put_in_place(model / "README.md", "Scores", f"{note}\n\n{markdown(card)}")
         summary = put_in_summary(options, "Scores", note, table_of(rows, sizes))

@@ -39,6 +39,9 @@ Not yet measured.
 
 {data}
 
+Pairs are counted as they were learnt: again for each variant that is made of one, as in lower case
+or with other numbers.
+
 {kept_out}
 Attribution and share-alike terms of these sources stay with their text; whoever redistributes
 the model should keep this list with it.

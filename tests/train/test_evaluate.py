@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("numpy")
 
 from models import evaluate  # noqa: E402
+from models.train.card import held_out_in  # noqa: E402
 from models.train.corpus import normalised  # noqa: E402
 from models.train.sets import evaluation_sentences, fingerprint, read_set  # noqa: E402
 
@@ -70,7 +71,8 @@ def test_scores_are_written_in_place(models, sets, capsys):
     before, after = card.split("## Scores\n")
     assert before == CARD[: CARD.index("## Scores")]
     assert after.endswith("\n\n" + CARD[CARD.index("## Robustness") :])
-    assert "old" not in after and "| model | beam | type | news (2) | per s |" in after
+    assert "\nold\n" not in after and "| old |" not in after
+    assert "| model | beam | type | news (2) | per s |" in after
     rows = [line for line in after.splitlines() if line.startswith("| one |")]
     assert [row.split(" | ")[1:3] for row in rows] == [
         ["4", "int8"], ["4", "f32"], ["1", "int8"], ["1", "f32"]]
@@ -270,3 +272,21 @@ def test_held_out_sentences_are_those_of_the_recipe(tmp_path, corpora, source, t
         stem = tmp_path / "prepared" / "heldout" / test.name
         assert test.sources == evaluate.read_lines(stem.with_suffix(f".{source}"))
         assert test.references == evaluate.read_lines(stem.with_suffix(f".{target}"))
+
+
+SHIPPED = sorted(path.parent for path in (ROOT / "models").glob("*/config.json"))
+
+
+@pytest.mark.parametrize("folder", [ROOT / "models", *SHIPPED], ids=lambda folder: folder.name)
+def test_what_stands_above_scores_is_what_is_written_there(folder):
+    note = evaluate.note_of(2).split("sacreBLEU signatures")[0]
+    assert f"\n## Scores\n\n{note}sacreBLEU signatures" in (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_cards_name_what_was_held_out(folder):
+    """Models of a pair have the same sets, so that one learns none that another is judged by."""
+    held_out = [held_out_in((path / "README.md").read_text()) for path in SHIPPED
+                if path.name[:5] == folder.name[:5]]
+    assert held_out[0].keys() == {"it", "tatoeba"} and len(held_out) == 2
+    assert held_out[0] == held_out[1]
