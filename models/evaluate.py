@@ -40,6 +40,8 @@ over all of them on {threads} threads (–: not measured). `tatoeba` (everyday s
 sacreBLEU signatures: `{bleu}` and
 `{chrf}`."""
 
+CHOICE = f"{CHOSEN_BY}\n{MEANS_CHOSEN_BY}"
+
 
 @dataclass
 class TestSet:
@@ -147,12 +149,6 @@ def row(options, model, sets, beam, compute_type):
 # ---- Tables ----
 
 
-def note_of(threads):
-    """What stands above the table of scores."""
-    return NOTE.format(threads=threads, choice=f"{CHOSEN_BY}\n{MEANS_CHOSEN_BY}",
-                       bleu=BLEU.get_signature(), chrf=CHRF.get_signature())
-
-
 def table_of(rows, sizes):
     """`sizes` has the sentences of each set."""
     names = sorted(sizes)
@@ -188,7 +184,8 @@ def evaluate_scores(options):
                     for beam in options.beam for compute_type in options.type]
         rows += of_model
         sizes |= {test.name: len(test.sources) for test in sets}
-        note = note_of(options.threads)
+        note = NOTE.format(threads=options.threads, choice=CHOICE, bleu=BLEU.get_signature(),
+                           chrf=CHRF.get_signature())
         card = table_of(of_model, {test.name: len(test.sources) for test in sets})
         put_in_place(model / "README.md", "Scores", f"{note}\n\n{markdown(card)}")
         summary = put_in_summary(options, "Scores", note, table_of(rows, sizes))

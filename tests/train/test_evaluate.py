@@ -279,8 +279,8 @@ SHIPPED = sorted(path.parent for path in (ROOT / "models").glob("*/config.json")
 
 @pytest.mark.parametrize("folder", [ROOT / "models", *SHIPPED], ids=lambda folder: folder.name)
 def test_what_stands_above_scores_is_what_is_written_there(folder):
-    note = evaluate.note_of(2).split("sacreBLEU signatures")[0]
-    assert f"\n## Scores\n\n{note}sacreBLEU signatures" in (folder / "README.md").read_text()
+    note = evaluate.NOTE.split("`{bleu}`")[0].format(threads=2, choice=evaluate.CHOICE)
+    assert f"\n## Scores\n\n{note}`nrefs:1" in (folder / "README.md").read_text()
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
