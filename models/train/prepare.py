@@ -137,7 +137,7 @@ def check_models(recipe, where, acre):
     """Finds out before hours of reading whether the models that the recipe names will do."""
     if recipe.teacher and not acre:
         raise ValueError(f"{where}: teacher: translating with it needs --acre FILE")
-    for key in ("teacher", "start_from", "pieces_from"):
+    for key in ("start_from", "pieces_from"):
         if getattr(recipe, key):
             check_there(f"{where}: {key}", MODELS / getattr(recipe, key))
     if recipe.start_from:

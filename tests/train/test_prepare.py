@@ -89,13 +89,12 @@ def test_faults_in_sets_are_found_before_training(tmp_path, corpora, spoil, chan
 @pytest.mark.parametrize("changes, key", [
     ({"start_from": "nosuch"}, "start_from"),
     ({"start_from": "en-de-char", "pieces_from": "nosuch"}, "pieces_from"),
-    ({"teacher": "nosuch", "distilled": ["*"]}, "teacher"),
 ])
 def test_a_model_that_is_not_there_is_named_with_its_key(tmp_path, corpora, changes, key):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(RECIPE | {"level": "char"} | changes))
     with pytest.raises(FileNotFoundError, match=f"{key}: expected a model in .*nosuch"):
-        prepare(recipe, corpora, corpora / "eval", tmp_path / "prepared", acre="acre")
+        prepare(recipe, corpora, corpora / "eval", tmp_path / "prepared")
 
 
 def test_a_vocabulary_of_the_other_layout_is_refused(tmp_path, corpora):
