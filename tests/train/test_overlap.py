@@ -85,7 +85,7 @@ def test_a_prepared_run_is_checked(tmp_path, corpora, repeating, recipe, capsys)
 
     (tmp_path / "other").mkdir()
     for language in ("en", "de"):
-        (tmp_path / "other" / f"set.{language}").write_text("Nothing.\n")
+        (tmp_path / "other" / f"newstest2013.{language}").write_text("Nothing.\n")
     prepare(recipe, repeating, tmp_path / "other", tmp_path / "run" / "prepared")
     check = ["overlap", str(recipe), "--run", str(tmp_path / "run")]
     capsys.readouterr()
