@@ -131,7 +131,7 @@ def test_one_command_makes_the_table(run, tmp_path, capsys):
     assert all(len(line) <= 100 or line.startswith("|") for line in text.splitlines())
     words = " ".join(text.split())
     for said in ("At token level EN-DE is learnt from ", ": by Tiny for 3 steps, by Lstm-256 for 3 "
-                 "steps. At char level EN-DE is learnt from ", "bytes a side: by Tiny for 3 steps."):
+                 "steps. At char level EN-DE is learnt ", "bytes a side: by Tiny for 3 steps."):
         assert words.count(said) == 1
     speeds = rows_of(text, "| model, steps | attention | seeds")
     assert [row[:3] for row in speeds] == [
