@@ -20,8 +20,8 @@ enum {
 
 /* Where the operands of one block are, and what is fetched into the caches while its tiles are
  * multiplied, some in every turn: this block's part of the next two panels, which come from memory
- * when a model is larger than the caches, and the lines that the block will write. A single block
- * fetches nothing: it would wait for that as it waits for its own panels. */
+ * when a model is larger than the caches, and the lines that the block will write, unless it is the
+ * only one: then the caches still have them, and the panels have to wait. */
 struct block {
     const char *x[2], *w[2];
     size_t x_stride, depth_bytes;
@@ -43,15 +43,14 @@ ALWAYS_INLINE struct block block_at(const struct product *p, size_t row, size_t 
 
     size_t turns = block.depth_bytes / KERNEL_ROW_BYTES;
     size_t blocks = (p->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    if (blocks == 1)
-        return block;
     block.next_bytes = (2 * PANEL_TILE_BYTES + blocks - 1) / blocks;
     bool is_last = column + BLOCK_COLUMNS >= p->w.n;
     block.next = is_last && p->next ? p->next : block.w[0] + 2 * panel_bytes;
     block.next += row / BLOCK_ROWS * turns * block.next_bytes;
     block.y = p->y + row * p->y_stride + column;
     block.y_stride = p->y_stride;
-    block.y_rows = ((p->m - row < BLOCK_ROWS ? p->m - row : BLOCK_ROWS) + turns - 1) / turns;
+    if (blocks > 1)
+        block.y_rows = ((p->m - row < BLOCK_ROWS ? p->m - row : BLOCK_ROWS) + turns - 1) / turns;
     return block;
 }
 
