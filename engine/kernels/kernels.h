@@ -47,7 +47,7 @@ static inline size_t kernel_depth(enum compute_type type, size_t k)
     return (k + step - 1) / step * step;
 }
 
-/* Panels of bf16 end with k: they are keys and values, too, of which steps read all there are. */
+/* In bf16 k is not padded: keys and values are packed like this, and each step reads them all. */
 static inline size_t kernel_panel_bytes(enum compute_type type, size_t k)
 {
     size_t depth = type == COMPUTE_BF16 ? k + k % 2 : kernel_depth(type, k);

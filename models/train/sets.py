@@ -14,8 +14,8 @@ CHOSEN_BY = (f"The first {DEVELOPMENT_SENTENCES} sentences of `tatoeba` and `new
 # What the table of shipped models says besides; how they were chosen is told in models/README.md.
 MEANS_CHOSEN_BY = """\
 `tatoeba`, `it`, more of `newstest2013` and, of characters, the inputs of *Robustness* chose means
-and beam thresholds: these are development scores. newstest2014 and flores-dev chose nothing, but
-for newstest2014 the mean of the second run of `en-fr-token`."""
+and beam thresholds: these are development scores. newstest2014 chose the mean of the second run of
+`en-fr-token`, and nothing else; flores-dev chose nothing."""
 # Ids a translation may have at most; those of the exported models are set in export.py.
 LONGEST_TRANSLATION = {"token": 128, "char": 384}
 
