@@ -372,6 +372,7 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
 {
     char text[LISTENER_SOCKETS * (LISTENER_NAME_BYTES + 16)] = "", name[LISTENER_NAME_BYTES];
     const struct server *server = &serve->server;
+    const int n_threads = acre_engine_threads(server->engine);
 
     for (size_t i = 0; i < serve->listener.n_fds; i++) {
         listener_name(&serve->listener, i, name);
@@ -381,8 +382,9 @@ static void say_ready(const struct serve *serve, uint64_t start_ns)
                                                 : "http://",
                  name);
     }
-    log_info("serving %zu models on %s with %d threads", server->models.n_items,
-             acre_engine_backend(server->engine), acre_engine_threads(server->engine));
+    log_info("serving %zu model%s on %s with %d thread%s", server->models.n_items,
+             server->models.n_items == 1 ? "" : "s", acre_engine_backend(server->engine), n_threads,
+             n_threads == 1 ? "" : "s");
     warn_of_memory(server);
     log_info("listening on %s, ready in %llu ms", text,
              (unsigned long long)((uv_hrtime() - start_ns) / 1000000));
