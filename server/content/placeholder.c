@@ -271,12 +271,29 @@ static bool is_arrow(struct span s)
     return c >= 0x2190 && c < 0x2200;
 }
 
+/* Whether nothing but blanks is before a place on its line. */
+static bool begins_line(const char *text, size_t at)
+{
+    while (at > 0 && is_one_of(text[at - 1], " \t"))
+        at--;
+    return at == 0 || text[at - 1] == '\n';
+}
+
+/* Of a sign beyond ASCII. Between words it stands for one: "x ≥ 5", "Tools ▸ Options". Without it
+ * the model would read its neighbours as one. Where a line begins or ends it is none: "★ Free". */
+static enum placeholder_kind sign_kind(const char *text, size_t bytes, size_t at, size_t n)
+{
+    if (at == 0 || at + n == bytes || !is_blank(text[at - 1]) || !is_blank(text[at + n]))
+        return PLACEHOLDER_SIGN;
+    if (is_arrow((struct span){text + at, n}))
+        return PLACEHOLDER_SEPARATOR;
+    return begins_line(text, at) || text[at + n] == '\n' ? PLACEHOLDER_SIGN : PLACEHOLDER_NAME;
+}
+
 enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at, size_t n)
 {
     const struct span s = {text + at, n};
     const bool is_escape = s.at[0] == '\\' && is_one_of(peek(s, 1), "nrt"),
-               is_apart =
-                   at > 0 && at + n < bytes && is_blank(text[at - 1]) && is_blank(text[at + n]),
                is_tag = s.at[0] == '<' && (isalnum((unsigned char)peek(s, 1)) || peek(s, 1) == '/');
 
     if (is_tag || of_emoji(s) == n)
@@ -284,7 +301,7 @@ enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at
     if ((unsigned char)s.at[0] >= 0x80 && unread_is_word(text, bytes, at))
         return PLACEHOLDER_NAME;
     if ((unsigned char)s.at[0] >= 0x80)
-        return is_arrow(s) && is_apart ? PLACEHOLDER_SEPARATOR : PLACEHOLDER_SIGN;
+        return sign_kind(text, bytes, at, n);
     if (!is_escape && skip(s, 0, "<>|\\~^`{}-=*#&") < n)
         return PLACEHOLDER_NAME;
     return placeholder_sign_kind(s.at, n, at > 0 ? text[at - 1] : '\0',

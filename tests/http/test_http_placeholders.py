@@ -235,6 +235,28 @@ def test_bold_words_are_bold(shipped, model):
     assert found.count("*") == 12, found
 
 
+@pytest.mark.parametrize("text_format", ["text", "html"])
+@pytest.mark.parametrize("model, text, expected", [
+    ("en-de-token", "x ≤ 5 and y ≥ 3, so x ≠ y.", "x ≤ 5 und y ≥ 3, also x ≠ y."),
+    ("en-de-token", "If the temperature ≥ 30 degrees, open the window.",
+     "Wenn die Temperatur ≥ 30 Grad ist, öffnen Sie das Fenster."),
+    ("en-fr-token", "The value is ≈ 5 metres.", "La valeur est ≈ 5 mètres."),
+    ("en-fr-token", "It is a ★ hotel.", "C'est un hôtel ★."),
+])
+def test_signs_between_words_are_of_the_sentence(shipped, text_format, model, text, expected):
+    """Without them the model makes one of their neighbours, or leaves one out."""
+    reply = shipped.post(f"/translate/{model}", json={"q": text, "format": text_format})
+    assert reply.json()["translatedText"] == expected
+
+
+def test_signs_at_the_ends_of_lines_are_not(shipped):
+    lines = ["Our rooms", "Free parking", "A big garden", "The best breakfast"]
+    plain = shipped.translate("\n".join(lines)).json()["translatedText"].split("\n")
+    text = f"{lines[0]}\n★ {lines[1]}\n  ★ {lines[2]}\n{lines[3]} ★\n"
+    expected = f"{plain[0]}\n★ {plain[1]}\n  ★ {plain[2]}\n{plain[3]} ★\n"
+    assert shipped.translate(text).json()["translatedText"] == expected
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
