@@ -262,13 +262,13 @@ enum placeholder_kind placeholder_sign_kind(const char *signs, size_t n, char be
     return parts ? PLACEHOLDER_SEPARATOR : PLACEHOLDER_SIGN;
 }
 
-/* Of menus: "File → Save". */
+/* Of menus: "File → Save", "Places ▸ Home". */
 static bool is_arrow(struct span s)
 {
     size_t after = 0;
     const uint32_t c = unicode_next(s.at, s.n, &after);
 
-    return c >= 0x2190 && c < 0x2200;
+    return (c >= 0x2190 && c < 0x2200) || (c >= 0x25B6 && c < 0x25BC); /* ▶▷▸▹►▻ */
 }
 
 /* Whether nothing but blanks is before a place on its line. */
@@ -279,8 +279,8 @@ static bool begins_line(const char *text, size_t at)
     return at == 0 || text[at - 1] == '\n';
 }
 
-/* Of a sign beyond ASCII. Between words it stands for one: "x ≥ 5", "Tools ▸ Options". Without it
- * the model would read its neighbours as one. Where a line begins or ends it is none: "★ Free". */
+/* Of a sign beyond ASCII. Between words it stands for one: "x ≥ 5". Without it the model would read
+ * its neighbours as one. Where a line begins or ends it is none: "★ Free". */
 static enum placeholder_kind sign_kind(const char *text, size_t bytes, size_t at, size_t n)
 {
     if (at == 0 || at + n == bytes || !is_blank(text[at - 1]) || !is_blank(text[at + n]))

@@ -257,6 +257,17 @@ def test_signs_at_the_ends_of_lines_are_not(shipped):
     assert shipped.translate(text).json()["translatedText"] == expected
 
 
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token"])
+@pytest.mark.parametrize("text_format", ["text", "html"])
+def test_triangles_are_arrows_of_menus(shipped, model, text_format):
+    def translate(arrow):
+        texts = [f"Choose Applications {arrow} System Tools {arrow} Settings.",
+                 f"Choose View {arrow} Details to edit the machine."]
+        reply = shipped.post(f"/translate/{model}", json={"q": texts, "format": text_format})
+        return [out.replace(arrow, "→") for out in reply.json()["translatedText"]]
+    assert translate("▸") == translate("→")
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
