@@ -57,6 +57,12 @@ struct word {
     bool is_unread, has_form, has_digit;
 };
 
+/* "'s" is no part of the name before it, and goes into other words: "der Bericht von Őry". */
+static bool is_possessive(struct span s, size_t at)
+{
+    return peek(s, at) == 's' && !is_word(peek(s, at + 1));
+}
+
 static struct word read_word(struct span s, size_t at, const struct known *known)
 {
     struct word word = {.end = at};
@@ -66,8 +72,8 @@ static struct word read_word(struct span s, size_t at, const struct known *known
         const bool is_form_here = is_form(c);
         size_t behind = after;
 
-        if ((c == '\'' || c == 0x2019) && word.end > at && after < s.n &&
-            word_has(unicode_next(s.at, s.n, &behind)))
+        if ((c == '\'' || c == 0x2019) && word.end > at && !is_possessive(s, after) &&
+            after < s.n && word_has(unicode_next(s.at, s.n, &behind)))
             continue;
         if (!is_form_here && !word_has(c))
             break;

@@ -268,6 +268,17 @@ def test_triangles_are_arrows_of_menus(shipped, model, text_format):
     assert translate("▸") == translate("→")
 
 
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token"])
+def test_a_possessive_is_no_part_of_a_name(shipped, model):
+    for name in ("Őry", "Nguyễn", "Дмитрий"):
+        for text in (f"{name}'s report was published.", f"I bought {name}’s book yesterday."):
+            found = shipped.post(f"/translate/{model}", json={"q": text}).json()["translatedText"]
+            assert name in found and not re.search(f"{name}['’]s", found), found
+    for name in ("Şahin'sen", "Vlašić'ssen"):
+        found = shipped.post(f"/translate/{model}", json={"q": f"I saw {name} here."})
+        assert name in found.json()["translatedText"]
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
