@@ -18,6 +18,7 @@
 #include "content/prose.h"
 #include "content/reference.h"
 #include "content/subtitle.h"
+#include "content/unread.h"
 
 /* ---- Tags between words ---------------------------------------------------------------------- */
 
@@ -91,28 +92,40 @@ static void note_values(struct html *h, const struct html_token *token)
         }
 }
 
+/* One character or reference; returns its bytes. */
+static size_t add_of_value(struct html *h, const char *text, size_t bytes, size_t at)
+{
+    struct prose *p = h->prose;
+    char utf8[5];
+    size_t n;
+
+    if (text[at] == '&' &&
+        reference_read(text + at, bytes - at, p->is_xml, &n, utf8) == REFERENCE_KNOWN) {
+        prose_add_text(p, utf8, strlen(utf8));
+        return n;
+    }
+    n = unread_apostrophe(text, bytes, at, h->known);
+    if (n > 0) {
+        prose_add_text(p, "'", 1);
+        return n;
+    }
+    prose_add_text(p, strchr("\t\n\f\r", text[at]) ? " " : text + at, 1);
+    return 1;
+}
+
 /* Their lines, behind those of the body. */
 static void add_values(struct html *h)
 {
     struct prose *p = h->prose;
-    char utf8[5];
 
     p->body_bytes = p->text_bytes;
     for (size_t v = 0; v < p->n_values && !p->no_memory; v++) {
         struct prose_value *value = &p->values[v];
-        const char *text = p->document + value->raw;
-        size_t n;
 
         prose_add_text(p, "\n", 1);
         value->at = (uint32_t)p->text_bytes;
-        for (size_t i = 0; i < value->n_raw; i += n) {
-            n = 1;
-            if (text[i] == '&' &&
-                reference_read(text + i, value->n_raw - i, p->is_xml, &n, utf8) == REFERENCE_KNOWN)
-                prose_add_text(p, utf8, strlen(utf8));
-            else
-                prose_add_text(p, strchr("\t\n\f\r", text[i]) ? " " : text + i, n);
-        }
+        for (size_t i = 0; i < value->n_raw;)
+            i += add_of_value(h, p->document + value->raw, value->n_raw, i);
         value->n = (uint32_t)(p->text_bytes - value->at);
     }
 }

@@ -238,6 +238,11 @@ void html_add_text(struct html *h, const struct html_token *token)
             html_add_code(h, at, n);
             continue;
         }
+        n = unread_apostrophe(text, end, at, h->known);
+        if (n > 0) {
+            add_characters(h, "'", 1);
+            continue;
+        }
         n = placeholder_at(h, at, end, &url_end);
         if (n > 0) {
             add_placeholder(h, placeholder_kind(text, h->reader.bytes, at, n), at, n);

@@ -285,6 +285,8 @@ static void place_mark(struct placing *placing, size_t m)
     case PROSE_TERM:
         place_term(placing, m);
         break;
+    case PROSE_SPELLING: /* is of the translation's words */
+        break;
     case PROSE_OPEN:
         if (placing->keeps_order)
             place_point(placing, m);

@@ -74,14 +74,26 @@ size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, siz
     return prose->n_marks++;
 }
 
-void prose_add_apart(struct prose *prose, size_t raw, size_t n_raw)
+/* A mark that a short text stands for. */
+static void add_standing(struct prose *prose, enum prose_kind kind, size_t raw, size_t n_raw,
+                         const char *text)
 {
-    const size_t mark = prose_add_mark(prose, PROSE_APART, raw, n_raw);
+    const size_t mark = prose_add_mark(prose, kind, raw, n_raw), n = strlen(text);
 
     if (prose->no_memory)
         return;
-    prose->marks[mark].n = 1;
-    append(prose, "\n", 1);
+    prose->marks[mark].n = (uint16_t)n;
+    append(prose, text, n);
+}
+
+void prose_add_apart(struct prose *prose, size_t raw, size_t n_raw)
+{
+    add_standing(prose, PROSE_APART, raw, n_raw, "\n");
+}
+
+void prose_add_spelling(struct prose *prose, size_t raw, size_t n_raw, const char *text)
+{
+    add_standing(prose, PROSE_SPELLING, raw, n_raw, text);
 }
 
 void prose_add_value(struct prose *prose, size_t raw, size_t n_raw)

@@ -3,8 +3,9 @@
  * A document (HTML, or text with placeholders) becomes a plain text for the engine and marks: tags,
  * placeholders and whatever else has its place in that text but no words for a translator. Each
  * mark is a range of the document and comes out of rendering (render.h) exactly once, byte by byte
- * as it was; the words around come from the translation. Marks at the edge of a sentence or between
- * sentences stay where they are; those within are placed by the alignments of the engine.
+ * as it was; the words around come from the translation, and what became of spellings. Marks at the
+ * edge of a sentence or between sentences stay where they are; those within are placed by the
+ * alignments of the engine.
  *
  * Time and memory grow with the bytes of the document alone, however deep it nests. Any thread, one
  * at a time; what was read is constant afterwards.
@@ -25,11 +26,12 @@ enum prose_kind {
     PROSE_TAG,   /* likewise: a tag without partner, which keeps its order among other tags */
     PROSE_OPEN,  /* where an element begins; its partner is the PROSE_CLOSE */
     PROSE_CLOSE,
-    PROSE_APART,   /* a sign between sentences: in the text it is the end of a line */
-    PROSE_MASK,    /* stands in the text as n bytes that translators copy, e.g. "X1" */
-    PROSE_TERM,    /* n bytes of the text whose translation is known (terms.h) */
-    PROSE_SECTION, /* a CDATA section of XML begins whose text is markup, escaped as such, */
-    PROSE_PLAIN,   /* or one whose text is plain: nothing in it is escaped */
+    PROSE_APART,    /* a sign between sentences: in the text it is the end of a line */
+    PROSE_MASK,     /* stands in the text as n bytes that translators copy, e.g. "X1" */
+    PROSE_SPELLING, /* a letter that stands in the text as n bytes which models read: "'" for "ʼ" */
+    PROSE_TERM,     /* n bytes of the text whose translation is known (terms.h) */
+    PROSE_SECTION,  /* a CDATA section of XML begins whose text is markup, escaped as such, */
+    PROSE_PLAIN,    /* or one whose text is plain: nothing in it is escaped */
     PROSE_SECTION_END
 };
 
@@ -137,6 +139,10 @@ size_t prose_add_mark(struct prose *prose, enum prose_kind kind, size_t raw, siz
 
 /* A sign with a sentence on each side of it: a PROSE_APART. Not in markup, whose lines are free. */
 void prose_add_apart(struct prose *prose, size_t raw, size_t n_raw);
+
+/* A letter whose place other characters take in the text, and in the translation what they become.
+ */
+void prose_add_spelling(struct prose *prose, size_t raw, size_t n_raw, const char *text);
 
 /* Notes the value of an attribute, whose line of the text is still to come. */
 void prose_add_value(struct prose *prose, size_t raw, size_t n_raw);

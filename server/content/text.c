@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "content/placeholder.h"
 #include "content/prose.h"
+#include "content/unread.h"
 
 static bool ends_sentence(const char *text, size_t at)
 {
@@ -51,6 +52,13 @@ static void read_text(struct prose *prose, const struct known *known, struct pro
     size_t begin = 0, n;
 
     for (size_t at = 0; at < bytes; at += n) {
+        n = unread_apostrophe(document, bytes, at, known);
+        if (n > 0) {
+            prose_add_text(prose, document + begin, at - begin);
+            prose_add_spelling(prose, at, n, "'");
+            begin = at + n;
+            continue;
+        }
         n = placeholder_bytes(document, bytes, at, known);
         if (n == 0 && begin == at && (n = prose_extend_mask(prose, at, bytes)) > 0) {
             begin += n;

@@ -7,9 +7,11 @@
 #include "content/word.h"
 
 enum {
-    UNIT_LETTERS = 3, /* "km²" is a unit, and a word with a sign behind it if it has more */
-    SIGNS = 0x2100    /* before are those that clauses have, which models do well without reading:
-                       * dashes, quotes, bullets, currencies */
+    APOSTROPHE = 0x2BC, /* a letter, as in "Kʼicheʼ", and typed for the sign in "donʼt" */
+    WORD_BYTES = 64,    /* of those that terms may have */
+    UNIT_LETTERS = 3,   /* "km²" is a unit, and a word with a sign behind it if it has more */
+    SIGNS = 0x2100      /* before are those that clauses have, which models do well without reading:
+                         * dashes, quotes, bullets, currencies */
 };
 
 /* A digit or sign that becomes another when a text is normalised: ², ₂, ½, ㎡, ①, ™, №. Of letters
@@ -57,6 +59,11 @@ struct word {
     bool is_unread, has_form, has_digit;
 };
 
+static bool is_apostrophe(uint32_t c, const struct known *known)
+{
+    return c == '\'' || c == 0x2019 || (c == APOSTROPHE && !known_reads(known, c));
+}
+
 /* "'s" is no part of the name before it, and goes into other words: "der Bericht von Őry". */
 static bool is_possessive(struct span s, size_t at)
 {
@@ -72,9 +79,12 @@ static struct word read_word(struct span s, size_t at, const struct known *known
         const bool is_form_here = is_form(c);
         size_t behind = after;
 
-        if ((c == '\'' || c == 0x2019) && word.end > at && !is_possessive(s, after) &&
-            after < s.n && word_has(unicode_next(s.at, s.n, &behind)))
+        if (word.end > at && is_apostrophe(c, known)) {
+            if (is_possessive(s, after) || after == s.n ||
+                !word_has(unicode_next(s.at, s.n, &behind)))
+                break;
             continue;
+        }
         if (!is_form_here && !word_has(c))
             break;
         if (is_unread_letter(c, known))
@@ -163,6 +173,33 @@ size_t unread_signs(const char *text, size_t bytes, size_t at, const struct know
             break;
     }
     return end - at;
+}
+
+/* The word around a place, or what of it is near. */
+static struct span word_around(const char *text, size_t bytes, size_t at)
+{
+    size_t begin = at, end = at;
+
+    for (size_t before = at; begin > 0 && at - begin < WORD_BYTES; begin = before) {
+        size_t next = before = unicode_before(text, begin);
+
+        if (!word_has(unicode_next(text, at, &next)))
+            break;
+    }
+    for (size_t next = at; end < bytes && end - at < WORD_BYTES; end = next)
+        if (!word_has(unicode_next(text, bytes, &next)))
+            break;
+    return (struct span){text + begin, end - begin};
+}
+
+size_t unread_apostrophe(const char *text, size_t bytes, size_t at, const struct known *known)
+{
+    struct span word;
+
+    if (!begins((struct span){text + at, bytes - at}, 0, "ʼ") || known_reads(known, APOSTROPHE))
+        return 0;
+    word = word_around(text, bytes, at);
+    return known_has_word(known, word.at, word.n) ? 0 : strlen("ʼ");
 }
 
 bool unread_character(uint32_t c, const struct known *known)

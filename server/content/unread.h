@@ -18,6 +18,10 @@ size_t unread_word(const char *text, size_t bytes, size_t at, const struct known
  */
 size_t unread_signs(const char *text, size_t bytes, size_t at, const struct known *known);
 
+/* Bytes of the letter at `at` that looks like an apostrophe, which models read in its place:
+ * "donʼt"; 0 if it is none, or if the model reads it or terms have the word. */
+size_t unread_apostrophe(const char *text, size_t bytes, size_t at, const struct known *known);
+
 /* Of one that a reference stands for. */
 bool unread_character(uint32_t character, const struct known *known);
 

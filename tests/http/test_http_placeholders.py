@@ -279,6 +279,33 @@ def test_a_possessive_is_no_part_of_a_name(shipped, model):
         assert name in found.json()["translatedText"]
 
 
+def test_a_letter_typed_for_an_apostrophe_is_read_as_one(shipped):
+    texts = ["If you don’t want the screen to dim, it isn’t hard.", "The dogs’ house is Dvořák’s.",
+             "I’m here, and {name}’s dog is 5 years old."]
+    for model in ("en-de-token", "en-fr-token"):
+        for text_format in ("text", "html"):
+            def translate(sign):
+                body = {"q": [text.replace("’", sign) for text in texts], "format": text_format}
+                return shipped.post(f"/translate/{model}", json=body).json()["translatedText"]
+            assert translate("ʼ") == translate("'")
+    title = [shipped.translate(f'<p title="I{sign}m here.">', format="html",
+                               translate_attributes=True).json() for sign in ("'", "ʼ")]
+    assert title[0] == title[1]
+
+
+def test_a_letter_read_as_an_apostrophe_has_its_place(shipped):
+    text = "It isnʼt here, but Đurićʼs dog."
+    reply = shipped.translate(text, alignments=True).json()
+    found = [text.encode()[slice(*pair["source"])].decode() for pair in reply["alignments"][0]]
+    assert {"here", "dog"} <= {word.strip() for word in found}, found
+    assert shipped.translate("{a}ʼ, {b}ʼ!").json()["translatedText"] == "{a}ʼ, {b}ʼ!"
+
+
+def test_a_term_has_its_apostrophe(shipped):
+    found = shipped.translate("The Kʼicheʼ live here.", glossary={"Kʼicheʼ": "Quiché"}).json()
+    assert "Quiché" in found["translatedText"], found
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
