@@ -46,6 +46,36 @@ static size_t of_name(struct span s)
     return is_joined && s.at[n - 1] != '_' && !is_word(peek(s, n)) ? n : 0;
 }
 
+/* Whether a star stands where names have one, and no Markdown: before a dot or a dash, or behind a
+ * dash. What is behind a full stop may be a note: "Not for children.*" */
+static bool is_wildcard(struct span s, size_t i)
+{
+    const char before = i > 0 ? s.at[i - 1] : '\0', next = peek(s, i + 1);
+
+    if (next == '*' || is_word(next))
+        return false;
+    return is_one_of(before, "-_/") ||
+           (is_one_of(next, ".-_") && isalnum((unsigned char)peek(s, i + 2)));
+}
+
+/* *.dsc, --force-*, lib*-java */
+static size_t of_pattern(struct span s)
+{
+    size_t n = 0, end = 0;
+    bool has_star = false, has_word = false;
+
+    for (; n < CODE_BYTES && (isalnum((unsigned char)peek(s, n)) || is_one_of(peek(s, n), "-_./*"));
+         n++) {
+        if (s.at[n] == '*' && !is_wildcard(s, n))
+            return 0;
+        has_star |= s.at[n] == '*';
+        has_word |= isalnum((unsigned char)s.at[n]) != 0;
+        if (!is_one_of(s.at[n], "-_./"))
+            end = n + 1;
+    }
+    return has_star && has_word && !is_word(peek(s, n)) ? end : 0;
+}
+
 /* Whether a number goes on with a sign, as dates and addresses do, and times of the day. */
 static bool goes_on(struct span s, size_t i, bool is_time)
 {
@@ -113,12 +143,15 @@ static size_t of_groups(struct span s)
 
 size_t code_bytes(const char *text, size_t bytes, size_t at)
 {
-    static size_t (*const kinds[])(struct span) = {of_hex, of_name, of_groups, of_number};
+    static size_t (*const kinds[])(struct span) = {of_pattern, of_hex, of_name, of_groups,
+                                                   of_number};
     const struct span s = {text + at, bytes - at};
     size_t n = 0;
 
     if (s.at[0] == '#')
         return of_hex(s);
+    if (s.at[0] == '*' || s.at[0] == '-')
+        return of_pattern(s);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && n == 0; i++)
         n = kinds[i](s);
     return n;

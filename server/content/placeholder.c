@@ -375,6 +375,15 @@ static size_t of_word(const char *text, size_t bytes, size_t at, const struct kn
     return known_is_term(known, text + at, n) ? 0 : n;
 }
 
+/* What begins with a star or a dash. */
+static size_t of_pattern(const char *text, size_t bytes, size_t at, const struct known *known)
+{
+    const bool is_behind = at > 0 && (is_word(text[at - 1]) || is_one_of(text[at - 1], "*-./"));
+    const size_t n = is_behind ? 0 : code_bytes(text, bytes, at);
+
+    return known_is_term(known, text + at, n) ? 0 : n;
+}
+
 size_t placeholder_bytes(const char *text, size_t bytes, size_t at, const struct known *known)
 {
     const struct span s = {text + at, bytes - at};
@@ -394,9 +403,11 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at, const struct
     case '^':
     case '`':
     case '}':
-    case '-':
     case '=':
         return of_sign(s);
+    case '-':
+        n = of_pattern(text, bytes, at, known);
+        return n ? n : of_sign(s);
     case '~':
     case '\\':
         n = address_path_bytes(text, bytes, at);
@@ -408,6 +419,7 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at, const struct
         return of_dollar(s);
     case '*':
         n = of_emoji(s);
+        n = n ? n : of_pattern(text, bytes, at, known);
         return n ? n : of_markdown(s, before);
     case '&':
         return of_markdown(s, before);

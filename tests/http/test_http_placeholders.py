@@ -211,6 +211,9 @@ CODES = [
     ("It was at 2024-02-29T12:34:56Z.", "2024-02-29T12:34:56Z"),
     ("The address is 2001:db8:85a3::8a2e:370:7334.", "2001:db8:85a3::8a2e:370:7334"),
     ("Her number is 123456789.", "123456789"),
+    ("Copy all *.c and *.h files.", "*.c"), ("Use the option --force-* to do it.", "--force-*"),
+    ("Providing of Translation-* files for mirrors.", "Translation-*"),
+    ("These lib*-java packages are here.", "lib*-java"), ("All GLOB_* flags combined.", "GLOB_*"),
 ]
 MARKDOWN = [("## Chapter one", "## "), ("* The dog sleeps", "* "), ("5 * 3 = 15", " * "),
             ("A && B", " && "), ("***** for this house", "***** ")]
@@ -304,6 +307,12 @@ def test_a_letter_read_as_an_apostrophe_has_its_place(shipped):
 def test_a_term_has_its_apostrophe(shipped):
     found = shipped.translate("The Kʼicheʼ live here.", glossary={"Kʼicheʼ": "Quiché"}).json()
     assert "Quiché" in found["translatedText"], found
+
+
+def test_stars_of_prose_are_no_pattern(shipped):
+    texts = ["This is a *well-known* fact.", "It is not for children.* It is for you.*"]
+    expected = ["Das ist eine *bekannte* Tatsache.", "Es ist nicht für Kinder.* Es ist für dich.*"]
+    assert shipped.translate(texts).json()["translatedText"] == expected
 
 
 def test_a_term_counts_before_what_cannot_be_read(shipped):
