@@ -304,6 +304,8 @@ enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at
         return sign_kind(text, bytes, at, n);
     if (!is_escape && skip(s, 0, "<>|\\~^`{}-=*#&") < n)
         return PLACEHOLDER_NAME;
+    if (s.at[0] == '*') /* parts nothing, also in “*very* good” */
+        return PLACEHOLDER_SIGN;
     return placeholder_sign_kind(s.at, n, at > 0 ? text[at - 1] : '\0',
                                  at + n < bytes ? text[at + n] : '\0');
 }
@@ -322,10 +324,17 @@ static bool is_in_word(const char *text, size_t at)
     return word_is_spaced(c) && !joins((UChar32)c);
 }
 
+static bool begins_word(struct span s, size_t i)
+{
+    return i < s.n && word_is_spaced(unicode_next(s.at, s.n, &i));
+}
+
 /* What stands before lines or around words in Markdown, and between conditions: "## A", "**b**",
  * "c && d"; not within a word. */
-static size_t of_markdown(struct span s, char before)
+static size_t of_markdown(const char *text, size_t bytes, size_t at)
 {
+    const struct span s = {text + at, bytes - at};
+    const char before = at > 0 ? text[at - 1] : '\0';
     const char sign[] = {s.at[0], '\0'};
     const size_t n = before == s.at[0] ? 0 : skip(s, 0, sign);
 
@@ -335,7 +344,7 @@ static size_t of_markdown(struct span s, char before)
     case '&':
         return n == 2 && is_blank(before) && is_blank(peek(s, 2)) ? n : 0;
     default:
-        return is_word(before) && is_word(peek(s, n)) ? 0 : n;
+        return is_in_word(text, at) && begins_word(s, n) ? 0 : n;
     }
 }
 
@@ -345,7 +354,7 @@ static size_t of_hash(const char *text, size_t bytes, size_t at, char before)
     size_t n = peek(s, 1) == '{' ? find_end(s, 2, "}") : 0;
 
     n = n ? n : of_emoji(s);
-    n = n ? n : of_markdown(s, before);
+    n = n ? n : of_markdown(text, bytes, at);
     return n > 0 || is_word(before) ? n : code_bytes(text, bytes, at);
 }
 
@@ -420,9 +429,9 @@ size_t placeholder_bytes(const char *text, size_t bytes, size_t at, const struct
     case '*':
         n = of_emoji(s);
         n = n ? n : of_pattern(text, bytes, at, known);
-        return n ? n : of_markdown(s, before);
+        return n ? n : of_markdown(text, bytes, at);
     case '&':
-        return of_markdown(s, before);
+        return of_markdown(text, bytes, at);
     case '#':
         return of_hash(text, bytes, at, before);
     default:

@@ -315,6 +315,16 @@ def test_stars_of_prose_are_no_pattern(shipped):
     assert shipped.translate(texts).json()["translatedText"] == expected
 
 
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token"])
+def test_quotes_beside_stars_are_no_letters(shipped, model):
+    texts = ["He said “*very* good”.", "It is “good*”.", "The ‘**big** dog’ is here."]
+    found, plain = (
+        shipped.post(f"/translate/{model}", json={"q": q}).json()["translatedText"]
+        for q in (texts, [text.replace("*", "") for text in texts]))
+    assert [out.replace("*", "") for out in found] == plain
+    assert [out.count("*") for out in found] == [2, 1, 4]
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
