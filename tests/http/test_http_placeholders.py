@@ -325,6 +325,36 @@ def test_quotes_beside_stars_are_no_letters(shipped, model):
     assert [out.count("*") for out in found] == [2, 1, 4]
 
 
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token"])
+def test_stars_around_words_are_an_element(shipped, model):
+    texts = ["This is *not* a good idea, and *never* was.",
+             "It is in the *clear* (which *is* good).",
+             "You should use a ***new overlay network*** to avoid it.",
+             "He said “*very* good”. *It is here. It was* there.",
+             "*🙂 Hello* to *{a}* and *{b} me*."]
+    pairs = [re.sub(r"\*+(.*?)\*+", r"<em>\1</em>", text) for text in texts]
+    found, expected = (
+        [re.sub(r"</?em>|\*+", "*", out) for out in
+         shipped.post(f"/translate/{model}", json={"q": q, "format": text_format}).json()
+         ["translatedText"]] for q, text_format in ((texts, "text"), (pairs, "html")))
+    assert found == expected
+
+
+@pytest.mark.parametrize("model, text, expected", [
+    ("en-de-token", "She has not read the book*, nor seen the film*, since then.",
+     "Sie hat das Buch* nicht gelesen, seitdem hat den Film* gesehen."),
+    ("en-fr-token", "The prices*, which are high*, have been paid by him.",
+     "Les prix* qui sont élevés*, ont été payés par lui."),
+    ("en-fr-token", "She has *not read the book, nor has she **seen the film* since then.",
+     "Elle n*'a pas lu le livre, ni elle **n'a pas vu le film* depuis lors."),
+    ("en-de-token", "The *fee is low.\nThe tax* is high.",
+     "Die *Gebühr ist niedrig.\nDie Steuer* ist hoch."),
+])
+def test_stars_that_close_nothing_stay_where_they_are(shipped, model, text, expected):
+    found = shipped.post(f"/translate/{model}", json={"q": text}).json()["translatedText"]
+    assert found == expected
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
