@@ -7,11 +7,13 @@
 #include "content/word.h"
 
 enum {
-    APOSTROPHE = 0x2BC, /* a letter, as in "Kʼicheʼ", and typed for the sign in "donʼt" */
-    WORD_BYTES = 64,    /* of those that terms may have */
-    UNIT_LETTERS = 3,   /* "km²" is a unit, and a word with a sign behind it if it has more */
-    SIGNS = 0x2100      /* before are those that clauses have, which models do well without reading:
-                         * dashes, quotes, bullets, currencies */
+    APOSTROPHE = 0x2BC,  /* a letter, as in "Kʼicheʼ", and typed for the sign in "donʼt" */
+    WORD_BYTES = 64,     /* of those that terms may have */
+    UNIT_LETTERS = 3,    /* "km²" is a unit, and a word with a sign behind it if it has more */
+    NOTE_FORMS = 4,      /* numbers of notes are not longer */
+    ISOTOPE_LETTERS = 2, /* "¹⁴C", and a note before a word if it has more: "¹This" */
+    SIGNS = 0x2100 /* before are those that clauses have, which models do well without reading:
+                    * dashes, quotes, bullets, currencies */
 };
 
 /* A digit or sign that becomes another when a text is normalised: ², ₂, ½, ㎡, ①, ™, №. Of letters
@@ -39,6 +41,47 @@ static bool is_form(uint32_t character)
 static bool is_unread_letter(uint32_t c, const struct known *known)
 {
     return u_isalnum((UChar32)c) && !known_reads(known, c);
+}
+
+/* Behind the forms at a place, as many as a note has. */
+static size_t skip_forms(const char *text, size_t bytes, size_t at)
+{
+    size_t next = at;
+
+    for (size_t n = 0; n < NOTE_FORMS && at < bytes; n++, at = next)
+        if (!is_form(unicode_next(text, bytes, &next)))
+            break;
+    return at;
+}
+
+/* Whether forms begin at a place that are the number of a note, and no word: "¹This", "good.¹" */
+static bool begins_note(const char *text, size_t bytes, size_t at)
+{
+    const size_t end = skip_forms(text, bytes, at);
+    size_t before = unicode_before(text, at), n_letters = 0;
+    const uint32_t c = at > 0 ? unicode_next(text, at, &before) : 0;
+
+    if (end == at || word_has(c) || is_form(c))
+        return false;
+    for (size_t next = end; n_letters <= ISOTOPE_LETTERS && next < bytes; n_letters++)
+        if (!u_isalpha((UChar32)unicode_next(text, bytes, &next)))
+            break;
+    return n_letters > ISOTOPE_LETTERS ||
+           (n_letters == 0 && c < 0x80 && is_one_of((char)c, ".,;:!?\"'"));
+}
+
+/* Whether such a note ends there. Of more forms than one has the first is not looked for. */
+static bool is_behind_note(const char *text, size_t bytes, size_t at)
+{
+    size_t begin = at, before;
+
+    for (size_t n = 0; begin > 0 && n < NOTE_FORMS; n++, begin = before) {
+        size_t next = before = unicode_before(text, begin);
+
+        if (!is_form(unicode_next(text, at, &next)))
+            break;
+    }
+    return begin < at && begins_note(text, bytes, begin);
 }
 
 /* Whether an apostrophe ends before `at` that letters touch on both sides: "Qur'ān". */
@@ -121,7 +164,7 @@ static bool begins_here(const char *text, size_t bytes, size_t at, const struct 
     if (is_behind_apostrophe(text, at))
         return false;
     c = unicode_next(text, at, &before);
-    if (!word_has(c) && !is_form(c))
+    if (!word_has(c) && (!is_form(c) || is_behind_note(text, bytes, at)))
         return true;
     return word_is_unspaced(c) && known_reads(known, c) &&
            is_unread_letter(unicode_next(text, bytes, &here), known);
@@ -133,7 +176,7 @@ size_t unread_word(const char *text, size_t bytes, size_t at, const struct known
     struct word word;
     size_t n = 0, next = 0;
 
-    if (!begins_here(text, bytes, at, known))
+    if (!begins_here(text, bytes, at, known) || begins_note(text, bytes, at))
         return 0;
     word = read_word(s, 0, known);
     while (is_kept(&word) && !known_has_word(known, s.at + next, word.end - next)) {
@@ -212,5 +255,6 @@ bool unread_is_word(const char *text, size_t bytes, size_t at)
     size_t after = at;
     const uint32_t c = unicode_next(text, bytes, &after);
 
-    return word_has(c) || (is_form(c) && begins_here(text, bytes, at, NULL));
+    return word_has(c) ||
+           (is_form(c) && begins_here(text, bytes, at, NULL) && !begins_note(text, bytes, at));
 }

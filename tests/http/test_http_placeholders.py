@@ -355,6 +355,24 @@ def test_stars_that_close_nothing_stay_where_they_are(shipped, model, text, expe
     assert found == expected
 
 
+@pytest.mark.parametrize("model", ["en-de-token", "en-fr-token"])
+@pytest.mark.parametrize("text_format", ["text", "html"])
+def test_numbers_of_notes_are_no_words(shipped, model, text_format):
+    texts = ["¹This price excludes tax.", "²³See page 4.",
+             "The results were good.¹ Others disagree.²",
+             "The results were good,¹² but others disagree.", "①Open the door."]
+    figures = "[¹²³①]+"
+    found, plain = (
+        shipped.post(f"/translate/{model}", json={"q": q, "format": text_format}).json()
+        ["translatedText"] for q in (texts, [re.sub(figures, "", text) for text in texts]))
+    assert [re.sub(figures, "", out) for out in found] == plain
+    assert [re.findall(figures, out) for out in found] == \
+        [re.findall(figures, text) for text in texts]
+    for name in ("¹Дмитрий", "¹⁴C", "³He", "¹²³⁴⁵⁶This", "x¹Дмитрий"):
+        found = shipped.post(f"/translate/{model}", json={"q": f"We saw {name} here."}).json()
+        assert name in found["translatedText"], found
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
