@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/unicode.h"
 #include "content/bind.h"
 #include "content/window.h"
 
@@ -74,6 +75,34 @@ static bool is_blank_at(const struct place *p, size_t at)
            strchr(" \n\t", p->source.prose->text[at]);
 }
 
+/* Whether a unit joins those beside it to one word: "l'homme", "c'est-à-dire". */
+static bool is_joint(const struct units *units, size_t u)
+{
+    const struct unit *items = units->items;
+    size_t at;
+    uint32_t c;
+
+    if (u == 0 || u + 1 >= units->n || items[u - 1].end != items[u].begin ||
+        items[u].end != items[u + 1].begin)
+        return false;
+    at = items[u].begin;
+    c = unicode_next(units->text, items[u].end, &at);
+    return (c == '\'' || c == 0x2019 || c == '-') && units_is_word(units, u - 1) &&
+           units_is_word(units, u + 1);
+}
+
+/* No sign stands beside a joint: "n*'est" would be no word. It goes behind the word, or before. */
+static size_t leave_word(const struct units *units, struct window within, size_t gap, bool is_left)
+{
+    size_t away = gap;
+
+    if (is_joint(units, gap))
+        away = is_left ? gap + 2 : gap - 1;
+    else if (gap > 0 && is_joint(units, gap - 1))
+        away = is_left ? gap + 1 : gap - 2;
+    return away < within.begin || away > within.end ? gap : away;
+}
+
 /* Beside the unit of the word that it stands beside: the one before, unless only a blank is. */
 static void set_point(const struct place *p, struct place_node *node, size_t at)
 {
@@ -84,9 +113,11 @@ static void set_point(const struct place *p, struct place_node *node, size_t at)
                  above = finder_behind(&p->finder, within, at);
 
     if (below != SIZE_MAX && (is_left || above == SIZE_MAX))
-        set_gap(p, node, below + 1, true);
+        set_gap(p, node, leave_word(&p->units, within, below + 1, true), true);
+    else if (above != SIZE_MAX)
+        set_gap(p, node, leave_word(&p->units, within, above, false), false);
     else
-        set_gap(p, node, above != SIZE_MAX ? above : outer->begin, false);
+        set_gap(p, node, outer->begin, false);
 }
 
 /* A mask stands for itself, if the model copied it. */

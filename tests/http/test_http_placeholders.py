@@ -346,7 +346,7 @@ def test_stars_around_words_are_an_element(shipped, model):
     ("en-fr-token", "The prices*, which are high*, have been paid by him.",
      "Les prix* qui sont élevés*, ont été payés par lui."),
     ("en-fr-token", "She has *not read the book, nor has she **seen the film* since then.",
-     "Elle n*'a pas lu le livre, ni elle **n'a pas vu le film* depuis lors."),
+     "Elle *n'a pas lu le livre, ni elle **n'a pas vu le film* depuis lors."),
     ("en-de-token", "The *fee is low.\nThe tax* is high.",
      "Die *Gebühr ist niedrig.\nDie Steuer* ist hoch."),
 ])
@@ -371,6 +371,16 @@ def test_numbers_of_notes_are_no_words(shipped, model, text_format):
     for name in ("¹Дмитрий", "¹⁴C", "³He", "¹²³⁴⁵⁶This", "x¹Дмитрий"):
         found = shipped.post(f"/translate/{model}", json={"q": f"We saw {name} here."}).json()
         assert name in found["translatedText"], found
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("I was 🙂 expecting a fight.", "Je m'attendais 🙂 à un combat."),
+    ("The 🙂 airport is one of the largest.", "L'aéroport 🙂 est l'un des plus grands."),
+    ("No one *is beyond the law.", "Personne *n'est au-delà de la loi."),
+])
+def test_no_sign_stands_within_a_word(shipped, text, expected):
+    reply = shipped.post("/translate/en-fr-token", json={"q": text})
+    assert reply.json()["translatedText"] == expected
 
 
 def test_a_term_counts_before_what_cannot_be_read(shipped):
