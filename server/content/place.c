@@ -256,6 +256,24 @@ static void clear_way(struct place *p, uint32_t parent, size_t begin)
     }
 }
 
+static bool is_apostrophe(const struct units *units, size_t u)
+{
+    return is_joint(units, u) && units->text[units->items[u].begin] != '-';
+}
+
+/* An apostrophe goes with the word before it: "d'<b>autres</b>", "<b>l'</b>homme". */
+static struct window with_apostrophes(const struct window_parent *parent, struct window window)
+{
+    const struct units *units = parent->units;
+
+    if (window.begin + 1 < window.end && is_apostrophe(units, window.begin))
+        window.begin++;
+    if (window.begin < window.end && window.end < parent->within.end &&
+        is_apostrophe(units, window.end) && units->items[window.end].owner == parent->owner)
+        window.end++;
+    return window;
+}
+
 static void place_element(struct placing *placing, size_t m)
 {
     struct place *p = placing->place;
@@ -272,6 +290,7 @@ static void place_element(struct placing *placing, size_t m)
         window = window_best(&parent, begin, end);
         if (window.begin == window.end)
             window = window_nearest(&parent, begin, end);
+        window = with_apostrophes(&parent, window);
     } else if (!ends_here) {
         window = window_last(&parent, begin);
         clear_way(p, placing->parent, window.begin);

@@ -383,6 +383,16 @@ def test_no_sign_stands_within_a_word(shipped, text, expected):
     assert reply.json()["translatedText"] == expected
 
 
+@pytest.mark.parametrize("text, expected", [
+    ("She has a host of <b>other</b> things.", "Elle a l'hôte d'<b>autres</b> choses."),
+    ("It is possible <b>to</b> investigate this.",
+     "Il est possible <b>d'</b>enquêter sur ce point."),
+])
+def test_an_apostrophe_goes_with_the_word_before_it(shipped, text, expected):
+    reply = shipped.post("/translate/en-fr-token", json={"q": text, "format": "html"})
+    assert reply.json()["translatedText"] == expected
+
+
 def test_a_term_counts_before_what_cannot_be_read(shipped):
     terms = {"Привет": "Hallo", "東京": "Tokio", "µm": "Mikrometer", "Node.js": "NodeJS",
              "first_name": "Vorname", "SKU 1234567": "Artikel 1234567", "Windows™": "Fenster"}
