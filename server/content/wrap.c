@@ -50,11 +50,11 @@ static bool begins_tag(const char *line, size_t at)
 }
 
 /* Of what is in one piece. */
-static size_t piece_bytes(const char *text, size_t bytes)
+static size_t piece_bytes(const char *line, size_t at, size_t bytes)
 {
-    const size_t n = subtitle_code_bytes(text, bytes);
+    const size_t n = subtitle_code_bytes(line + at, bytes - at);
 
-    return n == 0 && strchr("{%$#`", text[0]) ? placeholder_bytes(text, bytes, 0, NULL) : n;
+    return n == 0 && strchr("{%$#`", line[at]) ? placeholder_bytes(line, bytes, at, NULL) : n;
 }
 
 /* The place before the ideal one, or the first behind it, whichever is nearer. */
@@ -64,7 +64,7 @@ void wrap_line(char *line, size_t bytes, size_t n_breaks)
     bool in_tag = false, in_song = false;
 
     for (size_t at = subtitle_lead_bytes(line, bytes); at + 1 < bytes && n <= n_breaks; at++) {
-        const size_t ideal = bytes * n / (n_breaks + 1), piece = piece_bytes(line + at, bytes - at);
+        const size_t ideal = bytes * n / (n_breaks + 1), piece = piece_bytes(line, at, bytes);
 
         if (is_note(line, at, bytes) && (at < NOTE_BYTES || !is_note(line, at - NOTE_BYTES, bytes)))
             in_song = !in_song;

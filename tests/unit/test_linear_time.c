@@ -72,6 +72,7 @@ static const struct shape shapes[] = {
     {"times in a cue", CUE, "<1", "", .syntax = HTML_WEBVTT},
     {"open codes", CUE, "{\\", "", .syntax = HTML_SUBRIP},
     {"codes", CUE, "word {\\i1} ", "", .syntax = HTML_SUBRIP},
+    {"hashes in a cue of two lines", CUE "word\n", "#", "", .syntax = HTML_SUBRIP},
     {"unclosed declaration", "<!DOCTYPE [", "<!-- ' -->'<?", "", .syntax = HTML_XML},
     {"declarations", "", "<!DOCTYPE [", "", .syntax = HTML_XHTML},
     {"lines of an old system", "1:0 --> 1:1\r", "some words\r", "", .syntax = HTML_SUBRIP},
