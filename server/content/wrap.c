@@ -27,13 +27,19 @@ static bool is_letter(const char *line, size_t at, size_t bytes)
     return at < bytes && (isalnum((unsigned char)line[at]) || (line[at] & 0x80));
 }
 
+/* Whether it is the blank within a quotation that begins there: "« so". */
+static bool is_behind_quote(const char *line, size_t at, size_t bytes)
+{
+    return at >= QUOTE_BYTES && begins(line, at - QUOTE_BYTES, bytes, "«") &&
+           (at == QUOTE_BYTES || !is_letter(line, at - QUOTE_BYTES - 1, bytes));
+}
+
 /* French has blanks before these signs and within quotation marks, and songs between notes. */
 static bool is_tied(const char *line, size_t at, size_t bytes, bool in_song)
 {
     return strchr("?!:;%", line[at + 1]) ||
            (begins(line, at + 1, bytes, "»") && !is_letter(line, at + 1 + QUOTE_BYTES, bytes)) ||
-           (at > QUOTE_BYTES && begins(line, at - QUOTE_BYTES, bytes, "«") &&
-            !is_letter(line, at - QUOTE_BYTES - 1, bytes)) ||
+           is_behind_quote(line, at, bytes) ||
            (in_song && (is_note(line, at + 1, bytes) ||
                         (at >= NOTE_BYTES && is_note(line, at - NOTE_BYTES, bytes))));
 }

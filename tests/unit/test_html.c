@@ -371,6 +371,20 @@ static void no_controls_of_a_model_tear_a_document(void **state)
         check_translation(&odd[i]);
 }
 
+static void no_line_ends_with_a_quotation_mark(void **state)
+{
+    static const struct translation quoted[] = {
+        {HTML_SUBRIP, CUE "a\nb", "a b", "« Abracadabra. »", CUE "« Abracadabra. »"},
+        {HTML_SUBRIP, CUE "a\nb", "a b", "« Abra cadabra. »", CUE "« Abra\ncadabra. »"},
+        {HTML_SUBRIP, CUE "a\nb", "a b", "Non, « abracadabra ».", CUE "Non,\n« abracadabra »."},
+        {HTML_SUBRIP, CUE "a\nb", "a b", "Das »Abra« vom Kadabra.", CUE "Das »Abra«\nvom Kadabra."},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(quoted) / sizeof(quoted[0]); i++)
+        check_translation(&quoted[i]);
+}
+
 static void an_element_that_goes_on_swallows_nothing_before_it(void **state)
 {
     static const struct translation swapped[] = {
@@ -396,6 +410,7 @@ int main(void)
         cmocka_unit_test(brackets_end_no_section_of_xml),
         cmocka_unit_test(no_sign_ends_a_cue),
         cmocka_unit_test(no_controls_of_a_model_tear_a_document),
+        cmocka_unit_test(no_line_ends_with_a_quotation_mark),
         cmocka_unit_test(an_element_that_goes_on_swallows_nothing_before_it),
     };
 
