@@ -34,7 +34,7 @@ bool known_has_word(const struct known *known, const char *text, size_t bytes)
 
 bool known_is_term(const struct known *known, const char *text, size_t bytes)
 {
-    if (!known || known->n_dictionaries == 0)
+    if (!known || known->n_dictionaries == 0 || bytes > DICTIONARY_TERM_BYTES)
         return false;
     for (size_t at = 0; at < bytes;)
         if (!has(known, text, segment_next(text, bytes, &at)))
