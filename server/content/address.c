@@ -8,7 +8,7 @@
 #include "content/span.h"
 #include "content/word.h"
 
-enum { LOCAL_BYTES = 64, DOMAIN_BYTES = 253, PATH_BYTES = 256, TAG_BYTES = 256 };
+enum { SCHEME_BYTES = 32, LOCAL_BYTES = 64, DOMAIN_BYTES = 253, PATH_BYTES = 256, TAG_BYTES = 256 };
 
 /* ---- URLs ------------------------------------------------------------------------------------ */
 
@@ -63,16 +63,26 @@ static size_t skip_url(struct span s, size_t n, bool is_host)
     return n;
 }
 
-static size_t of_url(struct span s)
+/* What tells a URL: "https://", "git+ssh://", or one of two that have no slashes. */
+static size_t scheme_bytes(struct span s)
 {
-    static const char *const schemes[] = {"https://", "http://", "ftp://", "ftps://",
-                                          "file://",  "mailto:", "www."};
+    static const char *const others[] = {"mailto:", "www."};
     size_t n = 0;
 
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && n == 0; i++)
-        if (s.n > strlen(schemes[i]) && strncasecmp(s.at, schemes[i], strlen(schemes[i])) == 0)
-            n = strlen(schemes[i]);
-    return n > 0 && is_word(peek(s, n)) ? skip_url(s, n, true) : 0;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (s.n > strlen(others[i]) && strncasecmp(s.at, others[i], strlen(others[i])) == 0)
+            return strlen(others[i]);
+    while (n < SCHEME_BYTES && (isalnum((unsigned char)peek(s, n)) || is_one_of(peek(s, n), "+-")))
+        n++;
+    return isalpha((unsigned char)peek(s, 0)) && begins(s, n, "://") ? n + strlen("://") : 0;
+}
+
+/* Files of this computer have no host: file:///etc/hosts. */
+static size_t of_url(struct span s)
+{
+    const size_t n = scheme_bytes(s), host = n > 0 && peek(s, n) == '/' ? n + 1 : n;
+
+    return n > 0 && is_word(peek(s, host)) ? skip_url(s, n, true) : 0;
 }
 
 /* ---- Mail ------------------------------------------------------------------------------------ */
