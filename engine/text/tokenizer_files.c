@@ -23,8 +23,7 @@ enum {
     MAX_TARGET_VOCAB = 1 << 20, /* a separate one; ids that the model lacks do no harm there */
 };
 
-/* ---- Which kind -------------------------------------------------------------------------------
- */
+/* ---- Which kind ------------------------------------------------------------------------------ */
 
 #define CLASSES "MarianTokenizer, ByteTokenizer, M2M100Tokenizer, NllbTokenizer or MBart50Tokenizer"
 
@@ -73,8 +72,7 @@ static int choose_kind(struct tokenizer *tokenizer, const char *directory,
     return 0;
 }
 
-/* ---- Of one pair --------------------------------------------------------------------------------
- */
+/* ---- Of one pair ----------------------------------------------------------------------------- */
 
 static int open_bytes(struct tokenizer *tokenizer, int vocab_size, struct acre_err *err)
 {

@@ -125,8 +125,7 @@ ALWAYS_INLINE vi dot_words(vi sum, vi x, vi w)
 #endif
 }
 
-/* The lanes in a fixed order: halves are folded onto each other, in registers. */
-/* Four numbers whose sum is that of all lanes. */
+/* Four numbers whose sum is that of all lanes: halves are folded onto each other, in registers. */
 ALWAYS_INLINE __m128 four_sums(vf v)
 {
 #if VECTOR_BYTES == 64
@@ -140,6 +139,7 @@ ALWAYS_INLINE __m128 four_sums(vf v)
 #endif
 }
 
+/* Of the lanes in a fixed order. */
 ALWAYS_INLINE float lane_sum(vf v)
 {
     __m128 four = four_sums(v);
