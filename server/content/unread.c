@@ -89,12 +89,13 @@ static bool is_behind_apostrophe(const char *text, size_t at)
 {
     size_t begin = unicode_before(text, at), before;
     size_t after = begin;
-    const uint32_t c = at > 0 ? unicode_next(text, at, &after) : 0;
+    uint32_t c = at > 0 ? unicode_next(text, at, &after) : 0;
 
     if ((c != '\'' && c != 0x2019) || begin == 0)
         return false;
     before = unicode_before(text, begin);
-    return word_has(unicode_next(text, begin, &before));
+    c = unicode_next(text, begin, &before);
+    return word_has(c) || is_form(c);
 }
 
 struct word {
