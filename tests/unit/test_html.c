@@ -239,7 +239,7 @@ static void check_reading(const struct reading *expected, struct prose *prose)
     char *rendered;
 
     if (prose->text_bytes != strlen(expected->text) ||
-        memcmp(prose->text, expected->text, prose->text_bytes) != 0)
+        strncmp(prose->text ? prose->text : "", expected->text, prose->text_bytes) != 0)
         fail_msg("%s: expected \"%s\", found \"%.*s\"", expected->document, expected->text,
                  (int)prose->text_bytes, prose->text);
     rendered = render_nothing(prose);
