@@ -281,7 +281,7 @@ static bool begins_line(const char *text, size_t at)
 
 /* Of a sign beyond ASCII. Between words it stands for one: "x ≥ 5". Without it the model would read
  * its neighbours as one. Where a line begins or ends it is none: "★ Free". */
-static enum placeholder_kind sign_kind(const char *text, size_t bytes, size_t at, size_t n)
+static enum placeholder_kind wide_sign_kind(const char *text, size_t bytes, size_t at, size_t n)
 {
     if (at == 0 || at + n == bytes || !is_blank(text[at - 1]) || !is_blank(text[at + n]))
         return PLACEHOLDER_SIGN;
@@ -301,7 +301,7 @@ enum placeholder_kind placeholder_kind(const char *text, size_t bytes, size_t at
     if ((unsigned char)s.at[0] >= 0x80 && unread_is_word(text, bytes, at))
         return PLACEHOLDER_NAME;
     if ((unsigned char)s.at[0] >= 0x80)
-        return sign_kind(text, bytes, at, n);
+        return wide_sign_kind(text, bytes, at, n);
     if (!is_escape && skip(s, 0, "<>|\\~^`{}-=*#&") < n)
         return PLACEHOLDER_NAME;
     if (s.at[0] == '*') /* parts nothing, also in “*very* good” */

@@ -8,7 +8,7 @@
 
 enum {
     APOSTROPHE = 0x2BC,  /* a letter, as in "Kʼicheʼ", and typed for the sign in "donʼt" */
-    WORD_BYTES = 64,     /* of those that terms may have */
+    WORD_BYTES = 64,     /* on each side of an apostrophe, of a word looked up among terms */
     UNIT_LETTERS = 3,    /* "km²" is a unit, and a word with a sign behind it if it has more */
     NOTE_FORMS = 4,      /* numbers of notes are not longer */
     ISOTOPE_LETTERS = 2, /* "¹⁴C", and a note before a word if it has more: "¹This" */

@@ -329,6 +329,10 @@ static void check_translation(const struct translation *t)
     prose_fini(&prose);
 }
 
+#define CHECK_TRANSLATIONS(list)                                                                   \
+    for (size_t i = 0; i < sizeof(list) / sizeof((list)[0]); i++)                                  \
+    check_translation(&(list)[i])
+
 /* The sign comes behind the brackets at once. */
 static void brackets_end_no_section_of_xml(void **state)
 {
@@ -340,8 +344,7 @@ static void brackets_end_no_section_of_xml(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(joined) / sizeof(joined[0]); i++)
-        check_translation(&joined[i]);
+    CHECK_TRANSLATIONS(joined);
 }
 
 static void no_sign_ends_a_cue(void **state)
@@ -353,8 +356,7 @@ static void no_sign_ends_a_cue(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(joined) / sizeof(joined[0]); i++)
-        check_translation(&joined[i]);
+    CHECK_TRANSLATIONS(joined);
 }
 
 /* As models that write bytes may write them. */
@@ -373,8 +375,7 @@ static void no_controls_of_a_model_tear_a_document(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
-        check_translation(&odd[i]);
+    CHECK_TRANSLATIONS(odd);
 }
 
 static void no_line_ends_with_a_quotation_mark(void **state)
@@ -387,8 +388,7 @@ static void no_line_ends_with_a_quotation_mark(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(quoted) / sizeof(quoted[0]); i++)
-        check_translation(&quoted[i]);
+    CHECK_TRANSLATIONS(quoted);
 }
 
 static void an_element_that_goes_on_swallows_nothing_before_it(void **state)
@@ -402,8 +402,7 @@ static void an_element_that_goes_on_swallows_nothing_before_it(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(swapped) / sizeof(swapped[0]); i++)
-        check_translation(&swapped[i]);
+    CHECK_TRANSLATIONS(swapped);
 }
 
 int main(void)
